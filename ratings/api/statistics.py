@@ -62,7 +62,7 @@ def _create_analysis_pending_response(lookup: store.AnalysisStatus) -> HttpRespo
     return _create_pending_response(lookup.job.status if lookup.job else "pending", lookup.message, lookup.job)
 
 
-def _create_pending_response(status: str, said: str, job: Job | None) -> HttpResponse:
+def _create_pending_response(status: str, message: str, job: Job | None) -> HttpResponse:
     page_url = reverse("ratings:job", kwargs={"job": job.code}) if job else None
-    document = {"status": status, "said": said, "job": page_url}
+    document = {"status": status, "said": message, "job": page_url}
     return JsonResponse(document, status=202, headers={"Retry-After": str(RETRY_SECONDS)})

@@ -2,7 +2,7 @@
 
 plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it continues.
 balance: aligned, and the balance sheet. confirm: aligned for the initial rating, with the balance sheet for the final one.
-With unknown lineage, every layout is plain, and `layout_shown` says so.
+With unknown lineage, every layout is plain, and `layout_shown` records this.
 An evidence record has one layout, which is stored as "aligned".
 """
 

@@ -134,7 +134,7 @@ class Simulated(Content):
     seed: int
 
 
-class SeatsAdded(Content):
+class RatersAdded(Content):
     """`items` were assigned to the new raters."""
 
     kind = "replanned"
@@ -142,7 +142,7 @@ class SeatsAdded(Content):
     items: Count
 
 
-class SeatsReplanned(Content):
+class RatersReplanned(Content):
     """`free` open rater places were replaced by `raters` new ones."""
 
     kind = "replanned"
@@ -281,7 +281,7 @@ class ItemsTakenBack(Content):
 
 CLASSES: tuple[type[Content], ...] = (
     Created, Edited, Duplicated, Opened, Paused, Resumed, Closed, Reopened, Unblinded, GuideRevised, Invited, Reminded,
-    Joined, Withdrawn, Erased, Simulated, SeatsAdded, SeatsReplanned, ItemsAdded, ItemsImported, ImportsRemoved,
+    Joined, Withdrawn, Erased, Simulated, RatersAdded, RatersReplanned, ItemsAdded, ItemsImported, ImportsRemoved,
     RatingsImported, QuarantineDecided, Audited, InterimLook, InterimLookBySource, TableExported, ArchiveExported,
     ApiExported, MemberChanged, MachineOrdered, MachineRated, ItemsTakenBack,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The reference label: what the verdicts on an item are compared with.
 
 It is what was done to the item, or else what its import declares. Detection asks whether raters distinguish outcomes with a planted error from
-unperturbed ones. That is known of every item with a known origin, whoever simulated it. Whether an unperturbed outcome is right is another
+unperturbed ones. That is known of every item with a known origin, whichever model simulated it. Whether an unperturbed outcome is right is another
 property (`truth`).
 """
 

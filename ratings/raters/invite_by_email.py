@@ -147,7 +147,9 @@ def _find_ineligible(study: Study, addresses: dict[str, str]) -> list[tuple[str,
             problems[name] = (
                 f"{addresses[name]} is the address of staff, who can read the sources of items and cannot rate"
             )
-    for names in role_history.list_insiders(study).values_list("email", "username"):  # a user name may be an address
+    for names in role_history.list_unblinded_people(study).values_list(
+        "email", "username"
+    ):  # a user name may be an address
         for name in {name.casefold() for name in names} & addresses.keys():
             problems[name] = f"{addresses[name]} is or was an admin or analyst of this study, who cannot rate in it"
     return [(to, problems[to]) for to in addresses if to in problems]

@@ -73,7 +73,7 @@ class _Answer(NamedTuple):
 
 
 def is_available(rater: Rater) -> bool:
-    """Whether this rater may see its result: unblinded, and the study's document says so."""
+    """Whether this rater may see its result: unblinded, and the study's document allows it."""
     return (
         rater.study.is_unblinded and not rater.dropped and study_protocol.load_protocol(rater.study.protocol).feedback
     )

@@ -76,7 +76,7 @@ class EmptyResult(NamedTuple):
     """A result that will be empty.
 
     `sure`: by the design, whatever raters answer; otherwise it was empty in `times` of the rehearsals. For results of each
-    rater or pair it may be some of them; `where` says so. `missing`: "number" or "interval"; `change`: what would provide it.
+    rater or pair it may be some of them; `where` states which. `missing`: "number" or "interval"; `change`: what would provide it.
     """
 
     key: ResultKind

@@ -121,12 +121,12 @@ def _describe_simulated(content: events.Simulated) -> str:
 
 
 @describe_content.register
-def _describe_raters_added(content: events.SeatsAdded) -> str:
+def _describe_raters_added(content: events.RatersAdded) -> str:
     return f"{', '.join(content.added)} added, with {format_count(content.items, 'item')}"
 
 
 @describe_content.register
-def _describe_raters_replanned(content: events.SeatsReplanned) -> str:
+def _describe_raters_replanned(content: events.RatersReplanned) -> str:
     return f"open rater places: {content.free} became {content.raters}"
 
 

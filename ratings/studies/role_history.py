@@ -32,7 +32,7 @@ def had_role(study: Study, user: User) -> bool:
     return has_record or study.created_by_id == user.pk
 
 
-def list_insiders(study: Study) -> QuerySet[User]:
+def list_unblinded_people(study: Study) -> QuerySet[User]:
     """Return all users who have or had a role in this study."""
     acted = study.events.exclude(by=None).values("by")
     changed = study.membership_changes.exclude(user=None).values("user")
@@ -40,7 +40,7 @@ def list_insiders(study: Study) -> QuerySet[User]:
     return User.objects.filter(has_part).distinct()
 
 
-def find_insiders(studies: Collection[int], accounts: Collection[int]) -> Iterator[tuple[int, int, datetime]]:
+def find_unblinded_people(studies: Collection[int], accounts: Collection[int]) -> Iterator[tuple[int, int, datetime]]:
     """Yield (study, account, time) for those of these accounts that have or had a role in one of these studies.
 
     A pair may be yielded repeatedly; its earliest time counts. Three queries, whatever the number of studies and accounts.

@@ -117,7 +117,7 @@ class Bench:
         return action, None
 
     def record_outcome(self, action: Action, outcome: Outcome) -> Step:
-        """Append an outcome to the history: assign barcodes, advance the clock, and end the episode if a rule says so.
+        """Append an outcome to the history: assign barcodes, advance the clock, and end the episode if a rule requires it.
 
         Raises LabError, without changing anything, if no bench could have this outcome.
         """

@@ -26,7 +26,9 @@ class LabReport:
     @property
     def all_faults(self) -> list[str]:
         return [
-            f"{rehearsal.spec.slug}: {fault}" for rehearsal in self.protocol_checks for fault in rehearsal.all_faults
+            f"{checked_protocol.spec.slug}: {fault}"
+            for checked_protocol in self.protocol_checks
+            for fault in checked_protocol.all_faults
         ]
 
 
@@ -60,7 +62,7 @@ def report_to_json(lab_report: LabReport) -> dict[str, Any]:
     return {
         "seed": lab_report.seed,
         "actions": [action_to_json(kind) for kind in lab_report.catalogue.types.values()],
-        "experiments": [_experiment_to_json(rehearsal) for rehearsal in lab_report.protocol_checks],
+        "experiments": [_experiment_to_json(checked_protocol) for checked_protocol in lab_report.protocol_checks],
         "checker": {name: _suite_to_json(result) for name, result in lab_report.suites},
         "faults": lab_report.all_faults,
     }
@@ -88,8 +90,8 @@ def format_verdict(valid: bool) -> str:
     return "VALID" if valid else "INVALID"
 
 
-def _experiment_to_json(rehearsal: ProtocolCheck) -> dict[str, Any]:
-    spec, reference = rehearsal.spec, rehearsal.reference
+def _experiment_to_json(checked_protocol: ProtocolCheck) -> dict[str, Any]:
+    spec, reference = checked_protocol.spec, checked_protocol.reference
     return {
         "slug": spec.slug,
         "name": spec.name,
@@ -101,10 +103,10 @@ def _experiment_to_json(rehearsal: ProtocolCheck) -> dict[str, Any]:
         "refused": list(reference.refused),
         "reference": format_verdict(reference.valid),
         "rubric": [_finding_to_json(finding) for finding in reference.findings],
-        "without_line": [_ablation_to_json(cut) for cut in rehearsal.line_ablations],
-        "unused_lines": list(rehearsal.unused_lines),
-        "shortfalls": [_ablation_to_json(cut) for cut in rehearsal.shortfall_ablations],
-        "faults": rehearsal.all_faults,
+        "without_line": [_ablation_to_json(cut) for cut in checked_protocol.line_ablations],
+        "unused_lines": list(checked_protocol.unused_lines),
+        "shortfalls": [_ablation_to_json(cut) for cut in checked_protocol.shortfall_ablations],
+        "faults": checked_protocol.all_faults,
     }
 
 

@@ -25,7 +25,7 @@ def format_report(lab_report: LabReport) -> str:
         "steps: in the reference protocol, of: maximum allowed; lines, shortfalls: INVALID without them, as required",
         format_table(
             ("experiment", "group", "materials", "steps", "of", "time", "refused", "reference", "lines", "shortfalls"),
-            [_format_summary_row(rehearsal) for rehearsal in lab_report.protocol_checks],
+            [_format_summary_row(checked_protocol) for checked_protocol in lab_report.protocol_checks],
         ),
         *map(_format_details, lab_report.protocol_checks),
         *([_format_checker_results(lab_report.suites)] if lab_report.suites else []),
@@ -52,8 +52,8 @@ def format_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def _format_summary_row(rehearsal: ProtocolCheck) -> tuple[Any, ...]:
-    spec, reference = rehearsal.spec, rehearsal.reference
+def _format_summary_row(checked_protocol: ProtocolCheck) -> tuple[Any, ...]:
+    spec, reference = checked_protocol.spec, checked_protocol.reference
     return (
         spec.slug,
         spec.group,
@@ -63,8 +63,8 @@ def _format_summary_row(rehearsal: ProtocolCheck) -> tuple[Any, ...]:
         rendering.format_clock(reference.elapsed),
         len(reference.refused),
         format_verdict(reference.valid),
-        _format_score(rehearsal.line_ablations),
-        _format_score(rehearsal.shortfall_ablations),
+        _format_score(checked_protocol.line_ablations),
+        _format_score(checked_protocol.shortfall_ablations),
     )
 
 
@@ -72,9 +72,12 @@ def _format_score(ablations: Sequence[Ablation]) -> str:
     return f"{sum(not ablation.fault for ablation in ablations)}/{len(ablations)}"
 
 
-def _format_details(rehearsal: ProtocolCheck) -> str:
+def _format_details(checked_protocol: ProtocolCheck) -> str:
     """Return the bench, the verdict without the steps of each rubric line, and the verdict of each shortfall."""
-    texts = {finding.line.line: f"{finding.line.line}: {finding.line.text}" for finding in rehearsal.reference.findings}
+    texts = {
+        finding.line.line: f"{finding.line.line}: {finding.line.text}"
+        for finding in checked_protocol.reference.findings
+    }
     rows = [
         (
             _shorten_text(texts[c.name]),
@@ -82,18 +85,20 @@ def _format_details(rehearsal: ProtocolCheck) -> str:
             format_verdict(c.valid),
             _describe_missed_lines(c),
         )
-        for c in rehearsal.line_ablations
+        for c in checked_protocol.line_ablations
     ]
-    routes = {finding.line.line: finding.line.route for finding in rehearsal.reference.findings}
-    reasons = {name: "of another route" if routes[name] else "no step counts for it" for name in rehearsal.unused_lines}
-    rows += [(_shorten_text(texts[name]), "none", "-", reasons[name]) for name in rehearsal.unused_lines]
+    routes = {finding.line.line: finding.line.route for finding in checked_protocol.reference.findings}
+    reasons = {
+        name: "of another route" if routes[name] else "no step counts for it" for name in checked_protocol.unused_lines
+    }
+    rows += [(_shorten_text(texts[name]), "none", "-", reasons[name]) for name in checked_protocol.unused_lines]
     shortfall_rows = [
         (_shorten_text(c.name), _format_steps(c.removed_steps), format_verdict(c.valid), _describe_missed_lines(c))
-        for c in rehearsal.shortfall_ablations
+        for c in checked_protocol.shortfall_ablations
     ]
     parts = [
-        f"{rehearsal.spec.slug}: reference {format_verdict(rehearsal.reference.valid)}",
-        f"On the bench: {'; '.join(draft.name for draft in rehearsal.spec.initial_materials())}",
+        f"{checked_protocol.spec.slug}: reference {format_verdict(checked_protocol.reference.valid)}",
+        f"On the bench: {'; '.join(draft.name for draft in checked_protocol.spec.initial_materials())}",
         format_table(("line of the rubric", "without steps", "verdict", "missed"), rows),
     ]
     return "\n".join(

@@ -43,7 +43,7 @@ class LLMEvidenceClassifier:
             self.speak,
             prompt,
             parse_verdict,
-            lambda told: self.texts.fill_in("classification.repair.txt", problems=told),
+            lambda problems: self.texts.fill_in("classification.repair.txt", problems=problems),
             REPAIRS,
             "no_verdict",
         )

@@ -74,7 +74,7 @@ class LLMRater:
             self.speak,
             prompt,
             lambda text: parse_judgement(text, self.kind, rating_input.mark_keys),
-            lambda told: self.texts.fill_in("rating.repair.txt", problems=told),
+            lambda problems: self.texts.fill_in("rating.repair.txt", problems=problems),
             REPAIRS,
             "no_verdict",
         )

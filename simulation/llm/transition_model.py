@@ -71,7 +71,7 @@ def request_outcome(
         speak,
         prompt,
         parse_and_check,
-        lambda told: texts.fill_in("transition.repair.txt", problems=told),
+        lambda problems: texts.fill_in("transition.repair.txt", problems=problems),
         REPAIRS,
         reason,
     )

@@ -147,7 +147,7 @@ def _describe_flags(answers: _RaterAnswers, usual_seconds: float | None) -> str:
 class _MeanKappa(NamedTuple):
     """Mean kappa of a rater with others, None if undefined.
 
-    `shared`: most items shared with one other rater. `flag`: says so if they are few.
+    `shared`: most items shared with one other rater. `flag`: a note if they are few.
     """
 
     value: float | None

@@ -77,11 +77,11 @@ class _LayoutBuilder(NamedTuple):
     marks: list[dict[str, Any]]
     texts: list[dict[str, Any]]
 
-    def add_heading(self, said: str, top: float) -> float:
+    def add_heading(self, text: str, top: float) -> float:
         """Add a heading and return its height, like the next two methods."""
         size = self.profile.size
         height = size * 0.6 if top else 0.0
-        for line in wrap_text(said, self.profile.width - 4, size):
+        for line in wrap_text(text, self.profile.width - 4, size):
             self.texts.append(make_text(line, -self.left, top + height + size * 0.8, INK.light, bold=True))
             height += size * 1.35
         return height

@@ -35,8 +35,8 @@ class FigureInfo(NamedTuple):
         return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
 
 
-def _note_if(there: Callable[[Document], bool], said: str) -> ExtraNote:
-    return lambda document: said if there(document) else ""
+def _note_if(applies: Callable[[Document], bool], note: str) -> ExtraNote:
+    return lambda document: note if applies(document) else ""
 
 
 def _has_errors(document: Document) -> bool:

@@ -171,7 +171,7 @@ def _find_readable_in_studies(
     handled: HandledKeys = defaultdict(list)
     if not shared:
         return handled
-    for other_study, insider, since in role_history.find_insiders(shared.keys(), accounts):
+    for other_study, insider, since in role_history.find_unblinded_people(shared.keys(), accounts):
         # Readable only from the later of the two: the seal was broken, and the account had the right.
         readable_since = max(since, shared[other_study].unblinded_at)
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]

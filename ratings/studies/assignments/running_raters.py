@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from ratings.blinding import payload_digest
 from ratings.models import Assignment, ItemSource, Rater, Study
-from ratings.models.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
+from ratings.models.study_events import ItemsAdded, RatersAdded, RatersReplanned, Withdrawn
 from ratings.protocol import CandidateItem, PlanError
 from ratings.protocol.planning import PlannedItem
 from ratings.protocol.study_protocol import MAX_RATERS
@@ -44,7 +44,7 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     crossed = designs.is_crossed(study)  # its document states as many raters as ratings per item, whoever left
     study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
-    log_event(study, SeatsAdded(added=tuple(rater.label for rater in raters), items=moved), by)
+    log_event(study, RatersAdded(added=tuple(rater.label for rater in raters), items=moved), by)
     return raters
 
 
@@ -132,7 +132,7 @@ def replan_open_places(study: Study, raters: int) -> None:
         for assignment in assignments
     ]
     freeze.create_assignments(study, assignments_with_slots, new_raters)
-    log_event(study, SeatsReplanned(free=len(free), raters=raters))
+    log_event(study, RatersReplanned(free=len(free), raters=raters))
 
 
 def list_open_places(study: Study) -> list[Rater]:

@@ -287,13 +287,13 @@ def _evaluate_contrasts(
         )
 
 
-def _separation_to_dict(told: Separation) -> dict[str, object]:
-    rounded = {name: round(float(getattr(told, name)), 4) for name in ("auc", "low", "high", "p")}
-    return {"n": list(told.n), "pairs": told.pairs, **rounded}
+def _separation_to_dict(separation: Separation) -> dict[str, object]:
+    rounded = {name: round(float(getattr(separation, name)), 4) for name in ("auc", "low", "high", "p")}
+    return {"n": list(separation.n), "pairs": separation.pairs, **rounded}
 
 
-def _describe_separation(told: Separation) -> str:
+def _describe_separation(separation: Separation) -> str:
     return (
-        f"AUC {told.auc:.2f} [{told.low:.2f}, {told.high:.2f}] of {sum(told.n)} held-out outcomes of {told.pairs} pairs, "
-        f"p = {told.p:.2g}"
+        f"AUC {separation.auc:.2f} [{separation.low:.2f}, {separation.high:.2f}] of {sum(separation.n)} held-out outcomes of {separation.pairs} pairs, "
+        f"p = {separation.p:.2g}"
     )

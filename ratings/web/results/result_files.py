@@ -88,9 +88,9 @@ def table_response(analysis: Analysis, name: str, stem: str) -> HttpResponse:
     return as_attachment(response, f"{stem}-{name.replace('_', '-')}.csv")
 
 
-def pending_response(job: Job | None, said: str) -> JsonResponse:
+def pending_response(job: Job | None, message: str) -> JsonResponse:
     """Return the state of the job; the same URL has the file when it is done."""
-    data: dict[str, Any] = {"status": "pending", "said": said}
+    data: dict[str, Any] = {"status": "pending", "said": message}
     if job:
         data |= {"status": job.status, "job": reverse("ratings:job", kwargs={"job": job.code})}
     return JsonResponse(data, status=202)

@@ -351,7 +351,7 @@ def test_pair_mean_is_reproducible_by_seed_and_independent_of_row_order() -> Non
 def test_both_cell_counters_give_the_same_resampled_means(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = draw_table(60, 6, 4, (0.7, 0.3), 7)
     before = estimate_pair_means(ratings, 10, resamples=40)
-    for name, number in (("EXPANDED", 0), ("CELLS", 100)):
+    for name, number in (("MAX_LISTED_PAIRS", 0), ("MAX_CELLS", 100)):
         monkeypatch.setattr(f"ratings.stats.pair_resampling.{name}", number)
         for mine, other in zip(estimate_pair_means(ratings, 10, resamples=40), before, strict=True):
             assert (mine.value, mine.reason) == (other.value, other.reason)

@@ -547,7 +547,7 @@ def test_revoked_role_counts_by_the_table_of_changes(finished, analyst) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     rater = join(study.raters.get(label="R01"), analyst)
     assert not dealt(rater) & known(finished)
-    assert list(role_history.list_insiders(finished).exclude(is_staff=True)) == [analyst]
+    assert list(role_history.list_unblinded_people(finished).exclude(is_staff=True)) == [analyst]
 
 
 def test_items_readable_only_after_the_last_answer_do_not_count(owner, analyst) -> None:

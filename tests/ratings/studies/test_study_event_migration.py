@@ -196,7 +196,7 @@ def test_migration_converts_the_log_to_data_and_role_changes(earlier: Apps, capf
     ]
     assert role_history.has_managed(now, ann) and not role_history.has_managed(now, bea)
     ghost = User.objects.create_user("ghost")
-    assert not role_history.had_role(now, ghost) and ghost not in role_history.list_insiders(now)
+    assert not role_history.had_role(now, ghost) and ghost not in role_history.list_unblinded_people(now)
     assert interim_analysis._count_planned_ratings(now) == 2000
 
 

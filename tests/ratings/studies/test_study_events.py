@@ -159,7 +159,7 @@ def test_erasure_leaves_no_name_in_events_and_role_changes(study: Study, owner: 
         f"erased (account {ann.pk}) no longer has a role",
     ]
     assert study_log_texts.list_event_texts(study, "exported") == ["blinded, by API token erased"]
-    assert role_history.had_role(study, ann) and ann in role_history.list_insiders(study)
+    assert role_history.had_role(study, ann) and ann in role_history.list_unblinded_people(study)
 
 
 def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: User) -> None:
@@ -173,7 +173,7 @@ def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: Us
         found.append(one.pk)
         accounts = list(User.objects.values_list("pk", flat=True))
         with CaptureQueriesContext(connection) as asked:
-            pairs = {(one, account) for one, account, _ in role_history.find_insiders(found, accounts)}
+            pairs = {(one, account) for one, account, _ in role_history.find_unblinded_people(found, accounts)}
         counts.append(len(asked))
     assert set(counts) == {3}
     assert len(pairs) == 4 + 4  # in each study an analyst, and the owner who gave the role
@@ -206,9 +206,9 @@ def test_user_name_that_looks_like_a_log_sentence_makes_nobody_an_insider(study:
     victim = User.objects.create_user("victim", is_staff=True)
     crafted = User.objects.create_user(CRAFTED.format(number=victim.pk))
     roles.add_member(study, crafted.username, "analyst", owner)
-    assert not role_history.had_role(study, victim) and victim not in role_history.list_insiders(study)
+    assert not role_history.had_role(study, victim) and victim not in role_history.list_unblinded_people(study)
     assert not role_history.has_managed(study, crafted) and role_history.had_role(study, crafted)
-    pairs = {account for _, account, _ in role_history.find_insiders([study.pk], [victim.pk, crafted.pk])}
+    pairs = {account for _, account, _ in role_history.find_unblinded_people([study.pk], [victim.pk, crafted.pk])}
     assert pairs == {crafted.pk}
     roles.add_member(study, "victim", "analyst", owner)
     assert interim_analysis.explain_refusal(study, victim) == ""
@@ -254,7 +254,7 @@ def test_log_sentences_can_be_replaced_without_changing_a_decision(language: str
     roles.add_member(study, "ben", "analyst", owner)
     assert (role_history.had_role(study, ada), role_history.has_managed(study, ada)) == (True, False)
     assert role_history.has_managed(study, ben) and not role_history.had_role(study, carl)
-    assert set(role_history.list_insiders(study)) == {owner, ada, ben}
+    assert set(role_history.list_unblinded_people(study)) == {owner, ada, ben}
     assert interim_analysis.explain_refusal(
         study, ada
     ) == "" and "have managed this study" in interim_analysis.explain_refusal(study, ben)

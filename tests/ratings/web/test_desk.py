@@ -316,10 +316,10 @@ def with_truths(study: Study, truths: list[tuple[bool | None, str]]) -> None:
 
 
 def answer(rater: Rater, position: int, verdict: bool | None, confidence: int | None, occasion: int = 1) -> None:
-    place = rater.assignments.get(position=position)
+    assignment = rater.assignments.get(position=position)
     if occasion == 2:
         assignment = Assignment.objects.create(
-            item=place.item, rater=rater, occasion=2, position=100 + position, pair=place.pair
+            item=assignment.item, rater=rater, occasion=2, position=100 + position, pair=assignment.pair
         )
     Rating.objects.create(
         assignment=assignment, verdict=verdict, confidence=confidence, cannot_judge=verdict is None,

@@ -67,7 +67,7 @@ def build_bench(spec, seed=5):
 
 def play(bench, agent, model):
     while bench.ending is None:
-        bench.take_step(agent.choose(bench.situation()), model)
+        bench.take_step(agent.choose_action(bench.get_situation()), model)
     return [step.action.name for step in bench.history]
 
 
@@ -126,7 +126,7 @@ def test_agents_continue_in_another_process_with_the_same_action(slug, make):
         stored = [step_to_json(step) for step in whole.history[:length]]
         again = build_bench(spec)
         again.replay_steps(step_from_json(data) for data in stored)
-        chosen = CATALOGUE.normalise_action(make(spec, 3).choose(again.get_situation()))
+        chosen = CATALOGUE.normalise_action(make(spec, 3).choose_action(again.get_situation()))
         assert chosen == whole.history[length].action
 
 

@@ -24,56 +24,12 @@ METAPHORS = {
 }  # fmt: skip
 # Function names state an action: `format_count`, not `counted`.
 PARTICIPLES = {
-    "asked",
-    "begun",
-    "changed",
-    "checked",
-    "claimed",
-    "compared",
-    "counted",
-    "cut",
-    "dealt",
-    "drawn",
-    "filled",
-    "found",
-    "gone",
-    "held",
-    "judged",
-    "kept",
-    "listed",
-    "locked",
-    "lost",
-    "made",
-    "marked",
-    "measured",
-    "moved",
-    "named",
-    "opened",
-    "ordered",
-    "paired",
-    "placed",
-    "planned",
-    "read",
-    "recorded",
-    "said",
-    "sealed",
-    "sent",
-    "settled",
-    "shared",
-    "shown",
-    "signed",
-    "split",
-    "stated",
-    "stored",
-    "taken",
-    "told",
-    "tried",
-    "used",
-    "waited",
-    "wanted",
-    "worked",
-    "written",
-}
+    "asked", "begun", "changed", "checked", "claimed", "compared", "counted", "cut", "dealt", "drawn",
+    "filled", "found", "gone", "held", "judged", "kept", "listed", "locked", "lost", "made", "marked",
+    "measured", "moved", "named", "opened", "ordered", "paired", "placed", "planned", "read", "recorded",
+    "said", "sealed", "sent", "settled", "shared", "shown", "signed", "split", "stated", "stored", "taken",
+    "told", "tried", "used", "waited", "wanted", "worked", "written",
+}  # fmt: skip
 # Names so general that a second one says nothing: a search for them finds everything.
 MOST_DEFINITIONS = 12
 FRAMEWORK_NAMES = {"clean", "handle", "save", "get_queryset", "to_json", "from_json"}
@@ -121,9 +77,9 @@ def iter_prose() -> Iterator[tuple[str, str]]:
     """Yield the location and text of every docstring, template, script and page of documentation."""
     for path, tree in parse_product():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                if text := ast.get_docstring(node):
-                    yield f"{path.relative_to(settings.BASE_DIR)}:{getattr(node, 'lineno', 1)}", text
+            has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            if has_docstring and (text := ast.get_docstring(node)):
+                yield f"{path.relative_to(settings.BASE_DIR)}:{getattr(node, 'lineno', 1)}", text
     pages = [
         *settings.BASE_DIR.glob("docs/**/*.md"),
         *settings.BASE_DIR.glob("templates/**/*"),

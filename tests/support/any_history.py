@@ -95,7 +95,7 @@ class StudyHistory:
             before = self.rng.choice(list(self.accepted.values()))
             self.send_form(
                 before._replace(
-                    said=self._draw_answer(), submission=uuid.uuid4(), revision=len(self.saved_answers[before.code])
+                    answer=self._draw_answer(), submission=uuid.uuid4(), revision=len(self.saved_answers[before.code])
                 )
             )
 
@@ -105,13 +105,13 @@ class StudyHistory:
 
     def send_other_under_same_id(self) -> None:
         if self.accepted:
-            self.send_form(self.rng.choice(list(self.accepted.values()))._replace(said=self._draw_answer()))
+            self.send_form(self.rng.choice(list(self.accepted.values()))._replace(answer=self._draw_answer()))
 
     def send_stale(self) -> None:
         if self.accepted:
             before = self.rng.choice(list(self.accepted.values()))
             wrong = self.rng.choice([0, len(self.saved_answers[before.code]) - 1, 99])
-            self.send_form(before._replace(said=self._draw_answer(), submission=uuid.uuid4(), revision=wrong))
+            self.send_form(before._replace(answer=self._draw_answer(), submission=uuid.uuid4(), revision=wrong))
 
     def save_unsaved_answer(self) -> None:
         if self.open_pages:

@@ -19,4 +19,4 @@ def run_attempt(lab, slug, steps, seed=3):
     bench = lab.play_attempt(changed_spec, ProtocolAgent(changed_spec, seed), seed)
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(steps)
-    return bench, ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
+    return bench, ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.get_transcript())

@@ -209,7 +209,7 @@ def test_recovery_of_localisation_on_page_and_terminal(recovered) -> None:
     row = recovered.one("localisation")
     assert contains(row, LOCATED) and not contains(row, 0.5)
     assert row.n["ratings"] > 50 and row.n["untold"] == 0
-    assert row.to_json() in recovered.terminal
+    assert row.to_dict() in recovered.terminal
     assert "Localisation: called errors with a mark on the planted row" in recovered.page
 
 
@@ -228,7 +228,7 @@ def test_recovery_of_kappa_for_new_raters(recovered) -> None:
 
 
 def test_terminal_and_archive_have_the_same_numbers_as_the_analysis(recovered) -> None:
-    told = [row.to_json() for row in recovered.results]
+    told = [row.to_dict() for row in recovered.results]
     assert recovered.terminal == told
     assert recovered.archived == told
     assert json.loads(recovered.archive["results.json"]) == recovered.analysis.document

@@ -98,7 +98,7 @@ def test_paper_file_rejects_nan_duplicate_keys_and_duplicate_entries(tmp_path: P
     assert found.startswith("4: values[1]: has the same quantity, study, model, role, error and k as values[0]")
     text = path.read_text()
     path.write_text(text.replace("0.5", "NaN"))
-    assert "NaN is no number" in list_problems(path)[0]
+    assert "NaN is not a number" in list_problems(path)[0]
     path.write_text(text.replace('"key": "b"', '"key": "b",\n"key": "c"'))
     assert list_problems(path)[0].startswith("5: not JSON: the field 'key' occurs twice")
     path.write_text(text.replace("0.5", "1e999", 1))

@@ -368,12 +368,12 @@ def test_crossover_refuses_added_items_and_imported_ratings_with_an_alternative(
             "display: makes 2 screens; a crossover of twins has one screen",
         ),
         ({"conditions": "screens"}, "display: makes 1 screens; a crossover of screens compares exactly 2"),
-        ({"conditions": "sources"}, "sources: name 1 cast; a crossover of sources compares exactly 2"),
+        ({"conditions": "sources"}, "sources: contains 1 cast; a crossover of sources compares exactly 2"),
         ({"sources": TWINS[:2]}, "a crossover of twins has one cast of originals and as many twins as originals"),
         ({"conditions": "colours"}, "conditions: is 'colours'; allowed: sources, twins, screens"),
         ({"washout_days": -1}, "washout_days: is -1; it must be a whole number from 0 to 365"),
-        ({"design": "balanced"}, "conditions: is 'twins'; it goes with design \"crossover\" alone: leave it out"),
-        ({"raters": 6}, "raters: is 6; in a crossed design everybody rates everything: 4, as ratings_per_item"),
+        ({"design": "balanced"}, "conditions: is 'twins'; it requires design \"crossover\": leave it out"),
+        ({"raters": 6}, "raters: is 6; in a crossed design every rater rates every item: 4, as ratings_per_item"),
     ],
 )
 def test_crossover_refuses_incompatible_options_with_a_reason(changes, said) -> None:

@@ -97,7 +97,7 @@ def test_builder_step_is_saved_separately_and_shows_saved_values(staff: Client, 
         ("items", {**ITEMS, "experiments": ["moon"]}, "experiments", "not one of the available choices"),
         ("raters", {**RATERS, "ratings_per_item": 0}, "ratings_per_item", "greater than or equal to 1"),
         ("raters", {**RATERS, "raters": 1}, "raters", "need at least 2 raters"),
-        ("raters", {**RATERS, "design": "crossed"}, "raters", "everybody rates everything: 2"),
+        ("raters", {**RATERS, "design": "crossed"}, "raters", "every rater rates every item: 2"),
         ("raters", {**RATERS, "stop": "deadline"}, "deadline", "needs one"),
         ("raters", {**RATERS, "stop": "ratings"}, "stop_ratings", "needs one"),
         ("raters", {**RATERS, "items_per_rater": 1}, "items_per_rater", "need at least 4"),
@@ -154,7 +154,7 @@ def test_builder_source_table_shows_available_items(staff: Client, ada: User) ->
     evidence = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_evidence_protocol()), ada)
     cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
     # two episodes were submitted in the pool of ten, but no classifier judged them
-    assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
+    assert [[one.available for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
 
 
 def test_builder_saves_the_step_and_shows_item_availability(staff: Client, ada: User) -> None:

@@ -321,7 +321,7 @@ def test_item_page_shows_model_raters_beside_people(staff: Client, ada: User) ->
     other = MachineRater.objects.create(study=study, label="M2", cast="x/y", name="y")
     other.ratings.create(item=item, failed="malformed", error="no JSON in it", payload_sha256="0" * 64)
     page = text(staff.get(at("item", unblinded(study), item.code)))
-    assert "2 by people, 2 by machines" in page
+    assert "2 by people, 2 by models" in page
     for said in ("conservation checker", "volume does not add up", "no verdict: malformed", "no JSON in it"):
         assert said in page
 

@@ -47,7 +47,7 @@ def iter_situations(bench, spec, seed=11):
     replayed = Bench(
         goal=bench.goal,
         catalogue=bench.catalogue,
-        inventory=build_inventory(spec.drafts(), seed),
+        inventory=build_inventory(spec.initial_materials(), seed),
         seed=seed,
         max_steps=bench.max_steps,
     )

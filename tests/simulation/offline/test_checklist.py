@@ -205,7 +205,7 @@ def test_the_reference_protocol_is_sufficient(lab, slug):
     bench = lab.play_reference(slug)
     refused = [(one.action, one.outcome.failure_reason) for one in bench.history if not one.outcome.success]
     assert refused == []
-    verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge_evidence(bench.goal, bench.transcript())
+    verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge_evidence(bench.goal, bench.get_transcript())
     assert verdict.sufficient, verdict.reasoning
     # The protocol need not take all of several routes, or meet all lines of a group of which one is enough.
     told = zip(lab.specs[slug].rubric, verdict.lines, strict=True)
@@ -224,7 +224,7 @@ def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, s
     bench = lab.play_reference(slug)
     line = spec.rubric[index]
     rubric = [one for one in spec.rubric if one.get("route", "") in ("", line.get("route", ""))]
-    lines = ChecklistClassifier(rubric).judge_evidence(spec.goal, bench.transcript()).lines
+    lines = ChecklistClassifier(rubric).judge_evidence(spec.goal, bench.get_transcript()).lines
     gone = lines[rubric.index(line)]["steps"]
     if not gone:
         assert line.get("route") or line.get("one_of"), "a line of a route that the reference protocol does not take"
@@ -233,7 +233,7 @@ def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, s
     kept = tuple(one for number, one in enumerate(spec.protocol, start=1) if number not in gone)
     shorter = replace(spec, protocol=kept)
     verdict = ChecklistClassifier(rubric).judge_evidence(
-        spec.goal, lab.play_attempt(shorter, ProtocolAgent(shorter, 11), 11).transcript()
+        spec.goal, lab.play_attempt(shorter, ProtocolAgent(shorter, 11), 11).get_transcript()
     )
     assert not verdict.sufficient
     assert not verdict.lines[rubric.index(line)]["met"]
@@ -243,7 +243,9 @@ def test_reference_protocol_without_the_steps_of_one_line_is_insufficient(lab, s
 def test_checklist_rejects_thirty_random_attempts_per_experiment(lab, slug):
     spec = lab.specs[slug]
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
-    verdicts = [classifier.judge_evidence(spec.goal, lab.play_random(slug, seed).transcript()) for seed in range(30)]
+    verdicts = [
+        classifier.judge_evidence(spec.goal, lab.play_random(slug, seed).get_transcript()) for seed in range(30)
+    ]
     assert not any(verdict.sufficient for verdict in verdicts)
     assert {verdict.evidence_strength for verdict in verdicts} <= {"weak", "moderate"}
 
@@ -254,7 +256,7 @@ def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
     verdicts = (
         classifier.judge_evidence(
-            spec.goal, lab.play_attempt(spec, ProtocolAgent(spec, seed, lapses=True), seed).transcript()
+            spec.goal, lab.play_attempt(spec, ProtocolAgent(spec, seed, lapses=True), seed).get_transcript()
         )
         for seed in range(25)
     )
@@ -264,8 +266,8 @@ def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_verdict_reveals_nothing_of_the_hidden_truth(lab, slug):
     bench = lab.play_reference(slug)
-    verdict = ChecklistClassifier(lab.specs[slug].rubric).judge_evidence(bench.goal, bench.transcript())
-    assert "ledger" not in repr(bench.transcript())
+    verdict = ChecklistClassifier(lab.specs[slug].rubric).judge_evidence(bench.goal, bench.get_transcript())
+    assert "ledger" not in repr(bench.get_transcript())
     assert "0.412" not in repr(verdict)
 
 
@@ -291,7 +293,7 @@ def test_wells_dosed_from_the_stock_count_as_dilutions_if_the_doses_differ(lab, 
     changed = replace(spec, protocol=tuple(steps))
     bench = lab.play_attempt(changed, ProtocolAgent(changed, 11), 11)
     assert all(step.outcome.success for step in bench.history)
-    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
+    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.get_transcript())
     assert verdict.sufficient is enough, verdict.reasoning
 
 

@@ -15,7 +15,7 @@ ATTEMPTS = [(SLUGS[number % len(SLUGS)], 5000 + number) for number in range(100)
 
 def judge_bench(lab, slug, bench):
     spec = lab.specs[slug]
-    return ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
+    return ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.get_transcript())
 
 
 def list_measurements(lab, bench):

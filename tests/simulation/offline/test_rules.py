@@ -136,8 +136,10 @@ def test_reference_record_gives_the_declared_genotypes(lab):
 def test_rules_reject_an_unknown_action_or_material(lab):
     bench = lab.play_reference("zebrafish-genotyping")
     model = RuleBasedTransitionModel(1)
-    assert "no action" in model.predict_outcome(Action("Levitate"), bench.situation()).failure_reason
-    assert "no material" in model.predict_outcome(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
+    assert "no action" in model.predict_outcome(Action("Levitate"), bench.get_situation()).failure_reason
+    assert (
+        "no material" in model.predict_outcome(Action("Degas", ("MAT-00000000",)), bench.get_situation()).failure_reason
+    )
 
 
 # Checks from the paper.

@@ -151,5 +151,5 @@ def test_worthless_record_is_insufficient(lab, spoil):
     # The simulator accepts every step; only the checklist finds the flaw.
     assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
     assert len(bench.history) == len(spoiled.protocol)
-    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.transcript())
+    verdict = ChecklistClassifier(spec.rubric, spec.goal).judge_evidence(spec.goal, bench.get_transcript())
     assert not verdict.sufficient, verdict.reasoning

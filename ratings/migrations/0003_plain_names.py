@@ -1,4 +1,4 @@
-"""Invitation.seat is renamed to rater, and the raters of an account are `user.raters`. Data stays as it is."""
+"""Plain names: `Invitation.rater` (was seat), `user.raters` (seats) and `InitialRating` (FirstLook). The rows stay as they are."""
 
 import django.db.models.deletion
 from django.conf import settings
@@ -22,6 +22,21 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="raters",
                 to=settings.AUTH_USER_MODEL,
+            ),
+        ),
+        migrations.RenameModel("FirstLook", "InitialRating"),
+        migrations.AlterField(
+            "initialrating",
+            "assignment",
+            models.OneToOneField(
+                on_delete=django.db.models.deletion.PROTECT, related_name="initial_rating", to="ratings.assignment"
+            ),
+        ),
+        migrations.RemoveConstraint("initialrating", "first_look_1_to_5"),
+        migrations.AddConstraint(
+            "initialrating",
+            models.CheckConstraint(
+                condition=models.Q(("confidence__gte", 1), ("confidence__lte", 5)), name="initial_rating_1_to_5"
             ),
         ),
     ]

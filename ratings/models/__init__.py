@@ -7,7 +7,7 @@ May import: ratings.protocol, simulation.models.
 """
 
 from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
-from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
+from ratings.models.answers import Assignment, Draft, InitialRating, PracticeAnswer, Rating, RatingEvent
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
 from ratings.models.people import (
     Invitation,
@@ -33,9 +33,9 @@ __all__ = [
     "BrowserSession",
     "Draft",
     "Drawing",
-    "FirstLook",
     "GuideVersion",
     "ImportedItem",
+    "InitialRating",
     "Invitation",
     "Item",
     "ItemSource",

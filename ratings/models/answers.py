@@ -142,10 +142,10 @@ class RatingEvent(models.Model):
         return f"{self.kind} {self.revision}"
 
 
-class FirstLook(models.Model):
+class InitialRating(models.Model):
     """In the confirm arm: the answer before the balance sheet was shown. Stored in addition to the final one, never changed."""
 
-    assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="first_look")
+    assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="initial_rating")
     verdict = models.BooleanField()
     confidence = models.PositiveSmallIntegerField()
     marks: "models.JSONField[Any, Any]" = models.JSONField(default=list)
@@ -155,7 +155,7 @@ class FirstLook(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(confidence__gte=1, confidence__lte=5), name="first_look_1_to_5")
+            models.CheckConstraint(condition=Q(confidence__gte=1, confidence__lte=5), name="initial_rating_1_to_5")
         ]
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.models import Assignment, Draft, InitialRating, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
 from ratings.rating import next_item
 from ratings.studies import StudyClosed, StudyError, crossover, designs
@@ -56,7 +56,7 @@ class SubmissionResult(NamedTuple):
 class InitialRatingResult(NamedTuple):
     """The initial rating of the confirm layout, which never changes. `same`: it is the one that was sent."""
 
-    initial_rating: FirstLook
+    initial_rating: InitialRating
     is_new: bool
     is_stored: bool
 
@@ -173,7 +173,7 @@ def submit_initial_rating(
     assignment = _lock_assignment(assignment)
     sent = (submission_id, verdict, confidence, list(marks))
     # The note is not compared: it is copied to the unsaved answer and can still be edited there.
-    if initial_rating := FirstLook.objects.filter(assignment=assignment).first():
+    if initial_rating := InitialRating.objects.filter(assignment=assignment).first():
         same = sent == (
             initial_rating.submission_id,
             initial_rating.verdict,
@@ -184,9 +184,9 @@ def submit_initial_rating(
     _check_open_for_rating(assignment)
     if Rating.objects.filter(assignment=assignment).exists():
         raise StudyError("This item is rated already.")
-    if FirstLook.objects.filter(submission_id=submission_id).exists():
+    if InitialRating.objects.filter(submission_id=submission_id).exists():
         raise _id_used_error()
-    initial_rating = FirstLook.objects.create(
+    initial_rating = InitialRating.objects.create(
         assignment=assignment, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
         active_seconds=active_seconds, at=now or timezone.now(),
     )  # fmt: skip

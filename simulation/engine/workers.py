@@ -200,7 +200,7 @@ def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str
 
 
 def mark_notified(kind: str, code: str) -> None:
-    ROW_MODELS[kind].objects.filter(code=code).update(rung_at=timezone.now())
+    ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
 
 
 @contextmanager

@@ -78,11 +78,11 @@ class Lease(Generic[Row]):
         changes = {**released, **changes}
         work_left, fresh = _has_work_left(self.row, changes), not changes["begun"]
         if work_left and self.keep_after_commit:
-            changes |= {"lease_until": heartbeats.compute_lease_end(), "begun": True, "rung_at": None}
+            changes |= {"lease_until": heartbeats.compute_lease_end(), "begun": True, "notified_at": None}
         else:
             # The caller sends the message for the next unit, so the row counts as notified. If the process dies before it
             # sends the message, the dispatcher sends it again after a while.
-            changes["rung_at"] = timezone.now() if work_left else None
+            changes["notified_at"] = timezone.now() if work_left else None
         # If the connection breaks here, the exception does not show whether the commit succeeded. Nothing infers it:
         # the next claim reads the row.
         with transaction.atomic():
@@ -113,13 +113,13 @@ class Lease(Generic[Row]):
         if self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
-        self._filter_own_row().update(lease_until=None, rung_at=None)
+        self._filter_own_row().update(lease_until=None, notified_at=None)
         return False
 
     def release_between_units(self) -> bool:
         """Release a kept row between two units. Return False if a newer fence took over."""
         # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
-        return bool(self._filter_own_row().update(lease_until=None, rung_at=timezone.now()) == 1)
+        return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
 
     def commit_progress(self, **changes: Any) -> bool:
         """Write `changes` of progress and keep the lease. Return False if a newer fence took over.
@@ -152,7 +152,7 @@ class Lease(Generic[Row]):
         close_old_connections()
         retry_at = timezone.now() + timedelta(seconds=settings.POLL_SECONDS)
         with suppress(*DATABASE_UNAVAILABLE):
-            self._filter_own_row().update(lease_until=None, not_before=retry_at, rung_at=None)
+            self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
 
     def _filter_own_row(self) -> Any:
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)

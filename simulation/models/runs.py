@@ -116,7 +116,7 @@ class Leased(models.Model):
     lease_owner = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(null=True, blank=True)
-    rung_at = models.DateTimeField(null=True, blank=True)
+    notified_at = models.DateTimeField(null=True, blank=True)
     lost_leases = models.PositiveSmallIntegerField(default=0)
     begun = models.BooleanField(
         default=False, help_text="a unit of this phase was begun before: the ledger may hold its calls"

@@ -127,7 +127,7 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
             "phase": "verdict",
             "ended_at": None,
             "not_before": None,
-            "rung_at": None,
+            "notified_at": None,
             "begun": False,
         }
         Episode.objects.filter(pk=row.pk).update(

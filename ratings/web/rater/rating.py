@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings.models import Assignment, FirstLook, Rater, Rating
+from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice, recall
 from ratings.rating import next_item, submit
 from ratings.studies import StudyClosed, StudyError
@@ -126,7 +126,7 @@ def _is_initial_answer(assignment: Assignment, form: RatingForm) -> bool:
     """Return whether this is the answer before the balance sheet. No answer is final before that, whatever the form claims."""
     if form.parsed_answer.cannot_judge or _find_current_rating(assignment):
         return False
-    return form.cleaned_data["stage"] == FIRST_STAGE or not FirstLook.objects.filter(assignment=assignment).exists()
+    return form.cleaned_data["stage"] == FIRST_STAGE or not InitialRating.objects.filter(assignment=assignment).exists()
 
 
 def _find_current_rating(assignment: Assignment) -> Rating | None:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import item_view
-from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
+from ratings.models import Assignment, InitialRating, Rater, RaterProfile, Rating
 from ratings.rating import Answer, next_item, submit
 from ratings.web.decorators import RaterRequest
 from ratings.web.rater import rendered_items
@@ -39,7 +39,7 @@ def render_card(
     up unless the caller passes it.
     """
     two_stage = is_two_stage(assignment)
-    initial_rating = FirstLook.objects.filter(assignment=assignment).first() if two_stage else None
+    initial_rating = InitialRating.objects.filter(assignment=assignment).first() if two_stage else None
     # Correcting a final answer happens with the balance sheet on the page.
     stage = FIRST_STAGE if two_stage and not (initial_rating or current) else FINAL_STAGE
     context = {

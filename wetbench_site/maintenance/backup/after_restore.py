@@ -50,7 +50,7 @@ def prepare_database(held: DatabaseContents) -> None:
                 model._default_manager.all().delete()
         for leased in LEASED_MODELS:
             # A higher fence rejects late writes of workers that were running when the backup was created.
-            released = {"lease_until": None, "rung_at": None, "fence": F("fence") + 1}
+            released = {"lease_until": None, "notified_at": None, "fence": F("fence") + 1}
             leased.objects.filter(lease_until__isnull=False).update(**released)
         Worker.objects.all().delete()
 

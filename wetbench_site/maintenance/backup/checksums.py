@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.migrations.recorder import MigrationRecorder
 
-from ratings.models import FirstLook, Rating, RatingEvent
+from ratings.models import InitialRating, Rating, RatingEvent
 from wetbench_site.maintenance.verify.checks import iter_rows
 
 # Columns that exist in every version: a backup of an older one is compared before it is migrated.
@@ -15,7 +15,7 @@ _ANSWER_COLUMNS = ("assignment_id", "verdict", "confidence", "cannot_judge", "ma
 _DIGEST_COLUMNS: tuple[tuple[type[models.Model], tuple[str, ...]], ...] = (
     (Rating, (*_ANSWER_COLUMNS, "revision", "submitted_at", "revised_at", "seconds")),
     (RatingEvent, (*_ANSWER_COLUMNS, "kind", "revision", "at")),
-    (FirstLook, ("assignment_id", "verdict", "confidence", "marks", "submission_id", "at")),
+    (InitialRating, ("assignment_id", "verdict", "confidence", "marks", "submission_id", "at")),
 )
 
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from ratings.models import (
     Assignment,
     Draft,
-    FirstLook,
+    InitialRating,
     Rater,
     Rating,
     RatingEvent,
@@ -47,7 +47,7 @@ def prepare_user(rater: Rater) -> User:
     prepared = {"consented_at": now, "practised_at": now, "started_at": now, "guide_seen": guide, "finished_at": None}
     active = {"withdrawn_at": None, "dropped": False, "simulated": False, "imported_as": ""}
     Rater.objects.filter(pk=rater.pk).update(user=user, **prepared, **active)
-    for answers in (Rating, RatingEvent, FirstLook, Draft):
+    for answers in (Rating, RatingEvent, InitialRating, Draft):
         answers.objects.filter(assignment__rater=rater).delete()
     Assignment.objects.filter(rater=rater).update(opened_at=None)
     # Session 2 of a crossover is visited as if its washout were over: opened items are shown at once.

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from ratings.models import Draft, FirstLook, Rating, RatingEvent
+from ratings.models import Draft, InitialRating, Rating, RatingEvent
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
 
 ANSWER_COLUMNS = ("verdict", "confidence", "cannot_judge", "marks", "note")
@@ -58,18 +58,18 @@ def check_unsaved_answers() -> Iterator[Violation]:
 
 
 @build_check(
-    "first answers", "a first answer exists only in the confirm arm, and was given before the final one", FirstLook
+    "first answers", "a first answer exists only in the confirm arm, and was given before the final one", InitialRating
 )
 def check_first_answers() -> Iterator[Violation]:
     is_late = Q(assignment__rating__submitted_at__lt=F("at") - CLOCK_TOLERANCE)
-    first_answers = FirstLook.objects.filter(is_late | ~Q(assignment__layout="confirm"))
+    first_answers = InitialRating.objects.filter(is_late | ~Q(assignment__layout="confirm"))
     for code, layout, at, final in iter_rows(
         first_answers.values_list("assignment__code", "assignment__layout", "at", "assignment__rating__submitted_at")
     ):
         if layout != "confirm":
-            yield build_violation(FirstLook, code, "layout confirm", f"layout {layout}")
+            yield build_violation(InitialRating, code, "layout confirm", f"layout {layout}")
         else:
-            yield build_violation(FirstLook, code, f"before the rating of {final}", at)
+            yield build_violation(InitialRating, code, f"before the rating of {final}", at)
 
 
 @build_check(

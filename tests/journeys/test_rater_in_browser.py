@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, Response, expect
 
 from ratings.blinding import allow_list
-from ratings.models import EVIDENCE, TRANSITION, FirstLook, Rater, Rating, RatingEvent, Study
+from ratings.models import EVIDENCE, TRANSITION, InitialRating, Rater, Rating, RatingEvent, Study
 from tests.support.browser_steps import (
     DONE_URL,
     PASSWORD,
@@ -216,7 +216,7 @@ def test_confirm_arm_shows_the_balance_after_the_first_answer(new_context: NewCo
     press_keys(page, "n", "5", "Enter")
 
     expect(locate_saved_count(page)).to_contain_text("1 saved")
-    assert (FirstLook.objects.get().verdict, list_answers(rater)) == (True, [(False, 5)])
+    assert (InitialRating.objects.get().verdict, list_answers(rater)) == (True, [(False, 5)])
 
 
 # ---------------------------------------------------------------- times and breaks

@@ -93,7 +93,7 @@ def create_rated_study() -> Study:
 
 def add_initial_rating(assignment: Assignment) -> None:
     Assignment.objects.filter(pk=assignment.pk).update(layout="confirm")
-    assignment.first_look = submit.FirstLook.objects.create(  # type: ignore[attr-defined]
+    assignment.initial_rating = submit.InitialRating.objects.create(  # type: ignore[attr-defined]
         assignment=assignment, verdict=True, confidence=3, submission_id=uuid.uuid4(),
         at=assignment.rating.submitted_at - timedelta(seconds=5),
     )  # fmt: skip

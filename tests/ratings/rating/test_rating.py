@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.utils import timezone
 
-from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
+from ratings.models import Assignment, Draft, InitialRating, Rater, Rating, RatingEvent, Study
 from ratings.protocol import ProtocolError
 from ratings.raters.simulated_raters import simulate_raters
 from ratings.rating import Answer, SubmissionResult, next_item
@@ -250,7 +250,7 @@ def test_finished_rater_cannot_write_but_a_repeated_submission_is_still_confirme
     again = submit_rating(assignment, True, 4, submission)
     assert (again.is_new, again.is_stored) == (False, True)
     assert (Rating.objects.count(), RatingEvent.objects.count(), Draft.objects.count()) == (1, 1, 0)
-    assert not FirstLook.objects.exists()
+    assert not InitialRating.objects.exists()
 
 
 def test_current_rating_equals_its_last_event(assignment: Assignment) -> None:
@@ -267,7 +267,7 @@ def test_initial_rating_is_stored_beside_the_final_rating(assignment: Assignment
     submit_initial_rating(assignment, True, 2, uuid.uuid4(), marks=("seen/1",), note="hm")
     assert (assignment.draft.marks, assignment.draft.note, assignment.draft.verdict) == (["seen/1"], "hm", None)
     submit_new_form(assignment, False, 5)
-    look, rating = FirstLook.objects.get(), Rating.objects.get()
+    look, rating = InitialRating.objects.get(), Rating.objects.get()
     assert (look.verdict, look.confidence, rating.verdict, rating.confidence) == (True, 2, False, 5)
 
 
@@ -279,7 +279,7 @@ def test_initial_rating_is_accepted_once(assignment: Assignment) -> None:
         submit_initial_rating(assignment, False, 5, uuid.uuid4()),
     )
     assert (again.is_new, again.is_stored, other.is_new, other.is_stored) == (False, True, False, False)
-    assert FirstLook.objects.get().verdict is True
+    assert InitialRating.objects.get().verdict is True
     submit_new_form(assignment)
     with pytest.raises(StudyError, match="already sent for another item"):
         submit_initial_rating(next_item.find_next_assignment(assignment.rater), True, 2, submission)  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ def test_initial_rating_is_rejected_in_a_closed_study(assignment: Assignment) ->
     lifecycle.close_study(assignment.rater.study)
     with pytest.raises(StudyClosed, match="closed"):
         submit_initial_rating(assignment, True, 2, uuid.uuid4())
-    assert not FirstLook.objects.exists()
+    assert not InitialRating.objects.exists()
 
 
 def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(assignment: Assignment) -> None:

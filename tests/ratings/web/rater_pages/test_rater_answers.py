@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ratings.blinding import allow_list
-from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.models import EVIDENCE, Assignment, Draft, InitialRating, Rater, Rating, RatingEvent
 from ratings.rating import Answer, submit
 from ratings.studies import lifecycle
 from tests.support.rater_forms import (
@@ -348,13 +348,13 @@ def test_confirm_arm_shows_the_item_again_and_stores_both_answers(
     )
     after = sent.content.decode() if headers else get_rating_page(client, assignment)
 
-    assert (FirstLook.objects.get().verdict, Rating.objects.exists()) == (True, False)
+    assert (InitialRating.objects.get().verdict, Rating.objects.exists()) == (True, False)
     assert hidden(after, "stage") == "final" and "Your first answer is saved: <strong>plausible, confidence 4" in after
     assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # no preselected verdict; the note stays
     assert hidden(after, "submission_id") != hidden(before, "submission_id")
 
     client.post(get_rating_url(assignment), build_answer(verdict="no", confidence="5", stage="final"), headers=headers)
-    assert (FirstLook.objects.get().verdict, Rating.objects.get().verdict) == (True, False)
+    assert (InitialRating.objects.get().verdict, Rating.objects.get().verdict) == (True, False)
     assert Rating.objects.get().layout_shown == "confirm"
 
 
@@ -363,19 +363,19 @@ def test_confirm_arm_first_form_sent_twice_is_not_the_final_answer(client: Clien
     for _ in range(2):
         client.post(get_rating_url(get_assignment(asked_twice)), form)
 
-    assert FirstLook.objects.count() == 1 and not Rating.objects.exists()
+    assert InitialRating.objects.count() == 1 and not Rating.objects.exists()
 
 
 def test_confirm_arm_accepts_no_final_answer_before_the_balance_sheet(client: Client, asked_twice: Rater) -> None:
     client.post(get_rating_url(get_assignment(asked_twice)), build_answer(verdict="yes", stage="final"))
 
-    assert FirstLook.objects.get().verdict and not Rating.objects.exists()
+    assert InitialRating.objects.get().verdict and not Rating.objects.exists()
 
 
 def test_arm_with_one_answer_stores_no_initial_rating(at_work: Client, rater: Rater) -> None:
     at_work.post(get_rating_url(get_assignment(rater)), build_answer(stage="first"))
 
-    assert Rating.objects.exists() and not FirstLook.objects.exists()
+    assert Rating.objects.exists() and not InitialRating.objects.exists()
 
 
 def test_confirm_arm_ends_with_cannot_judge_as_first_answer(client: Client, asked_twice: Rater) -> None:
@@ -384,7 +384,7 @@ def test_confirm_arm_ends_with_cannot_judge_as_first_answer(client: Client, aske
         {"cannot_judge": "1", "stage": "first", "submission_id": str(uuid.uuid4())},
     )
 
-    assert Rating.objects.get().cannot_judge and not FirstLook.objects.exists()
+    assert Rating.objects.get().cannot_judge and not InitialRating.objects.exists()
 
 
 def test_confirm_arm_asks_once_if_lineage_is_uncertain(client: Client, asked_twice: Rater) -> None:

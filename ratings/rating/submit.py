@@ -106,7 +106,7 @@ def submit_rating(
 ) -> SubmissionResult:
     """Store the answer as the rating of this assignment, or return why it was not stored.
 
-    `revision` is the one that the form displayed (0 for a first answer). With `go_on`, also open the rater's next assignment in
+    `revision` is the one that the form displayed (0 for a first answer). With `open_next`, also open the rater's next assignment in
     the same transaction, because it is shown with the response.
 
     Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to another item,

@@ -181,7 +181,7 @@ _BLIND_COLUMNS = (
     f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", f"{_ASSIGNMENT}rater__number", f"{_ASSIGNMENT}rater__simulated", "verdict",
     "confidence", "opened_at", "submitted_at", "seconds", f"{_ASSIGNMENT}position", f"{_ASSIGNMENT}occasion",
     f"{_ASSIGNMENT}session", f"{_ASSIGNMENT}released_at", f"{_ASSIGNMENT}surplus", f"{_ASSIGNMENT}layout", "layout_shown", f"{_ASSIGNMENT}with_context",
-    f"{_ASSIGNMENT}marks", "marks", f"{_ASSIGNMENT}first_look__verdict", f"{_ASSIGNMENT}first_look__confidence", "revision",
+    f"{_ASSIGNMENT}marks", "marks", f"{_ASSIGNMENT}initial_rating__verdict", f"{_ASSIGNMENT}initial_rating__confidence", "revision",
     "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
     "imported", "note",
 )  # fmt: skip

@@ -238,9 +238,9 @@ def test_regular_expressions_are_fast_on_adversarial_texts() -> None:
 # no repeats.
 MADE_IN_CALLS = {
     ("observables.py", "pattern"), ("catalogue.py", "pattern if isinstance(pattern, str) else '('"), ("parameters.py", "self.pattern"),
-    ("prompt_files.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("tags.py", "tag"), ("tags.py", "f'<{name}>'"),
-    ("tags.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("changes.py", "word(text)"), ("limits.py", "limit.tells"),
-    ("values.py", "f'[\\\\x21-\\\\x7e]{{{fewest},}}'"),
+    ("prompt_files.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("verdict_tags.py", "tag"), ("verdict_tags.py", "f'<{name}>'"),
+    ("verdict_tags.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "build_word_pattern(text)"), ("limits.py", "limit.description_pattern"),
+    ("env_types.py", "f'[\\\\x21-\\\\x7e]{{{min_length},}}'"),
 }  # fmt: skip
 
 

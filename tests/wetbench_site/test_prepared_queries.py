@@ -87,7 +87,7 @@ def read_before(change: Callable[[Assignment], object]) -> Assignment:
         (lambda place: Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=NOW), "You have withdrawn"),
         (lambda place: lifecycle.pause_study(place.rater.study), "is paused"),
         (lambda place: lifecycle.close_study(place.rater.study), "is closed"),
-        (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
+        (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "reassigned to another rater"),
     ],
     ids=["finished", "withdrawn", "paused", "closed", "reassigned"],
 )

@@ -433,7 +433,7 @@ def test_invitation_accepted_by_five_users_at_once_is_given_to_one() -> None:
     results = accept_at_once(
         invitations.create_invitation(invited_raters.get_rater()), accept_invitation.accept_invitation
     )
-    assert sorted(type(result).__name__ for result in results) == [*["Gone"] * 4, "Rater"]
+    assert sorted(type(result).__name__ for result in results) == [*["InvitationExpired"] * 4, "Rater"]
     assert StudyEvent.objects.filter(kind="joined").count() == 1
 
 

@@ -75,13 +75,13 @@ def test_links_of_all_commands_start_with_the_site_url(document, admin_user, set
     assert len(links) == 6 + 1 + 1 and all(link.startswith("https://ratings.example/") for link in links)
 
 
-def test_commands_build_links_only_through_the_mailing_module() -> None:
-    """`mailing.address_of` takes WETBENCH_URL into account."""
+def test_commands_build_links_only_through_the_url_builder() -> None:
+    """`email_messages.make_url_builder` takes WETBENCH_URL into account."""
     folders = [Path(django_settings.BASE_DIR) / room / "management" / "commands" for room in ("ratings", "simulation")]
     commands = [path for folder in folders for path in folder.glob("*.py") if "http://" in path.read_text()]
     assert {path.stem for path in commands} >= {"create_study", "invite_raters", "rater_link", "sign_in_link"}
     # `serve` also prints the address that it listens on.
-    own = [path.stem for path in commands if "mailing.address_of" not in path.read_text()]
+    own = [path.stem for path in commands if "email_messages.make_url_builder" not in path.read_text()]
     assert own == ["serve"]
 
 
@@ -159,7 +159,7 @@ def test_create_study_accepts_one_to_two_hundred_raters(document, number: int) -
 def test_create_study_does_not_open_a_study_without_items(document) -> None:
     document.write_text(json.dumps(study_factory.build_protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
-    assert (code, said) == (1, "Nothing was created: Small study has no items: name a source, or import items")
+    assert (code, said) == (1, "Nothing was created: Small study has no items: add a source, or import items")
     assert not Study.objects.exists()
 
 

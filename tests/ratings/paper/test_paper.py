@@ -131,7 +131,7 @@ def assert_labels() -> None:
     assert vetting.get_vetting_queue().count() == 2 * 8, "they still wait for a person"
     nobody = "accepted unread by `make paper`: nobody has checked them"
     told = {fact.name: fact.values for fact in protocol_words.describe_document(studies[0])}
-    assert told["Errors checked by"] == ("The rules that planted them", f"some {nobody}")
+    assert told["Errors checked by"] == ("Rules, for their own errors", f"some {nobody}")
     made = [store.find_full(study).document for study in studies[:2]]
     assert nobody in methods.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), False, made[0])
     assert nobody not in methods.format_methods(studies[1], study_facts.collect_study_facts(studies[1]), False, made[1])

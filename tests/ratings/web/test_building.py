@@ -316,7 +316,7 @@ def test_draft_shows_impossible_repeats_before_opening(staff: Client, ada: User)
     # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
     study = drafted(ada, sources=sources, raters=6, repeats=0.1, repeat_distance=10)
     for page in (at("stock", study), at("study", study) + "?counted=1", at("build", study, "items") + "?counted=1"):
-        assert "ask for a distance of at most 5" in text(staff.get(page)), page
+        assert "choose a gap of at most 5" in text(staff.get(page)), page
     good = drafted(ada, sources=sources, raters=6, repeats=0.2, repeat_distance=2, slug="good")
     assert "cannot be opened as it is" not in text(staff.get(at("stock", good)))
 

@@ -350,9 +350,9 @@ def judged() -> Rater:
 def test_own_result_counts_right_answers_by_kind_and_by_confidence(judged: Rater) -> None:
     result = own_results.own_result(judged)
     assert [(share.name, share.right, share.of) for share in result.kinds] == [
-        ("obvious errors found", 4, 6),
-        ("subtle errors found", 1, 6),
-        ("outcomes without a planted error, called plausible", 5, 6),
+        ("obvious errors detected", 4, 6),
+        ("subtle errors detected", 1, 6),
+        ("outcomes without a planted error, rated plausible", 5, 6),
     ]
     # Odd positions have confidence 5, even ones 3; repeats are in none of these.
     assert [tuple(share) for share in result.confidence] == [("3", 4, 9), ("5", 6, 9)]
@@ -375,7 +375,7 @@ def test_own_result_never_reveals_whether_a_single_answer_was_right(client: Clie
     subtle.update(verdict=True)
     result = own_results.own_result(judged)
     # No subtle error was found: that number is hidden, and so is the total, from which it could be calculated.
-    assert [share.name for share in result.kinds] == ["outcomes without a planted error, called plausible"]
+    assert [share.name for share in result.kinds] == ["outcomes without a planted error, rated plausible"]
 
 
 def test_own_result_is_hidden_for_too_few_answers(client: Client, judged: Rater) -> None:
@@ -471,7 +471,7 @@ def test_erasure_requires_the_checkbox_and_keeps_codes_and_answers(rater_client:
     rate_all(rater)
     assert rater_client.post("/rate/profile/erase/").status_code == 422
     gone = rater_client.post("/rate/profile/erase/", {"sure": "on"}, follow=True)
-    assert "Your personal data is erased" in gone.content.decode()
+    assert "Your personal data has been erased" in gone.content.decode()
     user = User.objects.get(pk=rater.user_id)
     assert not user.is_active and "rater" not in user.username and not user.has_usable_password()
     assert RaterProfile.objects.get(user=user).field == ""

@@ -94,7 +94,7 @@ def test_episode_of_a_missing_cast_fails_with_a_reason(caffeine: Experiment) -> 
     Episode.objects.update(cast="no-such-cast")
     run_to_end(run)
     episode = run.episodes.get()
-    assert episode.status == "failed" and "Those there are: offline" in episode.error
+    assert episode.status == "failed" and "Rule-based casts: offline" in episode.error
 
 
 @pytest.mark.one_database

@@ -136,10 +136,10 @@ class _InterruptedConnection:
         self.inner, self.act = inner, act
 
     def prepare_request(self, *arguments: object) -> object:
-        return self.inner.prepare(*arguments)  # type: ignore[attr-defined]
+        return self.inner.prepare_request(*arguments)  # type: ignore[attr-defined]
 
     def send_request(self, *arguments: object) -> object:
-        answer = self.inner.send(*arguments)  # type: ignore[attr-defined]
+        answer = self.inner.send_request(*arguments)  # type: ignore[attr-defined]
         self.act()  # type: ignore[operator]
         return answer
 

@@ -139,7 +139,7 @@ def test_lab_report_command_prints_tables(tmp_path, capsys):
     assert " ".join(summary.split()) == expected
     assert ["tea_read:", "tea_read", "1", "INVALID", "tea_read"] in [row.split() for row in output.splitlines()]
     assert "On the bench: tea; water" in output
-    assert "No faults" in output and "played 1 experiments" in progress
+    assert "No faults" in output and "checked 1 experiments" in progress
 
 
 def test_lab_report_command_prints_the_same_as_json(tmp_path, capsys):
@@ -189,7 +189,7 @@ def test_lab_report_command_exits_with_2_for_an_unknown_slug_or_a_wrong_file(tmp
 
 
 def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
-    with pytest.raises(CommandError, match="actions: holds no data file") as error:
+    with pytest.raises(CommandError, match="actions: contains no data file") as error:
         call_command("lab_report", directory=tmp_path)
     assert error.value.returncode == 2
 

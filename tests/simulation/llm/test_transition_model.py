@@ -246,7 +246,7 @@ def test_unknown_exception_passes_through_the_transition_model():
 
 def test_accepted_action_without_a_result_is_requested_again():
     _, prompts = predict_mix(write_reply(), GOOD)
-    assert "- Mix succeeded and led to nothing" in prompts[1].messages[2].text
+    assert "- Mix succeeded, but led to neither materials nor observations" in prompts[1].messages[2].text
 
 
 def test_action_on_unlimited_materials_may_have_no_result():

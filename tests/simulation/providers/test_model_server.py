@@ -605,7 +605,7 @@ def test_server_stops_while_requests_hang():
 
 
 def test_spawned_server_ends_with_its_parent_even_after_kill_9():
-    code = "import time\nfrom simulation.scripted_server import spawned\nwith spawned() as s: print(s.url, flush=True); time.sleep(99)"
+    code = "import time\nfrom simulation.scripted_server.start import run_in_process\nwith run_in_process() as s: print(s.url, flush=True); time.sleep(99)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         port = int(parent.stdout.readline().rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)):

@@ -80,10 +80,7 @@ def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys
             "per_transition": 1, "sample": there + 1, "submission_id": create.create_submission_id(),
         }
     )  # fmt: skip
-    assert (
-        f"A sample of {there + 1} is larger than the pool: these experiments have {there} steps."
-        in form.errors["sample"]
-    )
+    assert f"The sample of {there + 1} exceeds the {there} steps of these experiments." in form.errors["sample"]
     assert not Run.objects.filter(kind="twins", seed=77).exists()
 
 

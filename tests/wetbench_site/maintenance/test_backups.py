@@ -260,7 +260,7 @@ def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
     made = backup(folder)
     restore(made.file)
     found = accept_invitation.find_invitation(invitation)
-    assert found is not None and "withdrawn" in accept_invitation.describe_expiry(found)
+    assert found is not None and "revoked" in accept_invitation.describe_expiry(found)
     assert signing_in.peek_link(link, AnonymousUser(), "admin").effect == LinkEffect.GONE
     assert tokens.find_active_token(token) is None
     assert Rater.objects.get(pk=rater.pk).invited_at is None

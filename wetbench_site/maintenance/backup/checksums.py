@@ -5,6 +5,7 @@ import json
 from typing import NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from ratings.models import InitialRating, Rating, RatingEvent
@@ -12,11 +13,15 @@ from wetbench_site.maintenance.verify.checks import iter_rows
 
 # Columns that exist in every version: a backup of an older one is compared before it is migrated.
 _ANSWER_COLUMNS = ("assignment_id", "verdict", "confidence", "cannot_judge", "marks", "note", "submission_id")
-_DIGEST_COLUMNS: tuple[tuple[type[models.Model], tuple[str, ...]], ...] = (
-    (Rating, (*_ANSWER_COLUMNS, "revision", "submitted_at", "revised_at", "seconds")),
-    (RatingEvent, (*_ANSWER_COLUMNS, "kind", "revision", "at")),
-    (InitialRating, ("assignment_id", "verdict", "confidence", "marks", "submission_id", "at")),
+# With the label of each table in the digest. Labels never change, so that backups of earlier releases keep theirs.
+_DIGEST_COLUMNS: tuple[tuple[str, type[models.Model], tuple[str, ...]], ...] = (
+    ("ratings_rating", Rating, (*_ANSWER_COLUMNS, "revision", "submitted_at", "revised_at", "seconds")),
+    ("ratings_ratingevent", RatingEvent, (*_ANSWER_COLUMNS, "kind", "revision", "at")),
+    ("ratings_firstlook", InitialRating, ("assignment_id", "verdict", "confidence", "marks", "submission_id", "at")),
 )
+# A backup is compared before it is migrated, so its tables can have the names of an earlier release:
+# model -> the last migration before the table was renamed, and the model's name then.
+_FORMER_NAMES = {InitialRating: (("ratings", "0002_study_event_data"), "FirstLook")}
 
 
 class DatabaseContents(NamedTuple):
@@ -50,9 +55,19 @@ def _count_rows(alias: str) -> dict[str, int]:
 def _compute_ratings_digest(alias: str) -> str:
     """Return the same digest on SQLite and PostgreSQL."""
     digest = hashlib.sha256()
-    for model, columns in _DIGEST_COLUMNS:
-        digest.update(f"{model._meta.db_table}\n".encode())
+    for label, current_model, columns in _DIGEST_COLUMNS:
+        digest.update(f"{label}\n".encode())
+        model = _find_stored_model(current_model, alias)
         for row in iter_rows(model._default_manager.using(alias).order_by("assignment_id", "pk").values_list(*columns)):
             # Values as JSON, because the two systems store UUIDs, times and booleans differently.
             digest.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
     return digest.hexdigest()
+
+
+def _find_stored_model(model: type[models.Model], alias: str) -> type[models.Model]:
+    """Return the model, or its former state if the database was not migrated since its table was renamed."""
+    if model not in _FORMER_NAMES or model._meta.db_table in connections[alias].introspection.table_names():
+        return model
+    migration, name = _FORMER_NAMES[model]
+    former: type[models.Model] = MigrationLoader(None).project_state(migration).apps.get_model("ratings", name)
+    return former

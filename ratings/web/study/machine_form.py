@@ -57,7 +57,7 @@ class MachineForm(BudgetFields):
         checker = [] if self.study.kind == EVIDENCE else [_CHECKER]
         return [line for line in (*checker, *cast_availability.list_raters()) if line.name not in requested]
 
-    def cast_groups(self) -> Iterator[CastGroup]:
+    def group_casts(self) -> Iterator[CastGroup]:
         """Yield those that can rate here in groups, each with whether it is selected."""
         selected = self["cast"].value()
         ready = [line for line in self.available_raters if line.is_ready]

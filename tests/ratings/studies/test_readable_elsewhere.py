@@ -246,8 +246,12 @@ def test_invitation_to_an_account_that_can_read_every_item_creates_no_new_accoun
     study = study_factory.create_open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     token = invitations.create_invitation(study.raters.get(), email=analyst.email)
     page = Client().get(f"/r/{token}/")
-    assert page.status_code == 410 and b"can read the sources of this study's items in another study" in page.content
-    with pytest.raises(accept_invitation.InvitationExpired, match="can read the sources of this study's items in another study"):
+    assert (
+        page.status_code == 410 and b"can read the sources of this study&#x27;s items in another study" in page.content
+    )
+    with pytest.raises(
+        accept_invitation.InvitationExpired, match="can read the sources of this study's items in another study"
+    ):
         accept_invitation.accept_invitation(
             accept_invitation.find_invitation(token), AnonymousUser(), accept_invitation.JoinForm()
         )

@@ -24,7 +24,7 @@ GROWING = {"django_migrations", "django_content_type", "auth_permission"}
 RENAMED_TABLES = {"ratings_firstlook": "ratings_initialrating"}
 RENAMED_COLUMNS = {"seat_id": "rater_id", "rung_at": "notified_at"}
 # Columns whose content an upgrade changes on purpose: table -> columns.
-CONVERTED: dict[str, set[str]] = {}
+CONVERTED: dict[str, set[str]] = {"django_content_type": {"model"}}
 
 
 @dataclass

@@ -71,7 +71,12 @@ def test_rating_stores_the_answer_and_the_seconds_since_the_item_was_first_opene
 
 def test_rating_stores_the_timing_and_display_reported_by_the_browser(assignment: Assignment) -> None:
     submit_new_form(
-        assignment, timing=Timing(30.5, 12.25, 2), input_device="both", viewport="1440x900", layout_shown="plain", interface="2"
+        assignment,
+        timing=Timing(30.5, 12.25, 2),
+        input_device="both",
+        viewport="1440x900",
+        layout_shown="plain",
+        interface="2",
     )
     saved = Rating.objects.get()
     assert (saved.active_seconds, saved.first_verdict_seconds, saved.changes) == (30.5, 12.25, 2)

@@ -164,7 +164,9 @@ def test_crossover_counts_identical_cases_before_and_at_opening(tmp_path, capsys
 
 def test_crossover_with_too_few_different_cases_states_how_many_are_identical() -> None:
     sources = steps_of_two_casts(10, alike=8)
-    with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more with identical outcomes, which cannot be compared"):
+    with pytest.raises(
+        PlanError, match=r"the pool holds 2, and 8 more with identical outcomes, which cannot be compared"
+    ):
         study_factory.create_open_study(**document("sources", sources=sources))
 
 

@@ -45,7 +45,7 @@ def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: st
         if facts.design == "crossover":
             return "use a study of another design: a crossover study repeats no item"
         if not facts.repeats:
-            return 'repeat some items ("Repeat items (%)"; 10 % is enough)'
+            return 'repeat some items ("Repeat items (%)"; 10% is enough)'
         return "repeat more items, or ask for more items"
     # Before the classes: with too few items both classes can be there and still no answer be wrong.
     if "no rating is incorrect" in reason:

@@ -269,7 +269,7 @@ def _fill_u_statistic(
         )
         for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
-    # Unbiased, but alone it covered 91 % with eight raters. The mean areas are the same here, so their error is a lower limit.
+    # Unbiased, but alone it covered 91% with eight raters. The mean areas are the same here, so their error is a lower limit.
     se = max(statistic.se, mean_areas.test.se)
     p, low, high = mrmc_comparison.infer_area_difference((means[0], means[1]), se, df, mrmc.AREA_RANGE)
     return row._replace(low=low, high=high, p=p, method="u_statistic", reason=statistic.reason)

@@ -3,7 +3,7 @@
 Ratings of one item, and ratings by one rater, are not independent. The variance of a difference therefore has items
 and raters as clusters (Cameron, Gelbach and Miller 2011, Journal of Business and Economic Statistics 29:238). What both
 sides share, raters who judge both or items with a version on each side, cancels. The intervals are adjusted
-Wald intervals, which are reliable near 0 % and 100 % too: each side gets one more yes and one more no (Agresti and Caffo 2000, The
+Wald intervals, which are reliable near 0% and 100% too: each side gets one more yes and one more no (Agresti and Caffo 2000, The
 American Statistician 54:280); where every answer has its partner on the other side, each direction of change is added once
 (Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479).
 """
@@ -23,9 +23,9 @@ INDEPENDENT = "no rater and no item in common, so the two are compared as indepe
 ONE_ITEM = "a single item does not show how items differ"
 FEW_ITEMS_ON_A_SIDE = "fewer than three items on one side: no interval is reliable"
 FEW_RATERS = "fewer than three raters on one side and others on the other: no interval is reliable"
-# On each side, unless the same raters are on both: with two against six, coverage was 89 %, with one against one 48 to 81 %.
+# On each side, unless the same raters are on both: with two against six, coverage was 89%, with one against one 48 to 81%.
 MIN_RATERS = 3
-MIN_ITEMS = 3  # on each side; with two against eighteen, coverage was 92 %
+MIN_ITEMS = 3  # on each side; with two against eighteen, coverage was 92%
 # Of the variance of independent sides. A smaller remainder is chance: few clusters can cancel exactly.
 MIN_VARIANCE_SHARE = 0.1
 
@@ -58,7 +58,7 @@ class ContrastCounts(NamedTuple):
 class Difference(NamedTuple):
     """Share of the first side minus that of the second; None, with the reason, where there is none.
 
-    `low`, `high`: the 95 % interval for new raters and new items (on a side that is one rater: for that rater). `p` is
+    `low`, `high`: the 95% interval for new raters and new items (on a side that is one rater: for that rater). `p` is
     two-sided and below .05 exactly where the interval excludes 0. `df`: degrees of freedom of Student's t.
     `is_paired`: whether every answer has its partner on the other side.
     """

@@ -18,7 +18,7 @@ CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
 class Rate(NamedTuple):
-    """k of n, with the 95 % Wilson interval (no continuity correction). All None, with the reason, where n is 0.
+    """k of n, with the 95% Wilson interval (no continuity correction). All None, with the reason, where n is 0.
 
     The interval treats ratings as independent. Ratings of one item or by one rater are not, so it is too narrow
     for statements about new raters or new items.

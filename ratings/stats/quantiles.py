@@ -9,7 +9,7 @@ from scipy.special import ndtri, stdtrit
 
 from ratings.stats.estimates import LEVEL
 
-NORMAL = float(ndtri((1 + LEVEL) / 2))  # of a 95 % interval
+NORMAL = float(ndtri((1 + LEVEL) / 2))  # of a 95% interval
 
 
 def normal_quantile(share: float) -> float:

@@ -91,7 +91,7 @@ def compute_widening(items: int, strata: int = 1) -> float:
 def compute_percentile_interval(values: Floats, *, widening: float = 1.0) -> ResampledInterval:
     """Return the percentile interval of replicates (NaN where undefined), with quantiles `widening` times as many normal deviates out.
 
-    There is no interval if more than 5 % of the replicates are undefined or all are equal.
+    There is no interval if more than 5% of the replicates are undefined or all are equal.
     """
     if not len(values):
         return NOT_RESAMPLED
@@ -114,7 +114,7 @@ def compute_percentile_p(values: Floats, *, widening: float = 1.0) -> float:
 
     It is never below what this number of replicates can resolve.
     """
-    # The same rule as for the interval, so that p < .05 exactly where the 95 % interval excludes 0.
+    # The same rule as for the interval, so that p < .05 exactly where the 95% interval excludes 0.
     tail = min(_find_tail_share(values), _find_tail_share(-values))
     return min(1.0, 2 * float(ndtr(normal_quantile(tail) / widening)))
 
@@ -142,7 +142,7 @@ def compute_jackknife_variance(leave_one_out: Sequence[float] | Floats) -> float
 
 
 def compute_replicate_variance(values: Floats) -> float:
-    """Return the variance of the defined replicates; NaN if fewer than two are defined or more than 5 % are undefined."""
+    """Return the variance of the defined replicates; NaN if fewer than two are defined or more than 5% are undefined."""
     defined = values[np.isfinite(values)]
     if len(defined) < 2 or len(values) - len(defined) > MAX_UNDEFINED_SHARE * len(values):
         return float("nan")

@@ -113,7 +113,7 @@ def describe_ratings(table: Ratings, left_out: Mapping[str, int], notes: Iterabl
 
 
 def format_text_lines(rows: Sequence[Estimate], introduction: Sequence[str]) -> Iterator[str]:
-    """Yield the summary for a terminal: estimate, 95 % interval, method, every n, and why something is undefined."""
+    """Yield the summary for a terminal: estimate, 95% interval, method, every n, and why something is undefined."""
     yield from (escape_unprintable(line) for line in introduction)
     for section in build_sections(rows):
         yield ""

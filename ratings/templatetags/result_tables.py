@@ -15,7 +15,7 @@ _CONTRAST_COLUMNS = ("first", "second", "quantity")  # these three together name
 _KEY_COLUMNS = ("difference", "low", "p", "p_holm")  # placed next to the name: a phone has room for few columns
 ADJUSTED, LEVEL = "p_holm", 0.05
 _ENDS: Mapping[str, tuple[str, str]] = {
-    "low": ("high", "95 % interval"),
+    "low": ("high", "95% interval"),
     "low_new": ("high_new", "Interval, new raters"),
 }
 
@@ -170,7 +170,7 @@ def format_table_value(value: Any, kind: str) -> str:
     if value is None or value == "":
         return EMPTY_CELL
     if kind == "share":
-        return f"{value:.1%}".replace("%", " %")
+        return f"{value:.1%}"
     if kind == "count":
         return f"{value:,}"
     if kind == "number":

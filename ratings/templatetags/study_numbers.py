@@ -9,7 +9,7 @@ register = template.Library()
 def format_percent(share: float | None) -> str:
     """Return a share as a whole percentage, or "undefined" for None."""
     # Formatted as % first: multiplying by 100 would round some shares differently.
-    return "undefined" if share is None else f"{share:.0%}".replace("%", " %")
+    return "undefined" if share is None else f"{share:.0%}"
 
 
 @register.filter("seconds")

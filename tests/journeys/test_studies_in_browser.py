@@ -47,7 +47,7 @@ def test_study_is_built_previewed_opened_and_unblinded(
     for kind, count in (("none", 4), ("obvious", 3), ("subtle", 3)):
         page.get_by_label(f"Items by offline, {kind}", exact=True).fill(str(count))
     press_button(page, "Save and check availability")
-    expect(page.locator("#counted")).to_contain_text("60 %")
+    expect(page.locator("#counted")).to_contain_text("60%")
     check_page(page)
     press_button(page, "Save and continue")
     page.locator("#id_raters").fill("1")

@@ -289,7 +289,7 @@ def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[st
     n_ratings = stop_rule.count_ratings(study) if n_known is None else n_known
     if n_ratings <= AT_ONCE:
         return sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
-    # The key changes with every 2 % more ratings: below that the numbers hardly change, and a page polls them.
+    # The key changes with every 2% more ratings: below that the numbers hardly change, and a page polls them.
     key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
     table: dict[str, Any] | None = cache.get(key)
     if table is None:

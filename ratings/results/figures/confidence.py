@@ -179,7 +179,7 @@ def _draw_histogram(
     base = alt.Chart(make_data(rows))
     axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
-    # 16 % of room for the numbers above the columns.
+    # 16% of room for the numbers above the columns.
     y = alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top * 1.16], nice=False))
     bars = base.mark_bar(size=room / 5 * 0.4, strokeWidth=profile.stroke * 0.75).encode(
         x=x,

@@ -48,7 +48,7 @@ def compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[flo
     if profile.stacked:
         return 2.0, 6.0
     gap = profile.size * 0.9
-    # At most 36 % for names and 30 % for numbers, so that a third of the width remains for the plot.
+    # At most 36% for names and 30% for numbers, so that a third of the width remains for the plot.
     left = min(widest_text([row.label for row in rows], profile.size), profile.width * 0.36) + gap
     right = min(widest_text([row.value_text for row in rows], profile.size), profile.width * 0.3) + gap
     return left, right

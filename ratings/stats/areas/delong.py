@@ -74,7 +74,7 @@ def is_extreme(value: float) -> bool:
 
 
 def estimate_area(scores: Floats, positive: Bools) -> AreaEstimate:
-    """Return P(a positive scores more than a negative) + half of P(they tie), with the 95 % normal interval limited to 0 and 1, or
+    """Return P(a positive scores more than a negative) + half of P(they tie), with the 95% normal interval limited to 0 and 1, or
     near 0 or 1 with Newcombe's score interval. Both treat the scores as independent, as those of one rater are.
     """
     # No direction is chosen: an area below one half stays below one half, or chance would look like skill.

@@ -271,7 +271,7 @@ def compute_new_raters_interval(
 
     Of an area near 1 that of its logit, with at most one degree of freedom less than raters.
     """
-    # Near 1 the mean area is skewed: t intervals covered 80 to 90 % there.
+    # Near 1 the mean area is skewed: t intervals covered 80 to 90% there.
     if within == AREA_RANGE and delong.is_extreme(condition.mean):
         return _compute_logit_interval(condition.mean, condition.se, min(condition.df, condition.raters - 1))
     return compute_symmetric_interval(condition.mean, condition.se**2, df=condition.df, within=within)

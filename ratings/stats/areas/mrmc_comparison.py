@@ -19,11 +19,11 @@ from ratings.stats.areas.mrmc import AREA_RANGE, RaterColumn, analyse_condition,
 from ratings.stats.estimates import LEVEL
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 
-MIN_CASES = 3  # of a class in a condition; with two, coverage was 89 to 92 %, with one 85 %
+MIN_CASES = 3  # of a class in a condition; with two, coverage was 89 to 92%, with one 85%
 MIN_RATERS = 3
-# An area near 1 with fewer expected errors of order (items of the smaller class times 1 - area): Student's t covered 80 to 92 %.
+# An area near 1 with fewer expected errors of order (items of the smaller class times 1 - area): Student's t covered 80 to 92%.
 MIN_ORDER_ERRORS = 2.5
-MIN_CASES_INCOMPLETE = 20  # of a class in a condition with missing readings; with 8 to 10, coverage was 88 to 93 %
+MIN_CASES_INCOMPLETE = 20  # of a class in a condition with missing readings; with 8 to 10, coverage was 88 to 93%
 MAX_QUANTILE = 8.0  # normal deviates: p is 1e-15 there, and Student's t with few degrees of freedom is still finite
 MAX_CELLS = 4_000_000  # unperturbed times planted items of the U-statistic: 32 MB per matrix
 NO_RATERS = "no rater has both unperturbed and planted items in {which}"
@@ -56,7 +56,7 @@ class TwoConditionComponents(NamedTuple):
 
 
 class FTest(NamedTuple):
-    """F on 1 and `df` degrees of freedom, and the standard error of the difference with its p-value and 95 % interval.
+    """F on 1 and `df` degrees of freedom, and the standard error of the difference with its p-value and 95% interval.
 
     `p`, `low` and `high` are None where there is no interval.
     """
@@ -242,7 +242,7 @@ def _compare_independent(
 
 
 def infer_difference(difference: float, se: float, df: float) -> tuple[float | None, float | None, float | None]:
-    """Return p and the ends of the 95 % interval, by Student's t with `df`, or normal if it is infinite."""
+    """Return p and the ends of the 95% interval, by Student's t with `df`, or normal if it is infinite."""
     if not se > 0:
         return None, None, None
     distribution = norm if math.isinf(df) else t(df)
@@ -253,7 +253,7 @@ def infer_difference(difference: float, se: float, df: float) -> tuple[float | N
 def infer_area_difference(
     means: tuple[ConditionMean, ConditionMean], se: float, df: float, within: tuple[float, float]
 ) -> tuple[float | None, float | None, float | None]:
-    """Return p and the ends of the 95 % interval of a difference of two means within these bounds.
+    """Return p and the ends of the 95% interval of a difference of two means within these bounds.
 
     Student's t, except where an area is near 0 or 1 with few cases: there both areas' own limits are combined (Zou and Donner 2008,
     Statistics in Medicine 27:1693). p is the level of the interval that just reaches 0.

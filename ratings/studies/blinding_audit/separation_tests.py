@@ -56,7 +56,7 @@ def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def compare_groups(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
-    """Compare two groups of items by the test of Mann and Whitney. The 95 % interval of the AUC is a bootstrap over items."""
+    """Compare two groups of items by the test of Mann and Whitney. The 95% interval of the AUC is a bootstrap over items."""
     if not noughts or not ones or len({*noughts, *ones}) < 2:
         return Contrast(name, len(noughts) + len(ones), 0.5, 0.5, 0.5, 1.0)
     p = float(mannwhitneyu(ones, noughts).pvalue)
@@ -108,7 +108,7 @@ def _permute_signed_ranks(differences: Sequence[float], seed: int) -> float:
 def _bootstrap_auc(
     noughts: np.ndarray, ones: np.ndarray, seed: int, is_paired: bool = False
 ) -> tuple[float, float, float]:
-    """Return the AUC, turned to at least one half, and its 95 % bootstrap interval in the same direction."""
+    """Return the AUC, turned to at least one half, and its 95% bootstrap interval in the same direction."""
     truth = np.concatenate([np.zeros(len(noughts)), np.ones(len(ones))])
     value = float(roc_auc_score(truth, np.concatenate([noughts, ones])))
     rng = np.random.default_rng(seed)

@@ -177,7 +177,7 @@ def _check_planted_style(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style of planted errors",
         "Does style alone, without numbers and content words, separate planted from unperturbed outcomes of one action on "
-        f"held-out pairs? The check fails if the 95 % interval of the AUC is above {PLANTED_MARGIN:.2f} and p is at most "
+        f"held-out pairs? The check fails if the 95% interval of the AUC is above {PLANTED_MARGIN:.2f} and p is at most "
         f"{text_classifier.MAX_P}; separation by words is for information",
     )
     labelled = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
@@ -192,7 +192,7 @@ def _check_source_style(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style and sources",
         "Does style alone, without numbers and content words, separate one source's outcomes of an action, without a known error, from "
-        f"those of the others on held-out pairs? The check fails if the 95 % interval of the AUC is above {SOURCE_MARGIN:.2f} and p is at "
+        f"those of the others on held-out pairs? The check fails if the 95% interval of the AUC is above {SOURCE_MARGIN:.2f} and p is at "
         f"most {text_classifier.MAX_P}; separation by words is for information",
     )
     without_error = [source for source in sources if source.reference not in reference.WITH_ERROR]
@@ -283,7 +283,7 @@ def _evaluate_contrasts(
         check.skipped = (
             f"too few outcomes share an action with one of the other kind to detect even a word that all outcomes of one kind have; "
             f"at least {text_classifier.MIN_ITEMS} of each kind in {text_classifier.MIN_PAIRS} pairs are needed, and about {n_needed} of each "
-            f"to confirm scores with an AUC of {target_auc:.2f} with a power of 80 %"
+            f"to confirm scores with an AUC of {target_auc:.2f} with a power of 80%"
         )
 
 

@@ -26,7 +26,7 @@ _MAX_FEATURES = 10  # features of each discriminant
 _MIN_TEXTS = 5  # texts of a training part in which a piece must occur
 _RIDGE = 0.5  # added to the variances (1 after scaling), so that correlated pieces have a stable solution
 _FOLDS = 5
-_Z_INTERVAL, _Z_POWER = 1.959964, 0.841621  # two-sided 95 %; power of 80 %
+_Z_INTERVAL, _Z_POWER = 1.959964, 0.841621  # two-sided 95%; power of 80%
 
 
 class Example(NamedTuple):
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 class Separation(NamedTuple):
-    """The AUC of held-out scores with its 95 % interval and permutation p. `pairs` is the number of pairs resampled.
+    """The AUC of held-out scores with its 95% interval and permutation p. `pairs` is the number of pairs resampled.
 
     `chance` is the AUC that must be exceeded for a p of at most MAX_P.
     """
@@ -191,7 +191,7 @@ def _build_layout(examples: Sequence[Example]) -> _Layout:
 
 
 def _compute_interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the 95 % interval of the AUC over resampled pairs."""
+    """Return the 95% interval of the AUC over resampled pairs."""
     pairs = layout.pairs.max() + 1
     # A bootstrap over pairs as weights: drawing a pair twice is counting its items twice, without copying any
     # score.
@@ -289,7 +289,7 @@ def permute_kinds(kinds: np.ndarray, pairs: np.ndarray, strata: np.ndarray, rng:
 
 
 def compute_smallest_auc(noughts: int, ones: int, margin: float) -> float | None:
-    """Return the smallest AUC whose 95 % interval lies above the margin in 80 % of studies; None if there is none.
+    """Return the smallest AUC whose 95% interval lies above the margin in 80% of studies; None if there is none.
 
     From the standard error of Hanley and McNeil (1982). It takes scores as given and ignores what a classifier fails to
     learn from few texts, so it serves for planning alone.
@@ -305,7 +305,7 @@ def compute_smallest_auc(noughts: int, ones: int, margin: float) -> float | None
 
 
 def count_needed_items(auc_wanted: float, margin: float) -> int:
-    """Return how many items of each kind are needed to confirm scores with this AUC with a power of 80 %.
+    """Return how many items of each kind are needed to confirm scores with this AUC with a power of 80%.
 
     Raises ValueError if no number suffices.
     """

@@ -88,7 +88,7 @@ def test_published_column_has_a_value_or_a_reason_in_every_cell() -> None:
         assert EMPTY_CELL not in {row[at].text for row in shown.rows}
         assert not any(head.title == "No published value because" for head in shown.heads)
     texts = [row[-1].text for row in build_page_table(tables["pass_at_k"]).rows]
-    assert "44.4 %" in texts and "printed only as a figure" in texts
+    assert "44.4%" in texts and "printed only as a figure" in texts
 
 
 def test_comparison_states_a_reason_in_every_cell_of_a_classifier_without_verdicts() -> None:

@@ -70,7 +70,7 @@ def test_results_page_shows_the_numbers_of_the_stored_analysis(staff: Client, ad
     page = text(answer)
     for row in list_records(document["tables"]["rates"]):
         assert escape(row["source"]) in page
-        assert f">{row['rate']:.1%}<".replace("%", " %") in page
+        assert f">{row['rate']:.1%}<" in page
     assert "60% of these items have a planted error" in page
     assert not re.search(r"\sstyle=", page)
 
@@ -90,7 +90,7 @@ def test_key_number_of_kappa_names_the_inference_target() -> None:
     found = result_sections.build_key_numbers({"headline": [{**entry, "key": key} for key in keys]})
     assert [number.target for number in found] == ["for these raters", "for these raters", ""]
     page = render_to_string("ratings/_study_headline.html", {"headline": found})
-    assert "95 % interval for these raters: 0.40 to 0.60" in page and "95 % interval 0.40 to 0.60" in page
+    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval 0.40 to 0.60" in page
 
 
 @pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
@@ -424,8 +424,8 @@ def test_result_table_shows_both_ends_of_an_interval_in_one_cell() -> None:
     ]  # fmt: skip
     rows = [["a", 0.25, 0.5, 0.5, 1, 3, 4, ""], ["b", None, None, 0.4, 0.6, 0, 0, ""]]
     shown = build_page_table({"title": "T", "columns": columns, "rows": rows, "notes": []})
-    assert [head.title for head in shown.heads] == ["Source", "95 % interval", "AUC interval", "Located"]
+    assert [head.title for head in shown.heads] == ["Source", "95% interval", "AUC interval", "Located"]
     assert [[cell.text for cell in row] for row in shown.rows] == [
-        ["a", "25.0 % to 50.0 %", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],
+        ["a", "25.0% to 50.0%", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],
     ]  # fmt: skip
     assert json.dumps(rows)  # the table itself is not changed

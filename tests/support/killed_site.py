@@ -23,8 +23,8 @@ EXPERIMENT = "zebrafish-genotyping"
 CELERY = ("celery", "worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "error")
 CREATE_CAST = "import tests.support.model_casts; tests.support.model_casts.create_cast(panel=('another-judge',))"
 VERIFY = (
-    "import json; from simulation.calls import spending; from simulation.models import Run\n"
-    "print('HELD', json.dumps([[str(part) for part in spending.verify(run)] for run in Run.objects.all()]))"
+    "import json; from simulation.calls import run_usage; from simulation.models import Run\n"
+    "print('HELD', json.dumps([[str(part) for part in run_usage.check_budget_counters(run)] for run in Run.objects.all()]))"
 )
 RUN_EPISODES = (
     "run_episodes",

@@ -140,7 +140,7 @@ def test_all_records_of_a_step_state_the_same_setting(pairs):
         heads = {
             new for path, (_, new) in find_changes(original, twin.outcome).items() if path.endswith("].description")
         }
-        setting = twin.why.partition(" was set")[0].partition(" is ")[0]
+        setting = twin.explanation.partition(" was set")[0].partition(" is ")[0]
         assert len({re.search(f", {setting} ([^:]+?)(, [a-z ]+ |: )", f"{head}: ")[1] for head in heads}) <= 1, heads
         seen += len(heads) > 1
     assert seen > 10
@@ -169,9 +169,9 @@ def test_twin_has_the_same_keys_in_the_same_order(pairs):
 def test_twin_does_not_contain_the_explanation(pairs):
     for _, twin in pairs:
         told = json.dumps(twin.outcome.to_json(), ensure_ascii=False)
-        assert twin.why not in told and twin.rule not in told and twin.kind not in told
+        assert twin.explanation not in told and twin.rule not in told and twin.kind not in told
         assert "SECRET" not in told
-        assert twin.why and twin.rule
+        assert twin.explanation and twin.rule
 
 
 def count_digits(number):

@@ -116,7 +116,7 @@ _ALL = (
     ),
     FigureInfo(
         "roc",
-        "Detection of planted errors (ROC)",
+        "ROC curves: outcomes with an error against those without",
         "roc",
         _STUDY,
         "One point per level of the signed rating; the error is the signal. Dashed: chance. Curves "

@@ -1,4 +1,4 @@
-"""Plain names: `Invitation.rater` (was seat), `user.raters` (seats) and `InitialRating` (FirstLook). The rows stay as they are."""
+"""Plain names for tables and columns. The rows stay as they are."""
 
 import django.db.models.deletion
 from django.conf import settings
@@ -38,5 +38,23 @@ class Migration(migrations.Migration):
             models.CheckConstraint(
                 condition=models.Q(("confidence__gte", 1), ("confidence__lte", 5)), name="initial_rating_1_to_5"
             ),
+        ),
+        migrations.RenameModel("Draft", "UnsavedAnswer"),
+        migrations.AlterField(
+            "unsavedanswer",
+            "assignment",
+            models.OneToOneField(
+                on_delete=django.db.models.deletion.CASCADE, related_name="unsaved_answer", to="ratings.assignment"
+            ),
+        ),
+        migrations.RenameField("assignment", "lease_until", "reserved_until"),
+        migrations.RenameModel("Drawing", "StoredFigure"),
+        migrations.RenameField("analysis", "mark", "state_digest"),
+        migrations.RenameField("analysis", "made_at", "created_at"),
+        migrations.AlterModelOptions(
+            "analysis", options={"ordering": ["-created_at", "-pk"], "verbose_name_plural": "analyses"}
+        ),
+        migrations.RenameIndex(
+            "analysis", new_name="ratings_ana_study_i_616e9a_idx", old_name="ratings_ana_study_i_874e5d_idx"
         ),
     ]

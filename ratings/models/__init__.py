@@ -6,8 +6,8 @@ draw it.
 May import: ratings.protocol, simulation.models.
 """
 
-from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
-from ratings.models.answers import Assignment, Draft, InitialRating, PracticeAnswer, Rating, RatingEvent
+from ratings.models.analyses import Analysis, Benchmark, MachineRater, MachineRating, StoredFigure
+from ratings.models.answers import Assignment, InitialRating, PracticeAnswer, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
 from ratings.models.people import (
     Invitation,
@@ -31,8 +31,6 @@ __all__ = [
     "Benchmark",
     "BlindingAudit",
     "BrowserSession",
-    "Draft",
-    "Drawing",
     "GuideVersion",
     "ImportedItem",
     "InitialRating",
@@ -51,6 +49,8 @@ __all__ = [
     "RatingEvent",
     "RightsPeriod",
     "SignInLink",
+    "StoredFigure",
     "Study",
     "StudyEvent",
+    "UnsavedAnswer",
 ]

@@ -37,14 +37,14 @@ class Benchmark(models.Model):
 class Analysis(models.Model):
     """A stored result. Page, file, figure and API all read it, so they cannot disagree.
 
-    `mark` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies the request:
+    `state_digest` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies the request:
     subject, state digest, filters, version, seed, resamples. `full` is true once intervals by resampling are included.
     """
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
     benchmark = models.ForeignKey(Benchmark, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
     key = models.CharField(max_length=64, unique=True)
-    mark = models.CharField(max_length=64)
+    state_digest = models.CharField(max_length=64)
     filters: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
     version = models.PositiveSmallIntegerField(help_text="of the document's form")
     seed = models.BigIntegerField()
@@ -54,13 +54,13 @@ class Analysis(models.Model):
     n_ratings = models.PositiveIntegerField()
     document = models.JSONField()
     sha256 = models.CharField(max_length=64, help_text="of the document in canonical form")
-    made_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(default=timezone.now)
     seconds = models.FloatField(default=0)
 
     class Meta:
-        ordering = ["-made_at", "-pk"]
+        ordering = ["-created_at", "-pk"]
         verbose_name_plural = "analyses"
-        indexes = [models.Index(fields=["study", "made_at"])]
+        indexes = [models.Index(fields=["study", "created_at"])]
         constraints = [
             models.CheckConstraint(
                 condition=Q(study__isnull=True) ^ Q(benchmark__isnull=True), name="analysis_of_one_thing"
@@ -68,10 +68,10 @@ class Analysis(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"analysis of {self.made_at:%Y-%m-%d %H:%M}"
+        return f"analysis of {self.created_at:%Y-%m-%d %H:%M}"
 
 
-class Drawing(models.Model):
+class StoredFigure(models.Model):
     """A figure of an analysis as cleaned SVG for the screen; print versions are rendered on request."""
 
     analysis = models.ForeignKey(Analysis, on_delete=models.CASCADE, related_name="drawings")

@@ -39,7 +39,9 @@ class Assignment(models.Model):
     with_context = models.BooleanField(default=False)
     marks = models.CharField(max_length=16, choices=MARKS, default="off")
     opened_at = models.DateTimeField(null=True, blank=True, help_text="when it was first shown")
-    lease_until = models.DateTimeField(null=True, blank=True, help_text="pool studies: when others may claim the slot")
+    reserved_until = models.DateTimeField(
+        null=True, blank=True, help_text="pool studies: when others may claim the slot"
+    )
     released_at = models.DateTimeField(null=True, blank=True, help_text="taken back: withdrawn, expired or dealt anew")
     surplus = models.BooleanField(
         default=False, help_text="rated after its slot had gone to another: kept, counted nowhere"
@@ -162,10 +164,10 @@ class InitialRating(models.Model):
         return f"first {self.verdict}, confidence {self.confidence}"
 
 
-class Draft(models.Model):
+class UnsavedAnswer(models.Model):
     """A rater's unsaved answer. It is not a rating and is never counted."""
 
-    assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="draft")
+    assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="unsaved_answer")
     verdict = models.BooleanField(null=True, blank=True)
     confidence = models.PositiveSmallIntegerField(null=True, blank=True)
     marks: "models.JSONField[Any, Any]" = models.JSONField(default=list)
@@ -173,7 +175,7 @@ class Draft(models.Model):
     updated_at = models.DateTimeField(default=timezone.now)
 
     def __str__(self) -> str:
-        return f"draft of {self.assignment_id}"
+        return f"unsaved answer of {self.assignment_id}"
 
 
 class PracticeAnswer(models.Model):

@@ -23,7 +23,9 @@ _UNRATED = Q(rating__isnull=True, released_at__isnull=True)
 # they are built once.
 _NEXT_ASSIGNMENT = PreparedQuery(
     lambda rater: (
-        Assignment.objects.filter(_UNRATED, rater=rater).select_related("item", "draft").order_by("position")[:1]
+        Assignment.objects.filter(_UNRATED, rater=rater)
+        .select_related("item", "unsaved_answer")
+        .order_by("position")[:1]
     ),
     "number",
 )
@@ -144,11 +146,11 @@ def mark_opened(assignment: Assignment) -> bool:
 
 def extend_reservation(assignment: Assignment, now: datetime | None = None) -> None:
     """Extend the reservation of an item that its rater is working on by its full length."""
-    if assignment.lease_until is None:
+    if assignment.reserved_until is None:
         return
     until = (now or timezone.now()) + designs.get_reservation_time(assignment.rater.study)
     # A conditional UPDATE: a reservation that was released meanwhile must not become active again without its slot.
-    Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(lease_until=until)
+    Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(reserved_until=until)
 
 
 def _has_ended(rater: Rater) -> bool:

@@ -41,13 +41,13 @@ class OpenItem(NamedTuple):
 def claim_item(rater: Rater, now: datetime) -> Assignment | None:
     """Return the assignment this rater already has, or claim the item with the fewest taken slots. None if there is none."""
     # Without the lock first: a rater who reloads the page must not wait for others who claim.
-    reserved = _active_assignments(rater).exclude(lease_until__lte=now).first()
+    reserved = _active_assignments(rater).exclude(reserved_until__lte=now).first()
     return reserved or _claim_locked(rater, now)
 
 
 def release_expired_reservations(study: Study, now: datetime, except_rater: Rater | None = None) -> int:
     """Release the slots of items whose reservation has expired, and return their number. The rows remain, so a late answer is still stored."""
-    expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
+    expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, reserved_until__lte=now)
     # The rater who is asking is excluded: their own expired reservation is extended, not given to others.
     return expired.exclude(rater=except_rater).update(slot=None, released_at=now)
 
@@ -65,11 +65,13 @@ def find_next_expiry(rater: Rater) -> datetime | None:
     assigned = rater.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
     # An expired reservation does not block its pair: the rater may take the same item again.
     blocked = rater.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).values("pair")
-    reserved = Assignment.objects.filter(LIVE, rater__study=rater.study, rating__isnull=True, lease_until__isnull=False)
+    reserved = Assignment.objects.filter(
+        LIVE, rater__study=rater.study, rating__isnull=True, reserved_until__isnull=False
+    )
     reserved = reserved.exclude(rater=rater).exclude(item__in=assigned).exclude(pair__in=blocked)
     # An item that the rater can read elsewhere with its source never becomes available to them.
     reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(rater.study, rater))
-    earliest: datetime | None = reserved.aggregate(first=Min("lease_until"))["first"]
+    earliest: datetime | None = reserved.aggregate(first=Min("reserved_until"))["first"]
     return earliest
 
 
@@ -93,9 +95,9 @@ def _active_assignments(rater: Rater) -> QuerySet[Assignment]:
 
 def _renew_reservation(assignment: Assignment, study: Study, now: datetime) -> Assignment:
     """Extend a reservation that expired before anybody else claimed the item, and return the assignment."""
-    if assignment.lease_until and assignment.lease_until <= now:
-        assignment.lease_until = now + designs.get_reservation_time(study)
-        assignment.save(update_fields=["lease_until"])
+    if assignment.reserved_until and assignment.reserved_until <= now:
+        assignment.reserved_until = now + designs.get_reservation_time(study)
+        assignment.save(update_fields=["reserved_until"])
     return assignment
 
 
@@ -110,7 +112,7 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
         return None
     values = {
         "slot": slots.find_free_slot(best.item, study.ratings_per_item),
-        "lease_until": now + designs.get_reservation_time(study),
+        "reserved_until": now + designs.get_reservation_time(study),
     }
     # The rater had this item before: the old row is used again, because a rater has one assignment per item.
     if best.was_reserved:

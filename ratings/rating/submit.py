@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings.models import Assignment, Draft, InitialRating, Rater, Rating, RatingEvent
+from ratings.models import Assignment, InitialRating, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.answers import FIRST
 from ratings.rating import next_item
 from ratings.studies import StudyClosed, StudyError, crossover, designs
@@ -277,7 +277,7 @@ def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
     clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
     columns = [
         "assignment.opened_at",
-        "assignment.lease_until",
+        "assignment.reserved_until",
         "assignment.released_at",
         "rater.withdrawn_at",
         "rater.finished_at",
@@ -299,7 +299,7 @@ def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
     rater = assignment.rater
     dates = (
         assignment.opened_at,
-        assignment.lease_until,
+        assignment.reserved_until,
         assignment.released_at,
         rater.withdrawn_at,
         rater.finished_at,
@@ -396,14 +396,15 @@ def _delete_unsaved_answer(assignment: Assignment) -> None:
     # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
     with connection.cursor() as cursor:
         cursor.execute(
-            f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [assignment.pk]
+            f"DELETE FROM {connection.ops.quote_name(UnsavedAnswer._meta.db_table)} WHERE assignment_id = %s",
+            [assignment.pk],
         )
 
 
 def _store_unsaved_answer(assignment: Assignment, answer: Answer) -> None:
     # An unsaved answer has no field for it: "cannot judge" is submitted at once.
     values = {field: value for field, value in _answer_columns(answer).items() if field != "cannot_judge"}
-    Draft.objects.update_or_create(assignment=assignment, defaults={**values, "updated_at": timezone.now()})
+    UnsavedAnswer.objects.update_or_create(assignment=assignment, defaults={**values, "updated_at": timezone.now()})
 
 
 def _settle_reservation(assignment: Assignment) -> None:
@@ -414,13 +415,13 @@ def _settle_reservation(assignment: Assignment) -> None:
     """
     is_released = assignment.released_at is not None
     # Only items of a pool study have a reservation.
-    if not is_released and assignment.lease_until is None:
+    if not is_released and assignment.reserved_until is None:
         return
-    assignment.released_at = assignment.lease_until = None
+    assignment.released_at = assignment.reserved_until = None
     # A repeated item has no slot and is never counted, so there is nothing to take again.
     if is_released and assignment.occasion == FIRST:
         # The slot may be free now and taken a moment later by a claim; the lock is the one that claims take.
         slots.lock_study(assignment.rater.study_id)
         assignment.slot = slots.find_free_slot(assignment.item_id, assignment.rater.study.ratings_per_item)
         assignment.surplus = assignment.slot is None
-    assignment.save(update_fields=["released_at", "lease_until", "slot", "surplus"])
+    assignment.save(update_fields=["released_at", "reserved_until", "slot", "surplus"])

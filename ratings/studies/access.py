@@ -92,7 +92,7 @@ def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
 def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignment:
     """Return the user's own assignment with its item, never anyone else's.
 
-    Assignments of a rater who withdrew raise 404. `also` names related rows to load with it: "rating", "draft".
+    Assignments of a rater who withdrew raise 404. `also` names related rows to load with it: "rating", "unsaved_answer".
     """
     assignment = _prepare_own_assignment(*related).find_first(code, user.pk) if user.is_authenticated else None
     if assignment is None:

@@ -84,7 +84,7 @@ def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) ->
             return _forbid_caching(_ask_to_sign_in(request))
         # A page shows the answer and the unsaved answer, so both are loaded here. A POST reads them later, under
         # a lock: loaded here they could be out of date.
-        related = () if request.method == "POST" else ("rating", "draft")
+        related = () if request.method == "POST" else ("rating", "unsaved_answer")
         request.assignment = access.get_assignment_or_404(request.user, code, *related)
         request.rater = request.assignment.rater
         return _forbid_caching(view(request, *args, **kwargs))

@@ -192,7 +192,7 @@ def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str
         (kind, str(code))
         for kind, model in ROW_MODELS.items()
         for code in model.objects.claimable()
-        .filter(Q(rung_at__isnull=True) | Q(rung_at__lt=since))
+        .filter(Q(notified_at__isnull=True) | Q(notified_at__lt=since))
         .order_by("pk")
         .values_list("code", flat=True)[:limit]
     ]

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Dialog, Route, expect
 
-from ratings.models import Draft, Rater, RatingEvent
+from ratings.models import Rater, RatingEvent, UnsavedAnswer
 from tests.support.browser_steps import (
     DONE_URL,
     ITEM_URL,
@@ -182,10 +182,10 @@ def test_unsaved_answer_is_restored_after_a_crash(new_context: NewContext, site:
     expect(reopened.locator("[name=verdict][value=no]")).to_be_checked()
     expect(reopened.locator(f"input[name=marks][value='{key}']")).to_be_checked()
     expect(reopened.locator("#note-text")).to_have_value("The volume?")
-    assert list_answers(rater) == [] and Draft.objects.count() == 1
+    assert list_answers(rater) == [] and UnsavedAnswer.objects.count() == 1
     press_keys(reopened, "4", "Enter")
     expect(locate_saved_count(reopened)).to_contain_text("1 saved")
-    assert not Draft.objects.exists()
+    assert not UnsavedAnswer.objects.exists()
 
 
 def test_rating_works_without_javascript(

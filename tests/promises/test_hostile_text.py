@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from ratings.exchange.imports import item_imports, rating_imports
 from ratings.models import (
-    Draft,
     Invitation,
     MachineRater,
     MachineRating,
@@ -27,6 +26,7 @@ from ratings.models import (
     RaterProfile,
     Study,
     StudyEvent,
+    UnsavedAnswer,
 )
 from ratings.models.study_events import Edited
 from ratings.rating import next_item, submit
@@ -219,7 +219,7 @@ def _create_people(study: Study, ada: User) -> None:
     next_item.mark_opened(assignment)
     submit.submit_rating(assignment, False, 2, uuid.uuid4(), note=MARKUP_AND_INVISIBLE + LONG[:1_000], timing=Timing())
     if next_assignment := next_item.find_next_assignment(rater):
-        Draft.objects.create(assignment=next_assignment, verdict=True, note=MARKUP_AND_INVISIBLE)
+        UnsavedAnswer.objects.create(assignment=next_assignment, verdict=True, note=MARKUP_AND_INVISIBLE)
     open_place = study.raters.filter(user=None).first()
     assert open_place
     Invitation.objects.create(

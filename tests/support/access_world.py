@@ -11,7 +11,7 @@ from django.http.cookie import SimpleCookie
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
+from ratings.models import Analysis, Benchmark, Membership, Rater, StoredFigure, Study
 from ratings.raters import invitations
 from ratings.results.benchmarks import DOCUMENT_VERSION, document, freeze, results, store
 from ratings.studies import access, lifecycle
@@ -159,4 +159,4 @@ def _store_result(benchmark: Benchmark) -> None:
     analysis = Analysis.objects.create(
         benchmark=benchmark, key=store.build_key(benchmark), document=result, **values, **counts
     )
-    Drawing.objects.create(analysis=analysis, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")
+    StoredFigure.objects.create(analysis=analysis, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")

@@ -188,7 +188,7 @@ class StudyHistory:
         reservations = Assignment.objects.filter(rater__study=self.study, lease_until__isnull=False)
         if pks := list(reservations.order_by("pk").values_list("pk", flat=True)):
             some = self.rng.sample(pks, max(len(pks) // 2, 1))
-            reservations.filter(pk__in=some).update(lease_until=F("lease_until") - timedelta(days=1))
+            reservations.filter(pk__in=some).update(reserved_until=F("reserved_until") - timedelta(days=1))
 
     def import_rating(self) -> None:
         self.n_imported += 1

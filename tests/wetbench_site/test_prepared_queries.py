@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from ratings.accounts import sessions
-from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
+from ratings.models import Assignment, BrowserSession, Rater, RatingEvent, UnsavedAnswer
 from ratings.rating import next_item, submit
 from ratings.studies import StudyError, access, lifecycle
 from tests.support.rating_room import create_open_study
@@ -38,7 +38,7 @@ def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> N
     submit.submit_rating(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
     assert rater.user
 
-    found = access.get_assignment_or_404(rater.user, place.code, "rating", "draft")
+    found = access.get_assignment_or_404(rater.user, place.code, "rating", "unsaved_answer")
 
     fields = [field.attname for field in Assignment._meta.concrete_fields]
     known = Assignment.objects.get(pk=place.pk)
@@ -46,7 +46,7 @@ def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> N
     assert (found.item.payload, found.item.payload_sha256) == (known.item.payload, known.item.payload_sha256)
     assert (found.rater, found.rater.study, found.rater.study.protocol) == (rater, rater.study, rater.study.protocol)
     assert (found.rating.note, found.rating.submitted_at) == (known.rating.note, known.rating.submitted_at)
-    assert not hasattr(found, "draft")
+    assert not hasattr(found, "unsaved_answer")
 
 
 def test_prepared_session_query_finds_a_session_until_it_ends() -> None:
@@ -116,4 +116,4 @@ def test_rating_deletes_its_own_unsaved_answer_and_no_other() -> None:
 
     submit.submit_rating(one, True, 4, uuid4())
 
-    assert list(Draft.objects.values_list("assignment", flat=True)) == [other.pk]
+    assert list(UnsavedAnswer.objects.values_list("assignment", flat=True)) == [other.pk]

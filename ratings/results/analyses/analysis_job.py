@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import reverse
 
-from ratings.models import Analysis, Drawing, Study
+from ratings.models import Analysis, StoredFigure, Study
 from ratings.results.analyses import document, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
@@ -44,7 +44,7 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
             if work:
                 work.report_progress(document.STEPS, document.STEPS, f"Drawing: {NAMES[drawing.name].title}")
             drawings.append(
-                Drawing(
+                StoredFigure(
                     analysis=analysis,
                     name=drawing.name,
                     profile=drawing.profile,
@@ -55,7 +55,7 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
 
         def save_drawings() -> None:
             # Another worker may have drawn the same analysis in the meantime.
-            Drawing.objects.bulk_create(drawings, ignore_conflicts=True)
+            StoredFigure.objects.bulk_create(drawings, ignore_conflicts=True)
 
         if work:
             # Under the job's fence: a worker that lost its lease writes nothing.

@@ -115,7 +115,7 @@ def find_full(study: Study) -> Analysis | None:
 
 def describe_freshness(analysis: Analysis) -> str:
     """Return when the analysis was computed, from how many ratings, and how its intervals were computed."""
-    ago = timesince(analysis.made_at).replace("\xa0", " ")
+    ago = timesince(analysis.created_at).replace("\xa0", " ")
     age = "just now" if ago == "0 minutes" else f"{ago} ago"
     intervals = (
         f"intervals from {analysis.resamples:,} resamples, seed {analysis.seed}"
@@ -164,13 +164,13 @@ def _find_latest(study: Study, filters: Filters) -> Analysis | None:
     """Return the newest analysis of an earlier state, full ones first, or None."""
     # Pages can only show documents of the current version.
     keys = [row.pk for row in _iter_same_request(study, filters) if row.version == document_format.VERSION]
-    return Analysis.objects.filter(pk__in=keys).order_by("-full", "-made_at", "-pk").first()
+    return Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
 
 
 def _iter_same_request(study: Study, filters: Filters) -> Iterator[Analysis]:
     """Yield the analyses of the same request at any state, newest first, without their documents."""
     filter_values = filters.to_dict()
-    analyses = Analysis.objects.filter(study=study).order_by("-made_at", "-pk").defer("document")
+    analyses = Analysis.objects.filter(study=study).order_by("-created_at", "-pk").defer("document")
     return (row for row in analyses if row.filters == filter_values)
 
 
@@ -243,7 +243,7 @@ def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], s
     """Store the analysis and return it. If another process stored the same one first, return that; its bytes are the same."""
     values = {
         "study": study,
-        "mark": content["data"]["mark"],
+        "state_digest": content["data"]["mark"],
         "filters": filters.to_dict(),
         "version": content["version"],
         "seed": content["seed"],
@@ -254,7 +254,7 @@ def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], s
         "document": content,
         "sha256": document_format.hash_document(content),
         "seconds": round(seconds, 3),
-        "made_at": timezone.now(),
+        "created_at": timezone.now(),
     }
     key = build_key(study, filters, content["data"]["mark"], content["seed"], content["resamples"])
     with transaction.atomic():
@@ -272,8 +272,8 @@ def _delete_superseded(study: Study, filters: Filters, current: Analysis) -> Non
     # A document of another version is never shown, so it need not wait for its turn.
     superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != current.version]
     if current.full:
-        superseded += [row.pk for row in versions if not row.full and row.mark == current.mark]
-    filtered = Analysis.objects.filter(study=study).exclude(filters={}).order_by("-made_at", "-pk")
+        superseded += [row.pk for row in versions if not row.full and row.state_digest == current.state_digest]
+    filtered = Analysis.objects.filter(study=study).exclude(filters={}).order_by("-created_at", "-pk")
     superseded += filtered.values_list("pk", flat=True)[KEPT_FILTERED:]
     Analysis.objects.filter(pk__in=superseded).exclude(pk=current.pk).delete()
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.urls import reverse
 
-from ratings.models import Analysis, Benchmark, Drawing
+from ratings.models import Analysis, Benchmark, StoredFigure
 from ratings.results.analyses.document import hash_document
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, results, store
 from ratings.results.figures import registry
@@ -28,7 +28,7 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, 
     figures = list(registry.render_all(content))
     values = {
         "benchmark": benchmark,
-        "mark": benchmark.sha256,
+        "state_digest": benchmark.sha256,
         "version": DOCUMENT_VERSION,
         "seed": SEED,
         "resamples": RESAMPLES,
@@ -44,8 +44,8 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, 
         if created:
             # Only one result per benchmark is shown, so the results of earlier keys are deleted.
             Analysis.objects.filter(benchmark=benchmark).exclude(pk=analysis.pk).delete()
-            Drawing.objects.bulk_create(
-                Drawing(
+            StoredFigure.objects.bulk_create(
+                StoredFigure(
                     analysis=analysis, name=figure.name, profile=figure.profile, svg=figure.svg, summary=figure.summary
                 )
                 for figure in figures

@@ -39,7 +39,7 @@ def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkS
 
 def find_newest(benchmark: Benchmark) -> Analysis | None:
     """Return the newest stored result in whatever state (compare its `key`), or None. Computes nothing."""
-    return Analysis.objects.filter(benchmark=benchmark).order_by("-made_at", "-pk").first()
+    return Analysis.objects.filter(benchmark=benchmark).order_by("-created_at", "-pk").first()
 
 
 def explain_stale(benchmark: Benchmark, analysis: Analysis) -> str:

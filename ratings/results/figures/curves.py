@@ -116,7 +116,7 @@ def describe_roc(document: Document) -> str:
         + _describe_area(areas.get(source), [line for line in lines if get_text(line, "source") == source])
         for source in tables.list_distinct(lines, "source")
     ]
-    return f"Detection of planted errors: {join_parts(parts)}."
+    return f"Outcomes with an error against those without: {join_parts(parts)}."
 
 
 def has_drift(document: Document) -> bool:

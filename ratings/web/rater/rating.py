@@ -92,7 +92,7 @@ def _show_rating_card(
         request.rater.study,
         None,
         assignment,
-        initial=build_initial_values(current or getattr(assignment, "draft", None)),
+        initial=build_initial_values(current or getattr(assignment, "unsaved_answer", None)),
     )
     return rating_page.render_card(request, assignment, form, current=current, previous=previous)
 

@@ -9,7 +9,7 @@ from django import forms
 
 from ratings.blinding import allow_list
 from ratings.blinding.pseudonyms import replace_invisible
-from ratings.models import Assignment, Draft, Rating, Study
+from ratings.models import Assignment, Rating, Study, UnsavedAnswer
 from ratings.rating import Answer
 from ratings.rating.submit import Timing
 
@@ -147,7 +147,7 @@ class DraftForm(forms.Form):
         )
 
 
-def build_initial_values(stored: Rating | Draft | None) -> dict[str, Any]:
+def build_initial_values(stored: Rating | UnsavedAnswer | None) -> dict[str, Any]:
     """Return the form's initial values from the current answer or an unsaved one."""
     if stored is None:
         return {}

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 from django.utils import timezone
 
-from ratings.models import Assignment, Draft, InitialRating, Rater, Rating, RatingEvent, Study
+from ratings.models import Assignment, InitialRating, Rater, Rating, RatingEvent, Study, UnsavedAnswer
 from ratings.protocol import ProtocolError
 from ratings.raters.simulated_raters import simulate_raters
 from ratings.rating import Answer, SubmissionResult, next_item
@@ -254,7 +254,7 @@ def test_finished_rater_cannot_write_but_a_repeated_submission_is_still_confirme
     assert not save_unsaved_answer(late, Answer(True, 4))
     again = submit_rating(assignment, True, 4, submission)
     assert (again.is_new, again.is_stored) == (False, True)
-    assert (Rating.objects.count(), RatingEvent.objects.count(), Draft.objects.count()) == (1, 1, 0)
+    assert (Rating.objects.count(), RatingEvent.objects.count(), UnsavedAnswer.objects.count()) == (1, 1, 0)
     assert not InitialRating.objects.exists()
 
 
@@ -270,7 +270,11 @@ def test_current_rating_equals_its_last_event(assignment: Assignment) -> None:
 
 def test_initial_rating_is_stored_beside_the_final_rating(assignment: Assignment) -> None:
     submit_initial_rating(assignment, True, 2, uuid.uuid4(), marks=("seen/1",), note="hm")
-    assert (assignment.draft.marks, assignment.draft.note, assignment.draft.verdict) == (["seen/1"], "hm", None)
+    assert (assignment.unsaved_answer.marks, assignment.unsaved_answer.note, assignment.unsaved_answer.verdict) == (
+        ["seen/1"],
+        "hm",
+        None,
+    )
     submit_new_form(assignment, False, 5)
     look, rating = InitialRating.objects.get(), Rating.objects.get()
     assert (look.verdict, look.confidence, rating.verdict, rating.confidence) == (True, 2, False, 5)
@@ -300,10 +304,10 @@ def test_initial_rating_is_rejected_in_a_closed_study(assignment: Assignment) ->
 def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(assignment: Assignment) -> None:
     assert save_unsaved_answer(assignment, Answer(False, None, note="half a"))
     assert save_unsaved_answer(assignment, Answer(False, 3, note="half a thought"))
-    assert Draft.objects.get().note == "half a thought" and not Rating.objects.exists()
+    assert UnsavedAnswer.objects.get().note == "half a thought" and not Rating.objects.exists()
     submit_new_form(assignment, True, 4)
     assert not save_unsaved_answer(assignment, Answer(False, 1))  # a delayed draft that arrives after the answer
-    assert not Draft.objects.exists() and Rating.objects.get().verdict is True
+    assert not UnsavedAnswer.objects.exists() and Rating.objects.get().verdict is True
 
 
 def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(assignment: Assignment) -> None:
@@ -312,7 +316,7 @@ def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(assignment: As
     lifecycle.resume_study(assignment.rater.study)
     lifecycle.close_study(assignment.rater.study)
     assert not save_unsaved_answer(assignment, Answer(False, 2))
-    assert Draft.objects.get().verdict is True
+    assert UnsavedAnswer.objects.get().verdict is True
 
 
 # ---------------------------------------------------------------- pool: after the reservation
@@ -340,10 +344,10 @@ def test_rating_whose_slot_was_taken_by_another_rater_is_stored_as_surplus(assig
 
 
 def test_reservation_ends_when_the_item_is_rated(assignment: Assignment) -> None:
-    Assignment.objects.filter(pk=assignment.pk).update(lease_until=timezone.now() - timedelta(minutes=1))
+    Assignment.objects.filter(pk=assignment.pk).update(reserved_until=timezone.now() - timedelta(minutes=1))
     submit_new_form(assignment)
     assignment.refresh_from_db()
-    assert assignment.lease_until is None and assignment.slot is not None
+    assert assignment.reserved_until is None and assignment.slot is not None
 
 
 # ---------------------------------------------------------------- concurrency

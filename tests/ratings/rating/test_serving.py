@@ -83,7 +83,7 @@ def test_pool_claim_returns_the_same_item_while_its_reservation_is_valid(raters)
     first = next_item.find_next_assignment(raters[0])
     assert next_item.find_next_assignment(raters[0]) == first
     assert (first.position, first.slot, first.opened_at) == (1, 1, None)
-    assert timedelta(minutes=29) < first.lease_until - timezone.now() <= timedelta(minutes=30)
+    assert timedelta(minutes=29) < first.reserved_until - timezone.now() <= timedelta(minutes=30)
 
 
 def test_pool_claim_prefers_the_items_with_fewest_claims(pool_study, raters) -> None:
@@ -122,10 +122,10 @@ def test_pool_reservation_is_extended_after_it_expires_if_no_other_rater_claims(
     kept = next_item.find_next_assignment(raters[0])
     assert next_item.find_next_assignment(raters[0], minutes_from_now(45)) == kept
     kept.refresh_from_db()
-    assert kept.lease_until > minutes_from_now(70)
+    assert kept.reserved_until > minutes_from_now(70)
     next_item.extend_reservation(kept, minutes_from_now(60))
     kept.refresh_from_db()
-    assert kept.lease_until > minutes_from_now(85)
+    assert kept.reserved_until > minutes_from_now(85)
 
 
 def test_pool_waiting_time_is_the_earliest_expiry_when_all_items_are_reserved(db: None) -> None:
@@ -136,9 +136,9 @@ def test_pool_waiting_time_is_the_earliest_expiry_when_all_items_are_reserved(db
     held = next_item.find_next_assignment(one)
     next_item.find_next_assignment(two, minutes_from_now(5))
     assert next_item.find_next_assignment(three) is None
-    assert next_item.find_return_time(three) == held.lease_until
-    assert next_item.find_next_assignment(three, held.lease_until).item_id == held.item_id
-    submit_answer(next_item.find_next_assignment(three, held.lease_until))
+    assert next_item.find_return_time(three) == held.reserved_until
+    assert next_item.find_next_assignment(three, held.reserved_until).item_id == held.item_id
+    submit_answer(next_item.find_next_assignment(three, held.reserved_until))
     submit_answer(next_item.find_next_assignment(two, minutes_from_now(5)))
     assert next_item.find_next_assignment(one) is None and next_item.find_return_time(one) is None
 
@@ -237,7 +237,7 @@ def claim_unguarded(raters: list[Rater], together: threading.Barrier) -> int:
     slot = slots.find_free_slot(best.item, rater.study.ratings_per_item)
     together.wait(timeout=30)
     assignment = Assignment(
-        rater=rater, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=minutes_from_now(30)
+        rater=rater, item_id=best.item, pair=best.pair, position=1, slot=slot, reserved_until=minutes_from_now(30)
     )
     assignment.save()
     return best.item

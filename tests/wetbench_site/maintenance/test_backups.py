@@ -22,7 +22,7 @@ from django.utils import timezone
 from ratings.accounts import signing_in
 from ratings.accounts.signing_in import LinkEffect
 from ratings.api import tokens
-from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
+from ratings.models import Assignment, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.raters import accept_invitation, invitations
 from ratings.rating import submit
 from simulation.models import Worker
@@ -295,11 +295,11 @@ def test_backup_that_fails_leaves_no_files(folder: Path, monkeypatch: pytest.Mon
         creation.create_backup(folder / "taken", silent)
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA foreign_keys = OFF")
-        cursor.execute("INSERT INTO ratings_draft (assignment_id, marks, note, updated_at) "
+        cursor.execute("INSERT INTO ratings_unsavedanswer (assignment_id, marks, note, updated_at) "
                        "VALUES (999, '[]', '', '2026-01-01')")  # fmt: skip
     with pytest.raises(BackupError, match="foreign_key_check"):
         backup(folder)
-    Draft.objects.all().delete()
+    UnsavedAnswer.objects.all().delete()
     assert [path.name for path in folder.iterdir()] == ["taken"]
 
 

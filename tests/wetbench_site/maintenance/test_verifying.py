@@ -65,9 +65,9 @@ def test_verify_has_a_planted_fault_for_every_check() -> None:
 
 def test_verify_reports_unreadable_rows_and_runs_the_other_checks() -> None:
     if connection.vendor == "postgresql":
-        rename = "ALTER TABLE ratings_draft RENAME TO drafts_elsewhere"
+        rename = "ALTER TABLE ratings_unsavedanswer RENAME TO drafts_elsewhere"
     else:
-        rename = "ALTER TABLE ratings_draft RENAME COLUMN assignment_id TO elsewhere"
+        rename = "ALTER TABLE ratings_unsavedanswer RENAME COLUMN assignment_id TO elsewhere"
     broken, sound = planted([rename], "unsaved answers of rated items", "payloads of items")
     assert broken.findings[0].expected == "rows that can be read" and sound.findings == ()
 

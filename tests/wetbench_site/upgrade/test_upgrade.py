@@ -21,8 +21,18 @@ from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS
 # Tables in which an upgrade adds rows of its own: for new migrations and new models.
 GROWING = {"django_migrations", "django_content_type", "auth_permission"}
 # Tables and columns that an upgrade renames: former name -> name.
-RENAMED_TABLES = {"ratings_firstlook": "ratings_initialrating"}
-RENAMED_COLUMNS = {"seat_id": "rater_id", "rung_at": "notified_at"}
+RENAMED_TABLES = {
+    "ratings_firstlook": "ratings_initialrating",
+    "ratings_draft": "ratings_unsavedanswer",
+    "ratings_drawing": "ratings_storedfigure",
+}
+RENAMED_COLUMNS = {
+    ("ratings_invitation", "seat_id"): "rater_id",
+    ("ratings_assignment", "lease_until"): "reserved_until",
+    ("ratings_analysis", "mark"): "state_digest",
+    ("ratings_analysis", "made_at"): "created_at",
+    **{(f"simulation_{model}", "rung_at"): "notified_at" for model in ("episode", "twin", "job")},
+}
 # Columns whose content an upgrade changes on purpose: table -> columns.
 CONVERTED: dict[str, set[str]] = {"django_content_type": {"model"}}
 
@@ -97,7 +107,7 @@ def rename_tables_and_columns(tables: dict[str, list[Row]]) -> dict[str, list[Ro
     """Return the rows under the names that their tables and columns have after the upgrade."""
     return {
         RENAMED_TABLES.get(table, table): [
-            {RENAMED_COLUMNS.get(column, column): value for column, value in row.items()} for row in rows
+            {RENAMED_COLUMNS.get((table, column), column): value for column, value in row.items()} for row in rows
         ]
         for table, rows in tables.items()
     }

@@ -18,12 +18,12 @@ from django.utils import timezone
 
 from ratings.models import (
     Assignment,
-    Draft,
     InitialRating,
     Rater,
     Rating,
     RatingEvent,
     Study,
+    UnsavedAnswer,
 )
 from ratings.studies.blinding_audit.copy.guard import require_scratch_copy, roll_back_changes
 from ratings.studies.blinding_audit.crawl.browser import HTMX, Browser
@@ -47,7 +47,7 @@ def prepare_user(rater: Rater) -> User:
     prepared = {"consented_at": now, "practised_at": now, "started_at": now, "guide_seen": guide, "finished_at": None}
     active = {"withdrawn_at": None, "dropped": False, "simulated": False, "imported_as": ""}
     Rater.objects.filter(pk=rater.pk).update(user=user, **prepared, **active)
-    for answers in (Rating, RatingEvent, InitialRating, Draft):
+    for answers in (Rating, RatingEvent, InitialRating, UnsavedAnswer):
         answers.objects.filter(assignment__rater=rater).delete()
     Assignment.objects.filter(rater=rater).update(opened_at=None)
     # Session 2 of a crossover is visited as if its washout were over: opened items are shown at once.
@@ -87,7 +87,7 @@ def assign_items(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
     require_scratch_copy()
     reserved_until = timezone.now() + timedelta(hours=1)
     rows = [
-        Assignment(item_id=item, rater=rater, position=number, pair=pair, lease_until=reserved_until)
+        Assignment(item_id=item, rater=rater, position=number, pair=pair, reserved_until=reserved_until)
         for number, (item, pair) in enumerate(items.items(), start=1)
     ]
     Assignment.objects.bulk_create(rows)

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings.models import Analysis, Drawing, Study
+from ratings.models import Analysis, StoredFigure, Study
 from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
@@ -37,7 +37,7 @@ def compute_analysis(study: Study) -> Analysis:
     """Compute the unfiltered analysis, and store drawings of its first three figures."""
     made = store.compute_analysis(study, Filters())
     for one in islice(registry.render_all(made.document), 6):
-        Drawing.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
+        StoredFigure.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
     return made
 
 
@@ -89,7 +89,9 @@ def test_stored_figures_are_loaded_in_one_query_with_their_file_urls(study):
         sha256="",
     )
     for name, profile in (("rates", "wide"), ("rates", "narrow"), ("roc", "wide")):
-        Drawing.objects.create(analysis=analysis, name=name, profile=profile, svg=f"<svg {profile}", summary="said")
+        StoredFigure.objects.create(
+            analysis=analysis, name=name, profile=profile, svg=f"<svg {profile}", summary="said"
+        )
     with CaptureQueriesContext(connection) as queries:
         found = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study, "source=offline"))
     assert len(queries) == 1

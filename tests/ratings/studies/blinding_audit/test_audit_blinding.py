@@ -17,12 +17,12 @@ from ratings.models import (
     TRANSITION,
     Assignment,
     BlindingAudit,
-    Draft,
     Item,
     ItemSource,
     Rater,
     Rating,
     Study,
+    UnsavedAnswer,
 )
 from ratings.studies import lifecycle
 from ratings.studies.blinding_audit import audit_runner, form_tests, order_tests, payloads, separation_tests
@@ -90,7 +90,7 @@ def test_audit_leaves_only_its_report(laboratory: None) -> None:
         list(Assignment.objects.order_by("pk").values()),
     )
     assert sources == list(ItemSource.objects.order_by("pk").values())
-    assert not Rating.objects.exists() and not Draft.objects.exists()
+    assert not Rating.objects.exists() and not UnsavedAnswer.objects.exists()
     assert study.events.filter(kind="audited", data={"passed": True}).count() == 1
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ratings.blinding import allow_list
-from ratings.models import EVIDENCE, Assignment, Draft, InitialRating, Rater, Rating, RatingEvent
+from ratings.models import EVIDENCE, Assignment, InitialRating, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.rating import Answer, submit
 from ratings.studies import lifecycle
 from tests.support.rater_forms import (
@@ -264,7 +264,7 @@ def test_unsaved_answer_is_never_rejected(at_work: Client, rater: Rater) -> None
     nonsense = {"verdict": "perhaps", "confidence": "9", "marks": "no/such", "note": "x" * 5000 + "\0"}
 
     assert at_work.post(get_rating_url(get_assignment(rater)) + "draft/", nonsense).status_code == 204
-    kept = Draft.objects.get()
+    kept = UnsavedAnswer.objects.get()
     assert (kept.verdict, kept.confidence, kept.marks, len(kept.note)) == (None, None, [], 2000)
 
 
@@ -279,7 +279,7 @@ def test_unsaved_answer_after_a_late_answer_is_ignored(at_work: Client, rater: R
         get_rating_url(get_assignment(rater)) + "draft/", build_answer(verdict="no")
     )  # sent before the answer, arrived after it
 
-    assert not Draft.objects.exists()
+    assert not UnsavedAnswer.objects.exists()
     assert submit.answer_of(Rating.objects.get()) == Answer(True, 4)
 
 

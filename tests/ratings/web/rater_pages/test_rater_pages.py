@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.blinding import allow_list
-from ratings.models import Assignment, Draft, Rater, Rating, Study
+from ratings.models import Assignment, Rater, Rating, Study, UnsavedAnswer
 from tests.support.rater_forms import (
     HTMX,
     WITH_AND_WITHOUT_HTMX,
@@ -45,7 +45,7 @@ def test_rating_is_rejected_before_consent_guide_and_practice(
     sent = at_work.post(get_rating_url(get_assignment(rater)), build_answer(), headers=headers)
     assert (sent.headers.get("Location") or sent.headers["HX-Redirect"]) == get_next_item_url(rater)
     at_work.post(f"{get_rating_url(get_assignment(rater))}draft/", build_answer())
-    assert not Rating.objects.exists() and not Draft.objects.exists()
+    assert not Rating.objects.exists() and not UnsavedAnswer.objects.exists()
 
 
 def test_answer_to_an_item_shown_before_a_guide_revision_is_saved(at_work: Client, rater: Rater) -> None:
@@ -128,7 +128,7 @@ def test_rater_pages_send_strangers_to_sign_in_and_return_401_to_htmx(client: Cl
     assert client.get(place).headers["Location"] == f"/login/?next={place}"
     for path in (place, place + "draft/"):
         assert client.post(path, build_answer(), headers=HTMX).status_code == 401
-    assert not Rating.objects.exists() and not Draft.objects.exists()
+    assert not Rating.objects.exists() and not UnsavedAnswer.objects.exists()
 
 
 def test_item_of_another_rater_returns_404(at_work: Client, study: Study) -> None:

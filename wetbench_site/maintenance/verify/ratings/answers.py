@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from ratings.models import Draft, InitialRating, Rating, RatingEvent
+from ratings.models import InitialRating, Rating, RatingEvent, UnsavedAnswer
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
 
 ANSWER_COLUMNS = ("verdict", "confidence", "cannot_judge", "marks", "note")
@@ -50,11 +50,13 @@ def check_rating_logs() -> Iterator[Violation]:
         versions = next(log, None)
 
 
-@build_check("unsaved answers of rated items", "a rated assignment has no unsaved answer", Draft)
+@build_check("unsaved answers of rated items", "a rated assignment has no unsaved answer", UnsavedAnswer)
 def check_unsaved_answers() -> Iterator[Violation]:
-    both = Draft.objects.filter(assignment__rating__isnull=False).values_list("assignment__code", flat=True)
+    both = UnsavedAnswer.objects.filter(assignment__rating__isnull=False).values_list("assignment__code", flat=True)
     for code in iter_rows(both):
-        yield build_violation(Draft, code, "no draft after the rating", "a draft and a rating")
+        yield build_violation(
+            UnsavedAnswer, code, "no unsaved answer after the rating", "an unsaved answer and a rating"
+        )
 
 
 @build_check(

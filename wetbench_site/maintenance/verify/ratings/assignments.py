@@ -41,7 +41,7 @@ def check_rating_slots() -> Iterator[Violation]:
     with_slot = _ALL.filter(Q(surplus=True) | Q(rater__dropped=True) | Q(occasion=SECOND), slot__isnull=False)
     for code, slot in iter_rows(with_slot.values_list("code", "slot")):
         yield build_violation(Assignment, code, "no slot: it is surplus, dropped or a repeat", f"slot {slot}")
-    not_settled = _ALL.filter(Q(released_at__isnull=False) | Q(lease_until__isnull=False), rating__isnull=False)
+    not_settled = _ALL.filter(Q(released_at__isnull=False) | Q(reserved_until__isnull=False), rating__isnull=False)
     for code in iter_rows(not_settled.values_list("code", flat=True)):
         yield build_violation(Assignment, code, "rated: neither released nor reserved", "it is released or reserved")
     unrated = _ALL.filter(surplus=True, rating__isnull=True)

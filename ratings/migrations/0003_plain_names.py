@@ -50,11 +50,13 @@ class Migration(migrations.Migration):
         migrations.RenameField("assignment", "lease_until", "reserved_until"),
         migrations.RenameModel("Drawing", "StoredFigure"),
         migrations.RenameField("analysis", "mark", "state_digest"),
+        # Renaming a field leaves its name in the index, so the index is built again.
+        migrations.RemoveIndex("analysis", "ratings_ana_study_i_874e5d_idx"),
         migrations.RenameField("analysis", "made_at", "created_at"),
         migrations.AlterModelOptions(
             "analysis", options={"ordering": ["-created_at", "-pk"], "verbose_name_plural": "analyses"}
         ),
-        migrations.RenameIndex(
-            "analysis", new_name="ratings_ana_study_i_616e9a_idx", old_name="ratings_ana_study_i_874e5d_idx"
+        migrations.AddIndex(
+            "analysis", models.Index(fields=["study", "created_at"], name="ratings_ana_study_i_616e9a_idx")
         ),
     ]

@@ -150,7 +150,7 @@ def _store_result(benchmark: Benchmark) -> None:
     """Store the result of the benchmark as a worker would; the figure is a placeholder."""
     result = document.build_document(benchmark, results.load_results(benchmark), resamples=0)
     values = {
-        "mark": benchmark.sha256,
+        "state_digest": benchmark.sha256,
         "data_sha256": benchmark.sha256,
         "sha256": benchmark.sha256,
         "version": DOCUMENT_VERSION,

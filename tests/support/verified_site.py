@@ -102,7 +102,7 @@ def add_initial_rating(assignment: Assignment) -> None:
 def create_stored_documents(study: Study) -> None:
     document: Any = {"rate": 0.1, "n": 12}
     Analysis.objects.create(
-        study=study, key="k", mark="m", version=1, seed=1, resamples=0, data_sha256="", n_ratings=1, document=document,
+        study=study, key="k", state_digest="m", version=1, seed=1, resamples=0, data_sha256="", n_ratings=1, document=document,
         sha256=document_format.hash_document(document),
     )  # fmt: skip
     report = {"passed": True, "checks": []}

@@ -36,7 +36,7 @@ MIN_OVERLAP = 20  # items two raters must share for their kappa to enter a mean
 def build_document(
     study: Study,
     filters: Filters,
-    mark: str,
+    state_digest: str,
     *,
     seed: int = 0,
     resamples: int = 2000,
@@ -48,14 +48,14 @@ def build_document(
     """
     tell(0, STEPS, "Loading the ratings")
     return assemble_document(
-        study, filters, mark, load_analysis_data(study, filters), seed=seed, resamples=resamples, tell=tell
+        study, filters, state_digest, load_analysis_data(study, filters), seed=seed, resamples=resamples, tell=tell
     )
 
 
 def assemble_document(
     study: Study,
     filters: Filters,
-    mark: str,
+    state_digest: str,
     data: AnalysisData,
     *,
     seed: int,
@@ -97,7 +97,7 @@ def assemble_document(
             "resamples": resamples,
             "full": resamples > 0,
             "filters": {"values": filters.to_dict(), "said": filters.description},
-            "data": {"sha256": data.sha256, "mark": mark, **data.table.sample_sizes},
+            "data": {"sha256": data.sha256, "mark": state_digest, **data.table.sample_sizes},
             "reference": {
                 "name": data.table.reference_name,
                 "description": REFERENCES[data.table.reference_name],

@@ -102,7 +102,7 @@ def _describe_progress(job: Job) -> str:
         case "cancelled":
             return "It was stopped by a user."
         case _:
-            return job.said
+            return job.message
 
 
 def _count_silent_seconds(job: Job) -> int:

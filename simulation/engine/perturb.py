@@ -39,7 +39,7 @@ def _columns_of_twin(step: Step, perturbed: PerturbedOutcome) -> dict[str, Any]:
         "kind": perturbed.kind,
         "rule": perturbed.rule,
         "field": perturbed.field[:200],
-        "why": perturbed.explanation,
+        "explanation": perturbed.explanation,
         "diff": [difference._asdict() for difference in changes],
         "findings": transition_checks.compute_findings(step, perturbed.outcome),
     }

@@ -77,7 +77,7 @@ class Work:
         if time.monotonic() - self._reported_at < settings.POLL_SECONDS / 2:
             return
         self._reported_at = time.monotonic()
-        if not self.lease.commit_progress(step=step, of=total, said=message[:200]):
+        if not self.lease.commit_progress(step=step, of=total, message=message[:200]):
             raise LeaseLost
         if Job.objects.filter(pk=self.job.pk, cancel_requested_at__isnull=False).exists():
             raise JobCancelled
@@ -234,7 +234,7 @@ def _run_handler(lease: Lease[Job]) -> bool:
 
 
 def _finish_job(lease: Lease[Job], result: Outcome) -> bool:
-    return lease.finish_row("done", result=result, said="")
+    return lease.finish_row("done", result=result, message="")
 
 
 def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:

@@ -205,7 +205,7 @@ class Twin(Leased):
     kind = models.CharField(max_length=60, blank=True)
     rule = models.TextField(blank=True)
     field = models.CharField(max_length=200, blank=True)
-    why = models.TextField(blank=True)
+    explanation = models.TextField(blank=True)
     diff = models.JSONField(
         default=list, help_text="simulation.lab.differences: every place where it is not the original"
     )
@@ -224,7 +224,8 @@ class Twin(Leased):
         constraints = [
             models.UniqueConstraint(fields=["transition", "perturbation", "cast", "number"], name="twin_once"),
             models.CheckConstraint(
-                condition=~Q(status="done") | (Q(outcome__isnull=False) & (~Q(why="") | Q(perturbation="none"))),
+                condition=~Q(status="done")
+                | (Q(outcome__isnull=False) & (~Q(explanation="") | Q(perturbation="none"))),
                 name="twin_done_has_outcome",
             ),
         ]

@@ -51,7 +51,7 @@ class Job(Leased):
     )
     step = models.PositiveIntegerField(default=0)
     of = models.PositiveIntegerField(default=0, help_text="0: not known yet")
-    said = models.CharField(max_length=200, blank=True, help_text="what it is doing, for people")
+    message = models.CharField(max_length=200, blank=True, help_text="what it is doing, for people")
     result: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     asked_by = models.ForeignKey(

@@ -158,7 +158,7 @@ def _create_laboratory() -> None:
         row.save()
     for twin in Twin.objects.all():
         twin.outcome = add_hostile_text(twin.outcome)
-        twin.why = twin.rule = twin.kind = MARKUP_AND_INVISIBLE[:60]
+        twin.explanation = twin.rule = twin.kind = MARKUP_AND_INVISIBLE[:60]
         twin.diff = [{"path": MARKUP_AND_INVISIBLE, "before": MARKUP_AND_INVISIBLE, "after": MARKUP_AND_INVISIBLE}]
         twin.field = ""
         twin.save()

@@ -45,7 +45,7 @@ def laboratory() -> None:
         row.step["outcome"]["reasoning"] = "SECRET: LEAK-REASONING"
         row.save(update_fields=["step"])
     for twin in Twin.objects.filter(status="done"):
-        twin.outcome["reasoning"] = f"SECRET: {twin.why}"
+        twin.outcome["reasoning"] = f"SECRET: {twin.explanation}"
         twin.save(update_fields=["outcome"])
 
 
@@ -82,7 +82,13 @@ def collect_secrets(study: Study) -> set[str]:
                 source.transition.content_sha256,
             }
         if source.twin:
-            secrets |= {str(source.twin.code), source.twin.kind, source.twin.field, source.twin.rule, source.twin.why}
+            secrets |= {
+                str(source.twin.code),
+                source.twin.kind,
+                source.twin.field,
+                source.twin.rule,
+                source.twin.explanation,
+            }
     return {text for text in secrets if text}
 
 
@@ -150,11 +156,11 @@ def test_blinding_leak_search_finds_a_planted_leak(laboratory: None) -> None:
     secrets = collect_secrets(study)
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source
-    source.item.payload["observations"] = [{"type": "visual", "description": source.twin.why, "value": ""}]
+    source.item.payload["observations"] = [{"type": "visual", "description": source.twin.explanation, "value": ""}]
     source.item.save()
     rater = source.item.assignments.first().rater
     leaked = set().union(*(find_leaks(response, url, secrets) for url, response in iter_rater_responses(rater)))
-    assert source.twin.why in leaked
+    assert source.twin.explanation in leaked
 
 
 def test_blinding_no_rater_gets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:

@@ -81,7 +81,13 @@ def create_twin(of: Transition, perturbation: str, number: int = 1, cast: str = 
     sample, *others = outcome["new_materials"]
     volume = {"obvious": f"{number} kL", "subtle": f"{of.number + 120 + number} mL"}[perturbation]
     outcome["new_materials"] = [{**sample, "properties": {"volume": volume}}, *others]
-    values = {"kind": "LEAK-kind", "rule": "LEAK-rule", "field": "LEAK-field", "why": "LEAK-why", "outcome": outcome}
+    values = {
+        "kind": "LEAK-kind",
+        "rule": "LEAK-rule",
+        "field": "LEAK-field",
+        "explanation": "LEAK-why",
+        "outcome": outcome,
+    }
     return Twin.objects.create(
         run=create_run("twins", cast), transition=of, perturbation=perturbation, cast=cast, number=number, seed=1,
         **{"status": "done", **values, **fields},

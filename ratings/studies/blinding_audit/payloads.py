@@ -98,7 +98,7 @@ def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
         secret = Secret()
         if source.twin and step:
             secret_reasoning = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
-            secret = Secret(f"{source.twin.why}\n{secret_reasoning}", step["outcome"])
+            secret = Secret(f"{source.twin.explanation}\n{secret_reasoning}", step["outcome"])
         yield source.item, secret, source.item.payload_sha256 in released
 
 

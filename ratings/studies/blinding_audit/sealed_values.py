@@ -63,7 +63,7 @@ def _iter_values(source: ItemSource) -> Iterator[tuple[str, str]]:
         yield "the kind of the planted error", twin.kind if "_" in twin.kind or " " in twin.kind else ""
         yield "the location of the planted error", twin.field
         yield "the rule that was broken", twin.rule
-        yield "the explanation of the planted error", twin.why
+        yield "the explanation of the planted error", twin.explanation
     # A number as a key would be found in every second text.
     if source.imported and len(source.imported.key) > _MIN_LENGTH and not source.imported.key.isdigit():
         yield "the item's key in the imported file", source.imported.key

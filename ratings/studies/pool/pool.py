@@ -233,7 +233,9 @@ def _build_twin_candidate(twin: Twin, payload: Payload, content: str, context: P
 
 def _extract_twin_secret(twin: Twin) -> Secret:
     """Return the explanation of the planted error, by rule or by the model that planted it."""
-    return Secret("\n".join((twin.why, _extract_reasoning_secret(twin.outcome or {}))), twin.transition.step["outcome"])
+    return Secret(
+        "\n".join((twin.explanation, _extract_reasoning_secret(twin.outcome or {}))), twin.transition.step["outcome"]
+    )
 
 
 def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:

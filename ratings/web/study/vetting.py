@@ -155,7 +155,7 @@ def _save_decision(request: StaffRequest, twin: Twin, form: VettingForm) -> Http
 def _build_twin_context(twin: Twin, form: VettingForm) -> dict[str, Any]:
     step = twin.transition.step
     payload = allow_list.blind_transition(step, twin.outcome)
-    secret = Secret(twin.why, step["outcome"])
+    secret = Secret(twin.explanation, step["outcome"])
     return {
         "twin": twin,
         "form": form,

@@ -87,7 +87,7 @@ def test_pool_excludes_rejected_steps_unfinished_episodes_and_replaced_replicate
     replaced.save()
     run_factory.create_transition(replaced, 3)
     good = run_factory.create_transition(run_factory.create_episode(replicate=4), 4)
-    run_factory.create_twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
+    run_factory.create_twin(good, "obvious", status="failed", error="broke", outcome=None, explanation="")
     report = lifecycle.report_pool(lifecycle.parse_protocol(study_factory.build_protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 

@@ -57,7 +57,7 @@ def as_member(study: Study, role: str) -> Client:
 
 def test_running_job_shows_progress_and_polls_every_two_seconds(boss: Client, study: Study) -> None:
     at_work()
-    job = job_factories.create_job("study/one", "running", step=3, of=12, said="Drawing <the> figures")
+    job = job_factories.create_job("study/one", "running", step=3, of=12, message="Drawing <the> figures")
     shown = page(boss, job)
     assert '<progress value="3" max="12"' in shown and "Drawing &lt;the&gt; figures" in shown
     assert 'hx-trigger="every 2s"' in shown and "make worker" not in shown
@@ -255,7 +255,7 @@ def test_job_registration_does_not_import_the_job_modules() -> None:
 def test_run_and_call_pages_show_their_jobs(boss: Client, study: Study) -> None:
     run = call_factories.create_llm_run("ratings")
     job = job_factories.create_job(
-        job_access.format_subject(study), "running", "machine_rating", run=run, step=1, of=40, said="GPT rates"
+        job_access.format_subject(study), "running", "machine_rating", run=run, step=1, of=40, message="GPT rates"
     )
     call = call_factories.create_answered_call(
         run_factory.create_episode(replicate=99),

@@ -272,7 +272,7 @@ def test_results_page_escapes_text_from_models_and_files(staff: Client, ada: Use
     machine.ratings.create(
         item=item, verdict=False, confidence=3, payload_sha256="0" * 64, reasoning="<script>r</script>"
     )
-    Twin.objects.update(why="<script>w</script>")
+    Twin.objects.update(explanation="<script>w</script>")
     for address in (at("study", unblinded(study)), at("items", study), at("item", study, item.code)):
         page = text(staff.get(address))
         assert "&lt;script&gt;" in page

@@ -106,7 +106,7 @@ def test_twins_differ_from_their_original_and_describe_the_error(caffeine: Exper
     assert done.filter(perturbation="obvious").exists() and done.filter(perturbation="subtle").exists()
     for twin in done:
         assert twin.outcome != twin.transition.step["outcome"]
-        assert twin.kind and twin.rule and twin.field and twin.why
+        assert twin.kind and twin.rule and twin.field and twin.explanation
         assert "SECRET" not in str(twin.outcome)
     assert set(Twin.objects.values_list("status", flat=True)) <= {"done", "unsuited"}
 

@@ -40,7 +40,7 @@ def test_twins_of_both_error_types_keep_the_secret_apart_and_record_the_differen
     run = create_twins("obvious", "subtle")
     assert {(twin.perturbation, twin.status) for twin in run.twins.all()} == {("obvious", "done"), ("subtle", "done")}
     for twin in run.twins.all():
-        assert twin.why and "SECRET" not in str(twin.outcome) and twin.why not in str(twin.outcome)
+        assert twin.explanation and "SECRET" not in str(twin.outcome) and twin.explanation not in str(twin.outcome)
         assert twin.diff and twin.outcome != step.step["outcome"]
         assert twin.vetted_at is None, "only a person can know that this is where the error is"
     obvious, subtle = (run.calls.get(twin__perturbation=error) for error in ("obvious", "subtle"))
@@ -61,7 +61,7 @@ def test_twin_without_an_error_is_another_models_answer(step: Transition) -> Non
     model_casts.create_priced_model("another")
     model_casts.create_cast("others", transition_model=model_casts.build_role("another"))
     twin = create_twins("none", cast="others").twins.get()
-    assert (twin.status, twin.why, twin.perturbation) == ("done", "", "none")
+    assert (twin.status, twin.explanation, twin.perturbation) == ("done", "", "none")
     assert twin.calls.get().model_name == "another"
 
 

@@ -114,7 +114,7 @@ def test_job_writes_under_an_old_fence_are_discarded() -> None:
     claim_job(job)
 
     def write() -> None:
-        Job.objects.filter(pk=other.pk).update(said="written too late")
+        Job.objects.filter(pk=other.pk).update(message="written too late")
 
     with pytest.raises(interruptions.LeaseLost):
         stale.commit_write(write)
@@ -122,7 +122,7 @@ def test_job_writes_under_an_old_fence_are_discarded() -> None:
         stale.report_progress(5, 10, "too late")
     with pytest.raises(interruptions.LeaseLost):
         stale.store_file("late.txt", "text/plain", [b"late"])
-    assert reload_job(other).said == reload_job(job).said == "" and not job.files.exists()
+    assert reload_job(other).message == reload_job(job).message == "" and not job.files.exists()
 
 
 def test_fence_control_without_it_a_stale_job_write_succeeds() -> None:
@@ -137,8 +137,8 @@ def test_fence_control_without_it_a_stale_job_write_succeeds() -> None:
     stale = Work(Unfenced(lease.row, lease.fence))
     expire_lease(job)
     claim_job(job)
-    stale.commit_write(lambda: Job.objects.filter(pk=other.pk).update(said="written too late"))
-    assert reload_job(other).said == "written too late"
+    stale.commit_write(lambda: Job.objects.filter(pk=other.pk).update(message="written too late"))
+    assert reload_job(other).message == "written too late"
 
 
 def test_job_that_loses_three_workers_in_a_row_fails() -> None:
@@ -278,7 +278,7 @@ def test_job_under_way_is_cancelled_when_its_worker_reports_progress() -> None:
         raise AssertionError("it went on")
 
     job = run_job(request_test_job(long))
-    assert (job.status, job.said, job.lease_until) == ("cancelled", "The second", None)
+    assert (job.status, job.message, job.lease_until) == ("cancelled", "The second", None)
 
 
 def test_request_withdraws_the_cancellation_of_the_same_job() -> None:
@@ -336,7 +336,7 @@ def test_job_progress_is_stored_at_most_twice_per_poll(django_assert_num_queries
     with django_assert_num_queries(2):  # the row under its fence, and the check for a cancellation
         for step in range(1000):
             work.report_progress(step, 1000, f"item {step}")
-    assert (reload_job(work.job).step, reload_job(work.job).of, reload_job(work.job).said) == (0, 1000, "item 0")
+    assert (reload_job(work.job).step, reload_job(work.job).of, reload_job(work.job).message) == (0, 1000, "item 0")
 
 
 def test_command_runs_a_job_to_its_end() -> None:

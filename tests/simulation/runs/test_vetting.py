@@ -93,7 +93,7 @@ def test_twin_accepted_unread_may_enter_but_still_waits_for_a_person(step: Trans
 
 def test_twin_without_an_error_needs_no_decision(step: Transition) -> None:
     twin = by_model(step)
-    Twin.objects.filter(pk=twin.pk).update(perturbation="none", why="")
+    Twin.objects.filter(pk=twin.pk).update(perturbation="none", explanation="")
     assert may_enter(twin) and not vetting.get_vetting_queue().exists()
 
 

@@ -33,7 +33,7 @@ def twin(db: None) -> Twin:
     call_factories.create_llm_run("twins")
     step = run_factory.create_transition(call_factories.create_llm_episode(1), 2)
     made = run_factory.create_twin(
-        step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF
+        step, "subtle", cast="small", kind="", rule="", field="", explanation="the sample grew", diff=DIFF
     )
     call_factories.create_answered_call(made, 0, purpose="perturb")
     return made

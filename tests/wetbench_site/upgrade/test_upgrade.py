@@ -31,6 +31,8 @@ RENAMED_COLUMNS = {
     ("ratings_assignment", "lease_until"): "reserved_until",
     ("ratings_analysis", "mark"): "state_digest",
     ("ratings_analysis", "made_at"): "created_at",
+    ("simulation_job", "said"): "message",
+    ("simulation_twin", "why"): "explanation",
     **{(f"simulation_{model}", "rung_at"): "notified_at" for model in ("episode", "twin", "job")},
 }
 # Columns that an upgrade removes, because their content is stored elsewhere: table -> columns.

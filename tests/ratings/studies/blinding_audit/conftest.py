@@ -47,7 +47,7 @@ def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
             row.step["outcome"]["reasoning"] = "SECRET: none of this is ever shown to anybody at all"
             row.save(update_fields=["step"])
         for twin in Twin.objects.filter(status="done"):
-            twin.outcome["reasoning"] = f"SECRET: {twin.why}"
+            twin.outcome["reasoning"] = f"SECRET: {twin.explanation}"
             twin.save(update_fields=["outcome"])
         yield
         transaction.set_rollback(True)

@@ -177,9 +177,11 @@ def test_audit_accepts_ordinary_words_of_the_bench(study: Study) -> None:
 def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> None:
     facts = collect_sealed_values(study)
     twin = Twin.objects.filter(pk__in=ItemSource.objects.filter(item__study=study).values("twin")).first()
-    assert twin and twin.why.lower() in facts.values and str(twin.code) in facts.values
+    assert twin and twin.explanation.lower() in facts.values and str(twin.code) in facts.values
     assert set(facts.labels) >= {"offline", "obvious", "subtle", SLUG}
-    assert [what for what, _ in facts.find_in(f"behold: {twin.why}")] == ["the explanation of the planted error"]
+    assert [what for what, _ in facts.find_in(f"behold: {twin.explanation}")] == [
+        "the explanation of the planted error"
+    ]
 
 
 def test_holms_correction_by_hand() -> None:

@@ -52,7 +52,7 @@ def test_audit_names_a_nested_payload_key(study: Study) -> None:
 def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source and source.twin
-    Twin.objects.filter(pk=source.twin.pk).update(why="somebody doubled what was poured into the second tube")
+    Twin.objects.filter(pk=source.twin.pk).update(explanation="somebody doubled what was poured into the second tube")
     told = "It looks as if somebody doubled what was poured into it. SECRET: so it is"
     source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
     source.item.save()

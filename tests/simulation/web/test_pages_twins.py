@@ -74,7 +74,7 @@ def test_vetted_twin_shows_its_vetter_and_error_type(staff_client: Client, twin:
     "changes",
     [
         {"rule": "conservation"},  # planted by rules: known already
-        {"perturbation": "none", "why": ""},  # another model's plain answer
+        {"perturbation": "none", "explanation": ""},  # another model's plain answer
         {"status": "unusable", "outcome": None, "error": "it says no SECRET"},
     ],
 )
@@ -88,7 +88,7 @@ def test_twin_that_needs_no_vetting_is_not_listed_for_vetting(
 
 
 def test_unusable_twin_shows_the_reason_and_can_be_retried(staff_client: Client, twin: Twin) -> None:
-    nothing = {"outcome": None, "diff": [], "why": ""}
+    nothing = {"outcome": None, "diff": [], "explanation": ""}
     Twin.objects.filter(pk=twin.pk).update(status="unusable", error="it does not differ from the original", **nothing)
     shown = get_page(staff_client, twin_url(twin))
     assert "it does not differ from the original" in shown and "excluded from studies" in shown

@@ -19,9 +19,9 @@ class Benchmark(models.Model):
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=120)
     note = models.TextField(blank=True)
-    runs = models.ManyToManyField(Run, related_name="+", help_text="the runs it was made from")
+    runs = models.ManyToManyField(Run, related_name="+", help_text="the runs it was created from")
     episodes = models.ManyToManyField(Episode, related_name="+", help_text="the episodes that counted at that moment")
-    sha256 = models.CharField(max_length=64, help_text="of the episodes' codes and ends")
+    sha256 = models.CharField(max_length=64, help_text="of the codes and outcomes of the episodes")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -46,7 +46,7 @@ class Analysis(models.Model):
     key = models.CharField(max_length=64, unique=True)
     state_digest = models.CharField(max_length=64)
     filters: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
-    version = models.PositiveSmallIntegerField(help_text="of the document's form")
+    version = models.PositiveSmallIntegerField(help_text="of the document format")
     seed = models.BigIntegerField()
     resamples = models.PositiveIntegerField()
     full = models.BooleanField(default=False)
@@ -95,15 +95,15 @@ class MachineRater(models.Model):
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="machine_raters")
     label = models.CharField(max_length=12, help_text="M1, M2, ...")
-    cast = models.CharField(max_length=80, help_text="what was asked for with --cast")
-    name = models.CharField(max_length=120, help_text="model, or set of rules, as people know it")
+    cast = models.CharField(max_length=80, help_text="the value of --cast")
+    name = models.CharField(max_length=120, help_text="public name of the model or rule set")
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="+", help_text="what pays for its calls"
+        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="+", help_text="the run to which its calls are charged"
     )
     setup: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict, help_text="model, parameters and prompts, frozen"
     )
-    changes = models.PositiveIntegerField(default=0, help_text="how often answers were stored or taken back")
+    changes = models.PositiveIntegerField(default=0, help_text="how often answers were stored or removed")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -126,13 +126,13 @@ class MachineRating(models.Model):
     rater = models.ForeignKey(MachineRater, on_delete=models.PROTECT, related_name="ratings")
     item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="machine_ratings")
     verdict = models.BooleanField(null=True, blank=True)
-    confidence = models.PositiveSmallIntegerField(null=True, blank=True, help_text="empty where it gives none")
+    confidence = models.PositiveSmallIntegerField(null=True, blank=True, help_text="empty if it gives none")
     marks: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="keys of rows that look wrong")
     reasoning = models.TextField(blank=True)
     failed = models.CharField(max_length=24, blank=True, help_text="why there is no verdict; empty: there is one")
     error = models.TextField(blank=True)
-    payload_sha256 = models.CharField(max_length=64, help_text="of what it was shown")
-    round = models.PositiveSmallIntegerField(default=0, help_text="how often what failed had been retried before it")
+    payload_sha256 = models.CharField(max_length=64, help_text="of the payload it was shown")
+    round = models.PositiveSmallIntegerField(default=0, help_text="number of retries before this answer")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -42,9 +42,9 @@ class Assignment(models.Model):
     reserved_until = models.DateTimeField(
         null=True, blank=True, help_text="pool studies: when others may claim the slot"
     )
-    released_at = models.DateTimeField(null=True, blank=True, help_text="taken back: withdrawn, expired or dealt anew")
+    released_at = models.DateTimeField(null=True, blank=True, help_text="when it was released: withdrawn, expired or reassigned")
     surplus = models.BooleanField(
-        default=False, help_text="rated after its slot had gone to another: kept, counted nowhere"
+        default=False, help_text="rated after its slot was reassigned: stored, but not counted"
     )
 
     class Meta:
@@ -97,10 +97,10 @@ class Rating(models.Model):
     )
     active_seconds = models.FloatField(null=True, blank=True, help_text="tab visible and rater active, by the browser")
     first_verdict_seconds = models.FloatField(null=True, blank=True, help_text="active seconds to the first choice")
-    changes = models.PositiveSmallIntegerField(default=0, help_text="changes of mind before submission")
+    changes = models.PositiveSmallIntegerField(default=0, help_text="changed verdicts before submission")
     hand = models.CharField(max_length=8, blank=True, choices=HANDS)
     viewport = models.CharField(max_length=12, blank=True, help_text="width x height in CSS pixels")
-    layout_shown = models.CharField(max_length=8, blank=True, choices=LAYOUTS, help_text="plain where lineage failed")
+    layout_shown = models.CharField(max_length=8, blank=True, choices=LAYOUTS, help_text="plain if lineage is unknown")
     guide_version = models.PositiveSmallIntegerField(default=1)
     interface_version = models.CharField(max_length=12, blank=True)
     imported = models.BooleanField(default=False, help_text="collected elsewhere")

@@ -20,16 +20,16 @@ class Item(models.Model):
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="items")
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    payload = models.JSONField(help_text="made by ratings.blinding")
+    payload = models.JSONField(help_text="created by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
     pair_sha256 = models.CharField(
         max_length=64,
         blank=True,
-        help_text="of the action and the materials before it: the same for all versions of one thing, in every study",
+        help_text="of the action and the materials before it: the same for all versions of one item, in every study",
     )
     context: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict,
-        help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them",
+        help_text="goal and earlier steps, made by ratings.blinding; empty if no arm shows them",
     )
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     screen = models.PositiveSmallIntegerField(
@@ -53,21 +53,21 @@ class ImportedItem(models.Model):
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_items")
     key = models.CharField(max_length=120, help_text="its id in the file")
-    record = models.JSONField(help_text="the line as it was read")
-    payload = models.JSONField(help_text="made by ratings.blinding")
+    record = models.JSONField(help_text="the imported line")
+    payload = models.JSONField(help_text="created by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
     context: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     target: "models.JSONField[Any, Any]" = models.JSONField(
-        default=list, help_text="mark keys of the rows that hold the error; empty: not known"
+        default=list, help_text="mark keys of the rows with the error; empty: unknown"
     )
-    label = models.CharField(max_length=80, help_text="its source, as the file names it")
+    label = models.CharField(max_length=80, help_text="its source, as named in the file")
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
-    truth = models.BooleanField(null=True, blank=True, help_text="right by declaration; empty if unknown")
+    truth = models.BooleanField(null=True, blank=True, help_text="declared correct or not; empty: unknown")
     reference = models.CharField(
         max_length=14, blank=True, choices=reference.CHOICES, help_text="what verdicts are compared with"
     )
-    pair = models.CharField(max_length=120, blank=True, help_text="shared by versions of one thing; empty: by content")
+    pair = models.CharField(max_length=120, blank=True, help_text="shared by versions of one item; empty: derived from the content")
     experiment = models.CharField(max_length=80, blank=True)
     action = models.CharField(max_length=80, blank=True)
     verdicts: "models.JSONField[Any, Any]" = models.JSONField(default=dict, help_text="classifier -> sufficient")
@@ -91,7 +91,7 @@ class ItemSource(models.Model):
     # A table of its own, so that queries for raters cannot include it by accident.
     item = models.OneToOneField(Item, on_delete=models.PROTECT, related_name="source")
     pair = models.UUIDField(help_text="shared by an original and its twins")
-    label = models.CharField(max_length=80, help_text="the cast that made it")
+    label = models.CharField(max_length=80, help_text="the cast that created it")
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
     truth = models.BooleanField(null=True, blank=True, help_text="whether the outcome is right; empty if unknown")
     reference = models.CharField(
@@ -104,10 +104,10 @@ class ItemSource(models.Model):
     review = models.ForeignKey(EvidenceReview, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     imported = models.ForeignKey(ImportedItem, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     target: "models.JSONField[Any, Any]" = models.JSONField(
-        default=list, help_text="mark keys of the rows that hold the planted error; empty: not known"
+        default=list, help_text="mark keys of the rows with the planted error; empty: unknown"
     )
     verdicts: "models.JSONField[Any, Any]" = models.JSONField(
-        default=dict, help_text="classifier name -> sufficient, as it stood when the study opened"
+        default=dict, help_text="classifier name -> sufficient, as of the opening of the study"
     )
 
     class Meta:
@@ -132,10 +132,10 @@ class Quarantine(models.Model):
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="quarantine")
     payload_sha256 = models.CharField(max_length=64)
     payload = models.JSONField()
-    reasons: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="[[place, what was found]]")
+    reasons: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="[[location, finding]]")
     decision = models.CharField(max_length=8, blank=True, choices=DECISIONS)
     things: "models.JSONField[Any, Any]" = models.JSONField(
-        default=list, blank=True, help_text="[[name found, what it is in the laboratory]], declared with the release"
+        default=list, blank=True, help_text="[[name found, its meaning in the laboratory]], declared at the release"
     )
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(null=True, blank=True)

@@ -42,9 +42,9 @@ class MembershipChange(models.Model):
         max_length=8,
         choices=Membership.ROLES,
         blank=True,
-        help_text="empty where an early release took away a role and did not log which",
+        help_text="empty if an early release removed a role without logging which",
     )
-    granted = models.BooleanField(help_text="whether the role was given; otherwise it was taken away")
+    granted = models.BooleanField(help_text="true: the role was granted; false: removed")
     at = models.DateTimeField(default=timezone.now)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
 
@@ -99,22 +99,22 @@ class Rater(models.Model):
     label = models.CharField(max_length=12)
     number = models.PositiveIntegerField(default=0, help_text="of the label: R07 is 7")
     simulated = models.BooleanField(default=False)
-    imported_as = models.CharField(max_length=120, blank=True, help_text="what the file called them")
+    imported_as = models.CharField(max_length=120, blank=True, help_text="the rater's name in the file")
     invited_at = models.DateTimeField(null=True, blank=True)
     consented_at = models.DateTimeField(null=True, blank=True)
-    guide_seen = models.PositiveSmallIntegerField(default=0, help_text="version of the guide that was read last")
-    practised_at = models.DateTimeField(null=True, blank=True, help_text="when practice was passed or not asked for")
+    guide_seen = models.PositiveSmallIntegerField(default=0, help_text="version of the guide read last")
+    practised_at = models.DateTimeField(null=True, blank=True, help_text="when practice was passed, or skipped because the study has none")
     started_at = models.DateTimeField(null=True, blank=True, help_text="when the first item could be rated")
-    finished_at = models.DateTimeField(null=True, blank=True, help_text="the rater pressed Finish: nothing changes now")
+    finished_at = models.DateTimeField(null=True, blank=True, help_text="when the rater pressed Finish; answers can no longer change")
     withdrawn_at = models.DateTimeField(null=True, blank=True)
-    dropped = models.BooleanField(default=False, help_text="withdrawn, and the study's rule drops their ratings")
+    dropped = models.BooleanField(default=False, help_text="withdrawn, and the study does not count their ratings")
     recalled_at = models.DateTimeField(
-        null=True, blank=True, help_text="crossover: when the letter was sent that says the washout is over"
+        null=True, blank=True, help_text="crossover: when the e-mail about the end of the washout was sent"
     )
     new_items_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="when items came after the rater had rated all they had; empty once a letter said so",
+        help_text="when items were added after the rater had finished; empty once an e-mail was sent",
     )
     last_seen_at = models.DateTimeField(null=True, blank=True)
 

@@ -44,13 +44,13 @@ class Study(models.Model):
         max_length=32,
         default=new_salt,
         editable=False,
-        help_text="drawn with the seed; told to nobody before unblinding",
+        help_text="used with the seed; not shown to anybody before unblinding",
     )
     ratings_per_item = models.PositiveSmallIntegerField()
     status = models.CharField(max_length=12, choices=STATUSES, default="draft")
-    guide = models.TextField(blank=True, help_text="instructions of this study's own, shown with the standing ones")
+    guide = models.TextField(blank=True, help_text="study-specific instructions, shown with the default guide")
     guide_version = models.PositiveSmallIntegerField(default=1)
-    deadline = models.DateField(null=True, blank=True, help_text="told to raters; nothing closes by itself")
+    deadline = models.DateField(null=True, blank=True, help_text="shown to raters; the study does not close automatically")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -27,7 +27,7 @@ class ModelCall(models.Model):
     """
 
     STATES = [
-        ("started", "under way"),
+        ("started", "in progress"),
         ("answered", "answered"),
         ("refused", "refused"),
         ("failed", "failed"),
@@ -52,15 +52,15 @@ class ModelCall(models.Model):
     speaker = models.CharField(max_length=80, help_text="the player's name in its cast: model, or panel member")
     purpose = models.CharField(max_length=20, help_text="act, plan, summary, answer, repair, verdict, perturb, rate")
     number = models.PositiveSmallIntegerField(
-        help_text="the step it was made for; of a twin, how often it was retried; of ratings, the item's place"
+        help_text="episodes: number of the step; twins: number of retries; ratings: position of the item"
     )
     turn = models.PositiveSmallIntegerField(
-        help_text="0 for the first prompt of its unit, then one for each that followed"
+        help_text="number of the prompt within its unit, from 0"
     )
-    attempt = models.PositiveSmallIntegerField(help_text="how often this turn was sent, from 1")
+    attempt = models.PositiveSmallIntegerField(help_text="number of the attempt for this turn, from 1")
     fence = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=STATES, default="started")
-    gate = models.CharField(max_length=60, help_text="the limiter it went through: provider and fingerprint of the key")
+    gate = models.CharField(max_length=60, help_text="rate limiter: provider and fingerprint of the key")
     started_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     model_name = models.CharField(max_length=80)
@@ -73,12 +73,12 @@ class ModelCall(models.Model):
     request_sha256 = models.CharField(max_length=64, help_text="of the request body without model address and key")
     request = models.JSONField(help_text='the body, long texts as {"text_sha256": ...} (CallText)')
     effective_params = models.JSONField(default=dict)
-    dropped_params = models.JSONField(default=dict, help_text="name -> why it was not sent")
+    dropped_params = models.JSONField(default=dict, help_text="name -> reason why it was not sent")
     stop = models.CharField(max_length=12, blank=True)
     error_class = models.CharField(max_length=24, blank=True)
     error = models.TextField(blank=True)
     http_status = models.PositiveSmallIntegerField(null=True, blank=True)
-    reply = models.BinaryField(null=True, blank=True, help_text="the body as it came, up to the byte cap")
+    reply = models.BinaryField(null=True, blank=True, help_text="the response body, up to the byte limit")
     reply_headers = models.JSONField(default=dict)
     input_uncached = models.PositiveIntegerField(null=True, blank=True)
     cache_read = models.PositiveIntegerField(null=True, blank=True)
@@ -132,7 +132,7 @@ class ProviderGate(models.Model):
     faulted_at = models.DateTimeField(null=True, blank=True, help_text="when the last fault was counted")
     closed_until = models.DateTimeField(null=True, blank=True)
     faults_running = models.PositiveIntegerField(default=0, help_text="infrastructure faults since the last answer")
-    blocked = models.TextField(blank=True, help_text="why the key is not accepted; empty: it is")
+    blocked = models.TextField(blank=True, help_text="reason why the key is rejected; empty: accepted")
 
     def __str__(self) -> str:
         return self.name

@@ -43,7 +43,7 @@ class Episode(Leased):
         ("blocked", "blocked"),
         ("submitted", "submitted"),
         ("quit", "quit"),
-        ("rejected_out", "three rejections running"),
+        ("rejected_out", "three rejections in a row"),
         ("truncated", "out of steps"),
         ("cancelled", "stopped"),
         ("failed", "failed"),
@@ -198,7 +198,7 @@ class Twin(Leased):
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
     cast = models.CharField(max_length=80)
     number = models.PositiveSmallIntegerField()
-    tries = models.PositiveSmallIntegerField(default=0, help_text="how often it was asked for again after it had ended")
+    tries = models.PositiveSmallIntegerField(default=0, help_text="number of retries after it had ended")
     seed = models.BigIntegerField()
     status = models.CharField(max_length=20, choices=STATUSES, default="queued")
     outcome = models.JSONField(null=True, blank=True)

@@ -47,11 +47,11 @@ class Job(Leased):
     subject = models.CharField(max_length=80, blank=True, help_text='whose it is: "study/<slug>", "benchmark/<code>"')
     status = models.CharField(max_length=10, choices=STATUSES, default="queued")
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", help_text="what pays for its calls"
+        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", help_text="the run to which its calls are charged"
     )
     step = models.PositiveIntegerField(default=0)
     of = models.PositiveIntegerField(default=0, help_text="0: not known yet")
-    message = models.CharField(max_length=200, blank=True, help_text="what it is doing, for people")
+    message = models.CharField(max_length=200, blank=True, help_text="progress message for people")
     result: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     asked_by = models.ForeignKey(

@@ -10,7 +10,7 @@ class LanguageModel(models.Model):
 
     name = models.CharField(unique=True, max_length=80, help_text="what casts call it")
     provider = models.CharField(max_length=20, help_text="a name of simulation.providers.base.PROVIDERS")
-    model_id = models.CharField(max_length=120, help_text="as it goes over the wire")
+    model_id = models.CharField(max_length=120, help_text="as sent to the provider")
     aliases = models.JSONField(default=list, help_text="other ids that mean the same")
     options = models.JSONField(default=dict, help_text="simulation.providers.base.WireOptions")
     context_limit = models.PositiveIntegerField(null=True, blank=True, help_text="tokens; empty: not known")

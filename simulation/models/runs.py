@@ -10,23 +10,23 @@ from django.utils import timezone
 
 # Why a row failed, is blocked or waits. A closed list: simulation.runs.failure_reasons has the cause of each.
 REASONS = [
-    ("internal", "a fault of WetBench"),
-    ("worker_lost", "three workers in a row died on it"),
-    ("experiment_changed", "the experiment was changed after it was ordered"),
-    ("cannot_be", "an outcome no bench can hold"),
+    ("internal", "an error in WetBench"),
+    ("worker_lost", "three workers in a row died while running it"),
+    ("experiment_changed", "the experiment was changed after the request"),
+    ("cannot_be", "a physically impossible outcome"),
     ("invalid_transition", "the transition model gave no usable answer"),
     ("no_verdict", "the classifier gave no usable verdict"),
     ("no_twin", "the transition model gave no usable twin"),
     ("refused", "the model refused"),
-    ("context", "the prompt is longer than the model takes"),
-    ("provider_unavailable", "the provider did not answer"),
-    ("credentials", "the provider did not accept the key"),
-    ("bad_request", "the provider did not accept the request"),
+    ("context", "the prompt exceeds the model's context window"),
+    ("provider_unavailable", "the provider did not respond"),
+    ("credentials", "the provider rejected the key"),
+    ("bad_request", "the provider rejected the request"),
     ("budget", "the run's budget is used up"),
     ("rate_limit", "the provider asked to wait"),
-    ("no_slot", "as many calls as allowed are under way"),
-    ("old_worker", "the worker that took it does not know this kind of work"),
-    ("moving", "what it reads keeps changing"),
+    ("no_slot", "the maximum number of calls is in progress"),
+    ("old_worker", "the worker does not support this kind of job"),
+    ("moving", "its input keeps changing"),
 ]
 
 
@@ -122,7 +122,7 @@ class Leased(models.Model):
         default=False, help_text="a unit of this phase was begun before: the ledger may hold its calls"
     )
     awaits_person = models.BooleanField(default=False, help_text="a person has the next move")
-    reason = models.CharField(max_length=24, blank=True, choices=REASONS, help_text="why it failed, is held or waits")
+    reason = models.CharField(max_length=24, blank=True, choices=REASONS, help_text="reason why it failed, is blocked or waits")
     error = models.TextField(blank=True)
 
     objects = LeasedQuerySet.as_manager()

@@ -57,8 +57,8 @@ def test_failures_are_grouped_by_cause_with_advice(staff_client: Client, run: Ru
 
 def test_episode_row_shows_its_reason_and_links_to_the_advice(staff_client: Client, run: Run) -> None:
     shown = get_page(staff_client, run_url("run", run))
-    assert "blocked at step 1: the provider did not accept the key" in shown
-    assert "the provider did not answer. after 10 tries: 503: busy" in shown
+    assert "blocked at step 1: the provider rejected the key" in shown
+    assert "the provider did not respond. after 10 tries: 503: busy" in shown
     assert shown.count('href="#why-credentials"') == shown.count('href="#why-provider_unavailable"') == 1
 
 

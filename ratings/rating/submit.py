@@ -62,7 +62,7 @@ class InitialRatingResult(NamedTuple):
 
 
 class _DisplayContext(NamedTuple):
-    hand: str
+    input_device: str
     viewport: str
     layout_shown: str
     interface: str
@@ -350,7 +350,7 @@ def _create_rating(
         submitted_at=now,
         seconds=(now - opened).total_seconds(),
         **timing._asdict(),
-        hand=display.hand,
+        hand=display.input_device,
         viewport=display.viewport,
         layout_shown=display.layout_shown,
         # The version that this rater has confirmed, which can be older than the current one.

@@ -98,7 +98,12 @@ class MachineRater(models.Model):
     cast = models.CharField(max_length=80, help_text="the value of --cast")
     name = models.CharField(max_length=120, help_text="public name of the model or rule set")
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="+", help_text="the run to which its calls are charged"
+        Run,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="the run to which its calls are charged",
     )
     setup: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict, help_text="model, parameters and prompts, frozen"

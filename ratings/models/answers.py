@@ -42,7 +42,9 @@ class Assignment(models.Model):
     reserved_until = models.DateTimeField(
         null=True, blank=True, help_text="pool studies: when others may claim the slot"
     )
-    released_at = models.DateTimeField(null=True, blank=True, help_text="when it was released: withdrawn, expired or reassigned")
+    released_at = models.DateTimeField(
+        null=True, blank=True, help_text="when it was released: withdrawn, expired or reassigned"
+    )
     surplus = models.BooleanField(
         default=False, help_text="rated after its slot was reassigned: stored, but not counted"
     )

@@ -67,7 +67,9 @@ class ImportedItem(models.Model):
     reference = models.CharField(
         max_length=14, blank=True, choices=reference.CHOICES, help_text="what verdicts are compared with"
     )
-    pair = models.CharField(max_length=120, blank=True, help_text="shared by versions of one item; empty: derived from the content")
+    pair = models.CharField(
+        max_length=120, blank=True, help_text="shared by versions of one item; empty: derived from the content"
+    )
     experiment = models.CharField(max_length=80, blank=True)
     action = models.CharField(max_length=80, blank=True)
     verdicts: "models.JSONField[Any, Any]" = models.JSONField(default=dict, help_text="classifier -> sufficient")

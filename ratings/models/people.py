@@ -103,9 +103,13 @@ class Rater(models.Model):
     invited_at = models.DateTimeField(null=True, blank=True)
     consented_at = models.DateTimeField(null=True, blank=True)
     guide_seen = models.PositiveSmallIntegerField(default=0, help_text="version of the guide read last")
-    practised_at = models.DateTimeField(null=True, blank=True, help_text="when practice was passed, or skipped because the study has none")
+    practised_at = models.DateTimeField(
+        null=True, blank=True, help_text="when practice was passed, or skipped because the study has none"
+    )
     started_at = models.DateTimeField(null=True, blank=True, help_text="when the first item could be rated")
-    finished_at = models.DateTimeField(null=True, blank=True, help_text="when the rater pressed Finish; answers can no longer change")
+    finished_at = models.DateTimeField(
+        null=True, blank=True, help_text="when the rater pressed Finish; answers can no longer change"
+    )
     withdrawn_at = models.DateTimeField(null=True, blank=True)
     dropped = models.BooleanField(default=False, help_text="withdrawn, and the study does not count their ratings")
     recalled_at = models.DateTimeField(

@@ -50,7 +50,9 @@ class Study(models.Model):
     status = models.CharField(max_length=12, choices=STATUSES, default="draft")
     guide = models.TextField(blank=True, help_text="study-specific instructions, shown with the default guide")
     guide_version = models.PositiveSmallIntegerField(default=1)
-    deadline = models.DateField(null=True, blank=True, help_text="shown to raters; the study does not close automatically")
+    deadline = models.DateField(
+        null=True, blank=True, help_text="shown to raters; the study does not close automatically"
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

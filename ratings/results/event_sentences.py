@@ -164,7 +164,7 @@ def _describe_quarantine(content: events.QuarantineDecided) -> str:
 
 @describe_content.register
 def _describe_audited(content: events.Audited) -> str:
-    return f"blinding audit {'passed' if content.passed else 'FAILED: LEAKS FOUND'}"
+    return f"blinding audit {'passed' if content.passed else 'failed: leaks found'}"
 
 
 @describe_content.register

@@ -24,7 +24,7 @@ class Share(NamedTuple):
     whole: int
 
     def __str__(self) -> str:
-        return f"{self.part} of {self.whole}" + (f" ({100 * self.part / self.whole:.0f} %)" if self.whole else "")
+        return f"{self.part} of {self.whole}" + (f" ({100 * self.part / self.whole:.0f}%)" if self.whole else "")
 
     @property
     def fraction(self) -> float | None:

@@ -39,12 +39,7 @@ class Migration(migrations.Migration):
                 ("group", models.CharField(max_length=80)),
                 ("goal", models.TextField()),
                 ("max_steps", models.PositiveSmallIntegerField()),
-                (
-                    "data",
-                    models.JSONField(
-                        help_text="the whole data file, read by simulation.lab.experiments.build_experiment"
-                    ),
-                ),
+                ("data", models.JSONField(help_text="the whole data file, read by simulation.lab.experiments.build")),
                 ("sha256", models.CharField(max_length=64)),
             ],
             options={

@@ -220,4 +220,11 @@ class Migration(migrations.Migration):
             name="tries",
             field=models.PositiveSmallIntegerField(default=0, help_text="number of retries after it had ended"),
         ),
+        migrations.AlterField(
+            model_name="experiment",
+            name="data",
+            field=models.JSONField(
+                help_text="the whole data file, read by simulation.lab.experiments.build_experiment"
+            ),
+        ),
     ]

@@ -54,9 +54,7 @@ class ModelCall(models.Model):
     number = models.PositiveSmallIntegerField(
         help_text="episodes: number of the step; twins: number of retries; ratings: position of the item"
     )
-    turn = models.PositiveSmallIntegerField(
-        help_text="number of the prompt within its unit, from 0"
-    )
+    turn = models.PositiveSmallIntegerField(help_text="number of the prompt within its unit, from 0")
     attempt = models.PositiveSmallIntegerField(help_text="number of the attempt for this turn, from 1")
     fence = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=STATES, default="started")

@@ -47,7 +47,12 @@ class Job(Leased):
     subject = models.CharField(max_length=80, blank=True, help_text='whose it is: "study/<slug>", "benchmark/<code>"')
     status = models.CharField(max_length=10, choices=STATUSES, default="queued")
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", help_text="the run to which its calls are charged"
+        Run,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="jobs",
+        help_text="the run to which its calls are charged",
     )
     step = models.PositiveIntegerField(default=0)
     of = models.PositiveIntegerField(default=0, help_text="0: not known yet")

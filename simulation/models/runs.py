@@ -122,7 +122,9 @@ class Leased(models.Model):
         default=False, help_text="a unit of this phase was begun before: the ledger may hold its calls"
     )
     awaits_person = models.BooleanField(default=False, help_text="a person has the next move")
-    reason = models.CharField(max_length=24, blank=True, choices=REASONS, help_text="reason why it failed, is blocked or waits")
+    reason = models.CharField(
+        max_length=24, blank=True, choices=REASONS, help_text="reason why it failed, is blocked or waits"
+    )
     error = models.TextField(blank=True)
 
     objects = LeasedQuerySet.as_manager()

@@ -232,7 +232,7 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
     with ServiceSite(tmp_path, "", redis_server.url, pace=0.02).run_site() as site:
         site.run_command("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
         site.run_command(
-            "shell", "-c", "from simulation.jobs import jobs; jobs.request('audit', {'study': 0}, subject='')"
+            "shell", "-c", "from simulation.jobs import jobs; jobs.request_job('audit', {'study': 0}, subject='')"
         )
         broker = redis.Redis.from_url(redis_server.url)
         broker.flushall()

@@ -185,7 +185,7 @@ class StudyHistory:
         {"closed": lifecycle.reopen_study}.get(self.study.status, lifecycle.close_study)(self.study)
 
     def expire_reservations(self) -> None:
-        reservations = Assignment.objects.filter(rater__study=self.study, lease_until__isnull=False)
+        reservations = Assignment.objects.filter(rater__study=self.study, reserved_until__isnull=False)
         if pks := list(reservations.order_by("pk").values_list("pk", flat=True)):
             some = self.rng.sample(pks, max(len(pks) // 2, 1))
             reservations.filter(pk__in=some).update(reserved_until=F("reserved_until") - timedelta(days=1))

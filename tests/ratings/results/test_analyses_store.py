@@ -248,7 +248,7 @@ def test_stored_analysis_from_before_a_change_is_shown_as_out_of_date_or_not_at_
     assert look.job.status == "queued"
     monkeypatch.setattr(store, "INLINE", 5000)
     fresh = store.get_or_request(study, Filters())
-    assert fresh.is_fresh and fresh.analysis != old and fresh.analysis.mark != old.mark
+    assert fresh.is_fresh and fresh.analysis != old and fresh.analysis.state_digest != old.state_digest
 
 
 def change_unblinded(study: Study, change: Any) -> None:

@@ -191,7 +191,7 @@ def named(settings: Any) -> Iterator[str]:
         yield ""
         return
     postgres.create_database("wetbench_named")
-    live = django_settings.ENVIRONMENT.text("DATABASE_URL")
+    live = django_settings.ENVIRONMENT.get_text("DATABASE_URL")
     settings.SCRATCH_DATABASE_URL = f"{live.rpartition('/')[0]}/wetbench_named"
     yield "wetbench_named"
     postgres.drop_database("wetbench_named")

@@ -79,7 +79,7 @@ def test_stored_figures_are_loaded_in_one_query_with_their_file_urls(study):
     analysis = Analysis.objects.create(
         study=study,
         key="k",
-        mark="m",
+        state_digest="m",
         version=1,
         seed=0,
         resamples=0,

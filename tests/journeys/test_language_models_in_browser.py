@@ -53,14 +53,14 @@ def twins(run: Run) -> Run:
     created = call_factories.create_llm_run("twins")
     step = Episode.objects.get(replicate=1, cast="small").transitions.get(number=22)
     diff = [{"path": f"new_materials[{n}].properties.volume", "before": "1 mL", "after": "y" * 300} for n in range(3)]
-    twin_fields = {"kind": "", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
+    twin_fields = {"kind": "", "rule": "", "field": "", "explanation": "the sample grew, which it cannot", "diff": diff}
     call_factories.create_answered_call(
         run_factory.create_twin(step, "subtle", cast="small", **twin_fields), 0, purpose="perturb"
     )
     unusable_fields = {
         "status": "unusable",
         "outcome": None,
-        "why": "",
+        "explanation": "",
         "error": "it does not differ from the original",
     }
     run_factory.create_twin(step, "obvious", cast="small", **unusable_fields)

@@ -149,7 +149,7 @@ def test_wrong_password_keeps_the_sign_in_dialog_and_the_answer(
     page.locator("#sign-in input[name=username]").fill(name)
     page.locator("#sign-in input[name=password]").fill("wrong")
     press_keys(page, "Enter")
-    expect(page.locator("#sign-in")).to_contain_text("wrong")
+    expect(page.locator("#sign-in")).to_contain_text("incorrect")
     check_accessible(page)
 
     page.locator("#sign-in input[name=password]").fill(PASSWORD)

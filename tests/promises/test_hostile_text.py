@@ -268,12 +268,15 @@ def _create_jobs_and_results(study: Study, ada: User) -> None:
     benchmark_playing.compute_benchmark(frozen)
     for status in ("queued", "running", "done", "failed"):
         texts = {
-            "said": MARKUP,
+            "message": MARKUP,
             "error": MARKUP_AND_INVISIBLE if status == "failed" else "",
             "result": {"said": MARKUP_AND_INVISIBLE, "label": MARKUP, "href": "/"},
         }
         job_factories.create_job(
-            job_access.format_subject(study), status, "machine_rating", **{**texts, "said": MARKUP_AND_INVISIBLE[:200]}
+            job_access.format_subject(study),
+            status,
+            "machine_rating",
+            **{**texts, "message": MARKUP_AND_INVISIBLE[:200]},
         )
 
 

@@ -248,7 +248,7 @@ def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     assert len(numbers) == 5
     for one in numbers:
         target = f" {one.target}:" if one.target else ""
-        said = f"{one.name} {one.value}" + (f" 95 % interval{target} {one.interval}" if one.interval else "")
+        said = f"{one.name} {one.value}" + (f" 95% interval{target} {one.interval}" if one.interval else "")
         assert said in recovered.page
 
 

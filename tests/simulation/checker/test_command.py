@@ -76,8 +76,8 @@ def test_truth_labels_only_add_a_table(transition_file):
     )[1]
     plain = run_command(transition_file({"id": 1, **BASES["mix"]}, {"id": 2, **wrong_transition()}))[1]
     assert labelled.startswith(plain)
-    assert "errors found: 1 of 1 (100 %)" in labelled
-    assert "correct transitions called wrong: 0 of 1 (0 %)" in labelled
+    assert "errors found: 1 of 1 (100%)" in labelled
+    assert "correct transitions called wrong: 0 of 1 (0%)" in labelled
     assert "errors found" not in plain
 
 

@@ -170,7 +170,7 @@ def test_lab_report_has_the_checkers_results_on_labelled_files(tmp_path, capsys)
     assert (printed["recall"], printed["false_alarms"]) == ({"part": 1, "whole": 1}, {"part": 0, "whole": 1})
     assert printed["malformed"] == 1 and printed["recall_by_code"] == {"L02": {"part": 1, "whole": 1}}
     call_command("lab_report", directory=folder)
-    assert "1 of 1 (100 %)" in capsys.readouterr().out
+    assert "1 of 1 (100%)" in capsys.readouterr().out
 
 
 def test_lab_report_command_exits_with_1_for_a_fault(tmp_path, capsys):

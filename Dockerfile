@@ -1,4 +1,4 @@
-# WetBench in one image: web, worker, dispatcher and every command, told apart by what compose.yaml runs.
+# One image for the web server, the worker, the dispatcher and every command; compose.yaml chooses which one runs.
 # Debian 12 throughout: its pg_dump is of the same version as the server in compose.yaml, and backups need that.
 FROM python:3.11-slim-bookworm AS packages
 COPY requirements.lock /

@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PORT ?= 8000
 # The suite runs in up to four processes (tests/conftest.py); JOBS= runs it in one.
 JOBS ?= -n auto --maxprocesses 4 --dist loadfile
-# Compiled code is kept whatever the environment says: without it each of the suite's hundreds of processes compiles all anew.
+# Keep compiled code even if the environment forbids it: otherwise each of the suite's hundreds of processes compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # Rooms without Django, whose tests need no database.

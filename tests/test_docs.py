@@ -99,7 +99,7 @@ def test_docs_name_only_existing_commands_and_options(page: Path) -> None:
             assert [option for option in named_options if option not in existing_options] == [], name
 
 
-def test_architecture_tree_names_every_room() -> None:
+def test_architecture_page_lists_every_room_of_the_code_in_its_tree() -> None:
     tree = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```")[1]
     parts = re.split(r"^(\w+)/ ", tree, flags=re.M)
     named_rooms = {

@@ -46,7 +46,7 @@ def test_operations_page_lists_each_variable_once() -> None:
     assert len(rows) > 20 and len(rows) == len(set(rows))
 
 
-def test_operations_page_never_reloads_a_site_into_another_version() -> None:
+def test_operations_page_never_tells_systemd_to_reload_the_site() -> None:
     """The master process keeps modules of the version it started with, and the reloaded code would use them."""
     assert "ExecReload" not in PAGE and "systemctl reload" not in PAGE
 
@@ -64,6 +64,6 @@ def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
     assert [line for line in process.stderr.splitlines() if "wetbench" in line] == []
 
 
-def test_single_web_process_is_never_replaced() -> None:
+def test_single_web_process_is_never_restarted_after_a_number_of_requests() -> None:
     """Nobody would be served in the seconds until its replacement has started."""
     assert gunicorn_conf.workers == 1 and gunicorn_conf.max_requests == 0

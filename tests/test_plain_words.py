@@ -95,13 +95,13 @@ def test_no_name_is_a_metaphor() -> None:
     assert [f"{location} {name}" for location, name in iter_names() if METAPHORS & set(split_name(name))] == []
 
 
-def test_no_function_name_is_a_bare_participle() -> None:
+def test_no_function_name_is_a_participle_alone() -> None:
     wrong = [(path.name, node.name) for path, node in iter_functions() if node.name.lstrip("_") in PARTICIPLES]
     # httpcore calls this method of its network streams.
     assert wrong == [("deadline_sockets.py", "read")]
 
 
-def test_no_function_name_recurs_everywhere() -> None:
+def test_no_function_name_is_defined_too_often() -> None:
     names = Counter(
         node.name
         for path, node in iter_functions()
@@ -117,7 +117,7 @@ def test_no_docstring_template_or_doc_contains_the_phrase(phrase: str) -> None:
     assert [f"{location} {text.strip()[:90]}" for location, text in iter_prose() if pattern.search(text)] == []
 
 
-def test_the_lists_recognise_a_metaphor_and_a_participle() -> None:
+def test_word_lists_recognise_a_metaphor_and_a_participle() -> None:
     assert (
         METAPHORS & set(split_name("_seat_line")) and METAPHORS & set(split_name("DoorBell")) and "told" in PARTICIPLES
     )

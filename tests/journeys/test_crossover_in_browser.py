@@ -22,7 +22,9 @@ SOURCES = [
 ]
 
 
-def test_crossover_is_built_and_its_assignments_page_lists_empty_results(new_context: NewContext, site: str) -> None:
+def test_crossover_study_is_built_and_its_assignments_page_lists_results_that_will_be_empty(
+    new_context: NewContext, site: str
+) -> None:
     run_factory.create_pool(20)
     page = open_page_as_ada(new_context(), site)
     ada = User.objects.get(username="ada")
@@ -70,7 +72,7 @@ def test_crossover_plan_shows_how_many_cases_have_identical_outcomes(new_context
     ):
         page.goto(site + address)
         expect(page.locator("main")).to_contain_text(
-            "6 of 10 cases left out because both sources gave the identical outcome."
+            "6 of 10 cases are left out because both sources gave identical outcomes."
         )
         for size in BOTH_SIZES:
             page.set_viewport_size(size)

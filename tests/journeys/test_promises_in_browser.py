@@ -86,7 +86,7 @@ def test_answer_in_the_first_tab_is_saved_after_signing_in_again_in_a_second(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_answer_is_not_sent_again_before_the_retry_after_time(
+def test_answer_is_not_resent_before_the_time_in_the_retry_after_header(
     new_context: NewContext, browser_errors: list[str], site: str, rater: Rater, status: int
 ) -> None:
     page = choose_answer(new_context(), site, rater)

@@ -133,7 +133,7 @@ def test_rater_judges_evidence_with_keys_s_and_n(new_context: NewContext, site: 
     assert list_answers(rater) == [(True, 5), (False, 2)]
 
 
-def test_single_keys_are_ignored_in_the_guide_with_modifiers_and_while_typing(
+def test_single_keys_are_ignored_in_the_open_guide_with_modifier_keys_and_while_typing(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
     page = open_rating_page(new_context(), site, rater)
@@ -335,7 +335,7 @@ def test_rating_page_is_accessible_in_every_state_and_fits_its_width(
     check_accessible(page)  # an answer that can be changed
     Rater.objects.update(finished_at="2026-01-01T00:00:00Z")
     page.goto(rated_url)
-    expect(page.locator("h1")).to_contain_text("Your answer to this item counts")
+    expect(page.locator("h1")).to_contain_text("You have already answered this item")
     check_accessible(page)
     assert remove_expected_errors(browser_errors, "409") == 1
 

@@ -84,8 +84,8 @@ def test_raters_lose_nothing_when_postgresql_and_the_web_server_are_killed_witho
     assert [tuple(row) for row in settings] == [("on",)]
 
 
-def test_raters_lose_confirmed_answers_when_the_commit_comes_after_the_response(site: SmallSite) -> None:
-    """Control."""
+def test_control_raters_lose_confirmed_answers_if_the_server_responds_before_the_commit(site: SmallSite) -> None:
+    """Control: a faulty server must be detected by this test."""
     with (
         site.run_web_server("tests.support.soaking.faulty_apps:commit_late") as web,
         site.run_raters(web, RATERS) as raters,
@@ -94,8 +94,8 @@ def test_raters_lose_confirmed_answers_when_the_commit_comes_after_the_response(
     assert "a confirmed answer is not in the database" in site.find_wrong_answers(raters)
 
 
-def test_raters_stay_unconfirmed_when_submission_ids_are_ignored(site: SmallSite) -> None:
-    """Control."""
+def test_control_answers_are_never_confirmed_if_the_server_ignores_submission_ids(site: SmallSite) -> None:
+    """Control: a faulty server must be detected by this test."""
     with (
         site.run_web_server("tests.support.soaking.faulty_apps:ignore_submission_ids") as web,
         site.run_raters(web, RATERS) as raters,

@@ -69,14 +69,14 @@ def compute_analysis(study: Study) -> dict[str, Any]:
     return store.compute_analysis(study, Filters()).document
 
 
-def test_reference_of_a_simulated_outcome_is_known_and_its_truth_unknown(study: Study) -> None:
+def test_reference_label_of_a_simulated_original_is_unperturbed_and_its_truth_is_unknown(study: Study) -> None:
     rows = set(ItemSource.objects.values_list("perturbation", "reference", "truth"))
     assert rows == {
         ("none", "unperturbed", None), ("obvious", "planted", False), ("subtle", "planted", False),
     }  # fmt: skip
 
 
-def test_reference_defines_every_number_on_errors_without_a_truth(study: Study) -> None:
+def test_reference_labels_suffice_to_compute_error_detection_even_if_no_truth_is_declared(study: Study) -> None:
     document = compute_analysis(study)
     values = {entry["key"]: entry["value"] for entry in document["headline"]}
     assert None not in values.values()
@@ -100,7 +100,7 @@ def test_reference_defines_every_number_on_errors_without_a_truth(study: Study) 
     assert (pooled["specificity"]["n"]["ratings"], pooled["sensitivity"]["n"]["ratings"]) == (120, 120)
 
 
-def test_reference_and_numbers_agree_in_page_json_csv_archive_imrmc_api_and_docs(
+def test_reference_name_and_results_are_the_same_in_page_json_csv_archive_imrmc_api_and_docs(
     study: Study, boss: User, client: Client
 ) -> None:
     document = compute_analysis(study)
@@ -190,7 +190,9 @@ def compute_mean_area(text: str) -> float:
         (("planted", "declared right"), MIXED), (("", ""), UNKNOWN),
     ],
 )  # fmt: skip
-def test_reference_is_named_by_what_the_items_state(study: Study, references: tuple[str, str], name: str) -> None:
+def test_reference_name_depends_on_whether_labels_are_planted_or_declared(
+    study: Study, references: tuple[str, str], name: str
+) -> None:
     ItemSource.objects.filter(reference="planted").update(reference=references[0])
     ItemSource.objects.filter(reference="unperturbed").update(reference=references[1])
     document = compute_analysis(study)
@@ -215,7 +217,7 @@ def test_reference_is_named_by_what_the_items_state(study: Study, references: tu
     assert name == UNKNOWN or f"{with_error} against {without}" in captions["detection"]
 
 
-def test_reference_is_not_named_in_labels_that_cannot_know_it() -> None:
+def test_reference_is_not_named_in_headings_that_apply_to_every_reference() -> None:
     assert not [text for text in (NAMES["roc"].title, NAMES["roc"].note) if "lanted" in text or "nperturbed" in text]
     named = {
         "source",
@@ -232,7 +234,7 @@ def read_reasons(document: dict[str, Any]) -> dict[str, str]:
     return {entry["key"]: entry["reason"] for entry in document["headline"] if entry["value"] is None}
 
 
-def test_reference_missing_column_is_named_by_every_number_on_errors(study: Study) -> None:
+def test_reference_column_is_requested_by_every_error_result_if_no_item_has_a_reference_label(study: Study) -> None:
     ItemSource.objects.update(reference="", perturbation="none", truth=None)
     document = compute_analysis(study)
     assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
@@ -258,7 +260,7 @@ def test_reference_missing_column_is_named_by_every_number_on_errors(study: Stud
         ),
     ],
 )  # fmt: skip
-def test_reference_names_a_class_without_ratings(
+def test_reference_class_without_ratings_is_named_as_the_reason_for_a_missing_result(
     study: Study, kept: str, references: dict[str, str], reasons: tuple[str, str, str]
 ) -> None:
     ItemSource.objects.exclude(reference=kept).update(reference="", perturbation="none", truth=None)
@@ -270,13 +272,13 @@ def test_reference_names_a_class_without_ratings(
     assert (found.get("plausible_unperturbed", ""), found.get("subtle_caught", ""), d_prime["reason"]) == reasons
 
 
-def test_reference_numbers_without_any_rating_give_that_reason(study: Study) -> None:
+def test_error_results_without_any_rating_state_that_there_are_no_ratings(study: Study) -> None:
     study.raters.update(dropped=True, withdrawn_at=timezone.now())
     document = compute_analysis(study)
     assert {read_reasons(document)[key] for key in ("plausible_unperturbed", "subtle_caught", "auc")} == {NO_RATINGS}
 
 
-def test_reference_items_of_unknown_truth_are_not_counted_as_without_errors(
+def test_items_without_a_reference_label_are_not_counted_as_unperturbed(
     study: Study, boss: User, client: Client
 ) -> None:
     chosen = ItemSource.objects.filter(reference="unperturbed").order_by("pk").values_list("pk", flat=True)[:8]
@@ -295,7 +297,7 @@ def test_reference_items_of_unknown_truth_are_not_counted_as_without_errors(
     )
 
 
-def test_reference_unstated_perturbation_is_empty_in_every_file_and_the_api(study: Study, boss: User) -> None:
+def test_unstated_perturbation_is_an_empty_cell_in_every_file_and_in_the_api(study: Study, boss: User) -> None:
     """One item each is unknown, declared correct and declared wrong, with the same source name; all others are unchanged."""
     chosen = list(ItemSource.objects.filter(reference="unperturbed").order_by("pk")[:3])
     for source, reference in zip(chosen, ("", "declared right", "declared wrong"), strict=True):
@@ -319,7 +321,7 @@ def test_reference_unstated_perturbation_is_empty_in_every_file_and_the_api(stud
     assert table == rates
 
 
-def test_reference_note_on_planted_errors_is_missing_for_evidence_records(boss: User) -> None:
+def test_results_of_evidence_records_have_no_note_on_planted_errors(boss: User) -> None:
     run_factory.create_evidence_pool(6)
     study = lifecycle.create_study(
         lifecycle.parse_protocol(study_factory.build_evidence_protocol(6, slug="records", ratings_per_item=3))

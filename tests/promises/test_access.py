@@ -65,7 +65,7 @@ def get_granted_methods(name: str, person: str) -> frozenset[str]:
 
 
 def iter_requests(all_requests: bool = False) -> Iterator[tuple[str, str, str]]:
-    """Yield all requests to check, or with `every` false the fewest that still reach each view as everybody who may reach it.
+    """Yield all requests to check, or with `every` false only enough to reach each view as every person who may reach it.
 
     A request that the table rejects never reaches a view. The table's own guard is tested below with every address and person;
     here one address of each row, and one person for each method that no row grants, are enough. HEAD is GET without a body.
@@ -125,7 +125,7 @@ def find_violations(world: World, asked_for: Iterator[tuple[str, str, str]]) -> 
     return [f"{request}: {problem}" for request, problem in results if problem]
 
 
-def test_access_guard_rejects_exactly_who_has_no_grant(world: World, rf: RequestFactory) -> None:
+def test_access_guard_rejects_exactly_the_requests_without_a_grant(world: World, rf: RequestFactory) -> None:
     guard = access_table.AccessTable(lambda request: HttpResponse())
     for name, (person, user) in product(list_urls(), list_accounts().items()):
         for method in (*METHODS, *UNUSED_METHODS):
@@ -248,7 +248,9 @@ OPENED = {"ratings:rate": "ratings_assignment", "ratings:next": "ratings_assignm
 
 
 @pytest.mark.parametrize("person", ["superuser", "analyst", "rater", "stranger"])
-def test_get_requests_write_only_sessions_prompt_sets_and_export_logs(world: World, person: str) -> None:
+def test_get_requests_write_nothing_except_sessions_prompt_sets_and_log_entries_of_exports(
+    world: World, person: str
+) -> None:
     """Fetch every page: nothing is written except sessions, prompt sets (stored when first used) and log entries of exports."""
     unexpected = []
     for name in sorted(list_urls()):

@@ -117,7 +117,7 @@ def test_study_keeps_every_answer_and_completes_every_item_whatever_happens(desi
 
 
 @pytest.mark.thorough
-def test_study_keeps_every_answer_in_many_more_histories() -> None:
+def test_study_keeps_every_answer_in_a_hundred_random_histories() -> None:
     hypothesis_settings = settings(
         max_examples=100, stateful_step_count=STEPS, derandomize=True, deadline=None, database=None,
         phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),

@@ -244,7 +244,7 @@ MADE_IN_CALLS = {
 }  # fmt: skip
 
 
-def test_regular_expressions_built_in_calls_are_listed() -> None:
+def test_regular_expressions_that_are_built_from_variables_are_listed() -> None:
     built = {
         (path.name, source)
         for path in iter_modules()

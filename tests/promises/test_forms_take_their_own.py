@@ -85,7 +85,7 @@ class Form:
 
 
 class Writes:
-    """What is written while it is entered: each statement with its truths and numbers, and the texts by themselves."""
+    """Record what is written inside the block: each statement with its booleans and numbers, and the texts separately."""
 
     def __init__(self) -> None:
         self.statements: list[tuple[str, list[Any]]] = []
@@ -100,7 +100,7 @@ class Writes:
         return execute(sql, params, many, context)
 
     def steady(self, one: "Writes", other: "Writes") -> "Writes":
-        """Without the numbers in which two runs of the same form differ, as drawn seeds do."""
+        """Return the statements without numbers that differ between two submissions of the same form, such as random seeds."""
         kept = Writes()
         kept.texts = self.texts
         runs = zip_longest(self.statements, one.statements, other.statements, fillvalue=("", []))
@@ -218,7 +218,7 @@ def test_forms_ignore_columns_that_are_not_their_fields(world: World, person: st
     assert len(saved) >= MIN_SAVED[person]
 
 
-def test_forms_write_recorder_detects_an_accepted_column(world: World) -> None:
+def test_control_write_recorder_detects_a_form_field_that_is_stored(world: World) -> None:
     """The control: the profile form, sent with another field of study and with another number of years."""
     path, fields = (
         world.build_path("ratings:profile"),

@@ -122,7 +122,7 @@ PATHS = (
 )  # fmt: skip
 
 
-def test_invalid_addresses_reveal_and_redirect_nothing(world: World) -> None:
+def test_invalid_addresses_reveal_nothing_and_redirect_to_no_other_site(world: World) -> None:
     for path, (person, client) in product(PATHS, iter_clients(world)):
         response = send_and_roll_back(client, "GET", path)
         assert response.status_code in (301, 302, 400, 404, 405), (person, path)

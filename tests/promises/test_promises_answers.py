@@ -112,7 +112,9 @@ def test_answer_while_the_database_is_down_gets_503_with_retry_after_and_the_ret
     assert [(event.revision, event.confidence) for event in RatingEvent.objects.all()] == [(1, 4)]
 
 
-def test_answer_that_meets_a_bug_gets_500_and_not_503(rater: Rater, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_during_an_unexpected_exception_gets_500_and_not_503(
+    rater: Rater, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def raise_error(*args: object) -> None:
         raise RuntimeError
 

@@ -22,7 +22,7 @@ def test_promises_page_names_only_tests_that_exist() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.both_databases
-def test_database_connections_wait_for_the_disk() -> None:
+def test_database_commit_is_confirmed_only_once_it_is_on_disk() -> None:
     """SQLite uses WAL with synchronous=FULL (2), PostgreSQL synchronous_commit: a confirmed commit is on disk."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":

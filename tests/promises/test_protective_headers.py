@@ -119,7 +119,7 @@ def test_content_security_policy_allows_only_files_of_the_site() -> None:
     assert policy.keys() >= {*nothing, "script-src", "style-src", "form-action"}
 
 
-def test_security_headers_are_in_rejections_before_the_site() -> None:
+def test_security_headers_are_in_rejections_that_are_sent_before_django_is_reached() -> None:
     received: dict[str, str] = {}
     environ = {"REMOTE_ADDR": "192.0.2.7"}
     body = loopback_only.serve_loopback_only(view_that_fails)(

@@ -49,7 +49,7 @@ def test_templates_never_mark_text_as_safe() -> None:
     assert len(TEMPLATES) > 100 and find_matches(TEMPLATES, IN_TEMPLATES) == []
 
 
-def test_scripts_never_make_markup_or_code_of_text() -> None:
+def test_scripts_never_treat_text_as_markup_or_code() -> None:
     assert len(SCRIPTS) > 3 and find_matches(SCRIPTS, IN_SCRIPTS) == []
 
 
@@ -120,7 +120,7 @@ def _check_call(node: ast.Call) -> Iterator[str]:
             yield f"{argument.arg}={value}"
 
 
-def test_modules_never_make_markup_or_code_of_text() -> None:
+def test_modules_never_treat_text_as_markup_or_code() -> None:
     trusting_names = {
         str(path.relative_to(ROOT)): sorted(set(iter_trusting_names(ast.parse(text)))) for path, text in MODULES
     }

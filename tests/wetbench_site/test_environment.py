@@ -30,7 +30,7 @@ def told(environ: Mapping[str, str]) -> list[str]:
     return [line.removeprefix("- ") for line in str(refused.value).splitlines()[1:]]
 
 
-def test_environment_without_variables_is_valid_and_embedded() -> None:
+def test_environment_without_variables_is_valid_and_selects_the_embedded_profile() -> None:
     read = environment.load_environment({})
     assert not read.is_production
     assert (

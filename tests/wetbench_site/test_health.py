@@ -65,7 +65,7 @@ def test_health_endpoints_answer_by_ip_address_and_without_https(
 
 
 @pytest.mark.parametrize("address", ["/readyz", "/metrics"])
-def test_readyz_and_metrics_do_not_exist_for_other_machines_without_the_token(
+def test_readyz_and_metrics_return_404_to_other_machines_without_the_token(
     client: Client, settings: Settings, address: str
 ) -> None:
     def status(caller: str, **headers: str) -> int:
@@ -84,7 +84,7 @@ def test_readyz_and_metrics_do_not_exist_for_other_machines_without_the_token(
 
 @pytest.mark.parametrize("address", ["/readyz", "/metrics"])
 @pytest.mark.parametrize("host", ["wetbench.example.org", "wetbench.example.org:8000", "10.0.0.7"])
-def test_readyz_and_metrics_do_not_exist_for_this_machine_under_another_host_name(
+def test_readyz_and_metrics_return_404_to_this_machine_under_another_host_name(
     client: Client, settings: Settings, worker: Worker, address: str, host: str
 ) -> None:
     settings.ALLOWED_HOSTS = ["*"]
@@ -159,7 +159,7 @@ def test_readyz_fails_if_the_database_cannot_be_opened(
     assert answer.json()["parts"]["database"] == {"state": "failed", "said": "does not answer: OperationalError"}
 
 
-def test_readyz_is_degraded_but_200_without_the_broker(
+def test_readyz_reports_degraded_with_status_200_without_the_broker(
     client: Client, settings: Settings, redis_server: RedisServer
 ) -> None:
     Worker.objects.create(owner="here:1:a", kind="dispatcher")
@@ -230,7 +230,7 @@ def test_metrics_of_rows_are_read_from_the_database(client: Client) -> None:
     assert found['wetbench_rows_waiting{kind="episode"}'] == 0
 
 
-def test_metrics_of_rows_have_the_same_order_for_every_order_of_registration(
+def test_metrics_of_rows_have_the_same_order_whatever_the_order_of_registration(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def families() -> list[str]:
@@ -274,7 +274,7 @@ def test_metrics_count_only_the_latest_calls(
     assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 
-def test_response_has_a_request_id_and_accepts_that_of_a_proxy_only(client: Client, settings: Settings) -> None:
+def test_response_has_a_request_id_which_only_a_trusted_proxy_can_choose(client: Client, settings: Settings) -> None:
     given = {"x-request-id": "proxy-0123456789"}
     one, two = (client.get("/healthz", headers=given)["X-Request-ID"] for _ in range(2))
     assert re.fullmatch("[0-9a-f]{32}", one) and one != two

@@ -91,7 +91,7 @@ def test_log_line_of_a_unit_has_its_row_and_step(as_json: Written) -> None:
     assert (one["episode"], one["step"], one["phase"]) == ("0f5c2a52", 3, "agent") and "episode" not in two
 
 
-def test_log_context_of_an_outer_block_returns_when_an_inner_one_ends() -> None:
+def test_log_context_of_an_outer_block_applies_again_when_an_inner_block_ends() -> None:
     with log_context.bind_facts("job", "a"):
         with log_context.bind_facts("twin", "b"):
             assert log_context.bound_facts() == {"twin": "b"}

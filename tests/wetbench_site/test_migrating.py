@@ -15,7 +15,7 @@ def limits() -> tuple[str, ...]:
         return tuple(cursor.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "statement_timeout"))
 
 
-def test_migrate_waits_two_seconds_for_a_lock_and_runs_statements_for_a_minute() -> None:
+def test_migrate_waits_at_most_two_seconds_for_a_lock_and_a_minute_for_a_statement() -> None:
     before = limits()
     assert before in ((), ("5s", "15s"))
     emit_pre_migrate_signal(verbosity=0, interactive=False, db="default")

@@ -28,7 +28,7 @@ def forget(*keys: Key) -> None:
         MigrationRecorder(connection).record_unapplied(app, name)
 
 
-def test_empty_database_lacks_the_initial_migrations_and_not_the_replaced_ones() -> None:
+def test_empty_database_lacks_the_initial_migrations_but_not_those_they_replaced() -> None:
     assert set(migration_state.find_missing_migrations([])) == ALL
     assert migration_state.explain_migration_gaps([], "This database") == ""
 
@@ -52,7 +52,7 @@ def test_missing_replaced_migrations_are_counted_and_the_first_three_are_listed(
     assert "lacks ratings.0002_rating_room, ratings.0003_fill, ratings.0004_seat_codes and 12 more" in why
 
 
-def test_migration_of_a_newer_version_is_unknown_and_not_a_gap() -> None:
+def test_migration_of_a_newer_version_is_reported_as_unknown_and_not_as_missing() -> None:
     applied = {*OLD, ("ratings", "9999_later"), ("elsewhere", "0001_initial")}
     assert migration_state.find_unknown_migrations(applied) == [("ratings", "9999_later")]
     assert migration_state.explain_migration_gaps(applied, "This database") == ""

@@ -91,7 +91,7 @@ def read_before(change: Callable[[Assignment], object]) -> Assignment:
     ],
     ids=["finished", "withdrawn", "paused", "closed", "reassigned"],
 )
-def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
+def test_rating_is_rejected_if_the_study_rater_or_assignment_changed_since_it_was_read(
     change: Callable[[Assignment], object], said: str
 ) -> None:
     """Study, rater and assignment are locked by short statements, and read again only if these report a change."""
@@ -103,7 +103,7 @@ def test_rating_is_rejected_after_changes_since_its_assignment_was_read(
     assert not RatingEvent.objects.exists()
 
 
-def test_rating_names_the_latest_guide_version_that_its_rater_has_seen() -> None:
+def test_rating_records_the_latest_guide_version_that_its_rater_has_seen() -> None:
     assignment = read_before(lambda assignment: Rater.objects.filter(pk=assignment.rater_id).update(guide_seen=7))
 
     assert submit.submit_rating(assignment, True, 4, uuid4()).rating.guide_version == 7

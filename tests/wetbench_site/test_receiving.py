@@ -78,12 +78,12 @@ def test_upload_of_100_mib_is_rejected_before_it_is_read(boss: Client) -> None:
     assert (status, stream.taken) == (413, 0) and "at most 20 MiB" in page
 
 
-def test_upload_to_a_page_without_a_file_field_has_the_limit_of_a_form(boss: Client) -> None:
+def test_upload_to_a_page_without_a_file_field_is_limited_like_an_ordinary_form(boss: Client) -> None:
     stream = Stream(2 * MIB)
     assert sent(boss, "/studies/one/members/", stream)[0] == 413 and stream.taken == 0
 
 
-def test_upload_of_a_stranger_is_not_read(boss: Client) -> None:
+def test_upload_by_somebody_not_signed_in_is_not_read(boss: Client) -> None:
     client = Client(enforce_csrf_checks=True)  # CSRF protection would read the body if it came before the access table
     client.cookies["wb_csrf"] = boss.cookies["wb_csrf"].value
     stream = Stream(19 * MIB)

@@ -30,7 +30,7 @@ def test_settings_check_accepts_the_embedded_profile() -> None:
     assert checks.check_settings() == []
 
 
-def test_settings_check_rejects_a_star_as_host(settings: Settings) -> None:
+def test_settings_check_rejects_a_star_as_allowed_host(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["wetbench.example.org", "*"]
     assert codes(checks.check_settings()) == ["wetbench.E001"]
 
@@ -69,7 +69,7 @@ server:/homes /home nfs4 rw 0 0
         ("/mnt/share/site.sqlite3", "cifs"), ("/mnt/shared/site.sqlite3", "ext4"),
     ],
 )  # fmt: skip
-def test_file_system_of_a_path_is_that_of_the_innermost_mount(
+def test_file_system_of_a_path_is_determined_by_its_innermost_mount(
     path: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"

@@ -93,7 +93,7 @@ def served(tmp_path: Path, transactional_db: None) -> Iterator[Served]:
 VIA = {"Host": "wetbench.example.org", "X_Forwarded_For": "192.0.2.7"}
 
 
-def test_production_site_serves_only_https_counts_over_all_processes_and_logs_json(served: Served) -> None:
+def test_production_site_requires_https_sums_counters_over_all_processes_and_logs_json(served: Served) -> None:
     assert served.ask("/login/", **VIA) == (301, "https://wetbench.example.org/login/")
     assert served.ask("/login/", Host="elsewhere.example", X_Forwarded_Proto="https")[0] == 400
     for _ in range(12):

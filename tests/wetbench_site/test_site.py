@@ -66,7 +66,9 @@ def test_every_url_redirects_strangers_to_sign_in_and_has_the_security_policy(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("pattern", "entry"), patterns(), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_url_is_hidden_from_users_without_a_role(client: Client, pattern: str, entry: URLPattern) -> None:
+def test_every_url_for_staff_or_members_is_hidden_from_users_without_a_role(
+    client: Client, pattern: str, entry: URLPattern
+) -> None:
     client.force_login(User.objects.create_user("nobody"))
     response = client.get(address(pattern))
     if entry.name in (*OPEN, *ONES_OWN, "logout", "home"):

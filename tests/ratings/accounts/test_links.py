@@ -327,7 +327,7 @@ def test_link_for_a_rater_who_has_joined_signs_them_in_once(client: Client) -> N
 
 
 @pytest.mark.parametrize("power", ["staff", "superuser", "password", "analyst elsewhere", "rater elsewhere"])
-def test_link_cannot_be_created_for_an_account_with_further_rights(power: str) -> None:
+def test_link_cannot_be_created_for_an_account_with_other_rights_than_rating(power: str) -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater())
     user = rater.user
     assert user is not None

@@ -141,8 +141,7 @@ SPREAD = sqrt(1 + 0.35**2)
 
 
 def true_kappa() -> float:
-    """The mean of Cohen's kappa over pairs of raters, the four sources in equal parts: both calls given the shared part of the
-    trace are independent."""
+    """Mean of Cohen's kappa over pairs of raters, with equally many items of the four sources. Given the shared part of the perception, both verdicts are independent."""
     calls = np.zeros((len(NODES), len(CALLED), len(NODES)))  # threshold, source, shared part
     for at, share in enumerate(CALLED.values()):
         trace = ndtri(share) * SPREAD - THRESHOLDS[:, None] + sqrt(0.6) * NODES
@@ -173,7 +172,7 @@ def contains(row: Estimate, true: float) -> bool:
     return row.low is not None and row.high is not None and row.low <= true <= row.high
 
 
-def test_recovery_study_has_forty_items_and_six_raters_shown_as_simulated(recovered) -> None:
+def test_recovered_study_has_forty_items_and_six_raters_labelled_as_simulated(recovered) -> None:
     rate = recovered.one("plausibility_rate")
     assert (rate.n["items"], rate.n["raters"], rate.n["ratings"]) == (40, 6, 240)
     assert {row["n"] for row in list_records(recovered.analysis.document["tables"]["rates"])} == {60}
@@ -182,20 +181,20 @@ def test_recovery_study_has_forty_items_and_six_raters_shown_as_simulated(recove
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_recovery_interval_of_each_rate_contains_the_configured_share(recovered, source) -> None:
+def test_recovered_rates_have_intervals_that_contain_the_configured_shares(recovered, source) -> None:
     row = recovered.one("plausibility_rate", source=NAMES[source])
     assert contains(row, 1 - CALLED[source])
     # and is narrow enough to exclude a rater who calls the opposite share
     assert not contains(row, CALLED[source]) or source == "subtle error"
 
 
-def test_recovery_of_sensitivity_and_specificity(recovered) -> None:
+def test_recovered_sensitivity_and_specificity_have_intervals_with_the_configured_values(recovered) -> None:
     assert contains(recovered.one("sensitivity", source=NAMES["obvious error"]), OBVIOUS)
     assert contains(recovered.one("sensitivity", source=NAMES["subtle error"]), SUBTLE)
     assert contains(recovered.one("specificity"), SPECIFICITY)
 
 
-def test_recovery_of_d_prime(recovered) -> None:
+def test_recovered_d_prime_has_an_interval_with_the_configured_value(recovered) -> None:
     # z(sensitivity) + z(specificity), both times sqrt(1 + 0.35^2) = 1.0595: 0.9649 and (-0.1257 + 1.0364) * 1.0595; the
     # thresholds cancel. 2.196 of obvious errors, 0.965 of subtle ones.
     for source, called, true in (("obvious error", OBVIOUS, 2.196), ("subtle error", SUBTLE, 0.965)):
@@ -205,7 +204,7 @@ def test_recovery_of_d_prime(recovered) -> None:
     assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
 
 
-def test_recovery_of_localisation_on_page_and_terminal(recovered) -> None:
+def test_recovered_localisation_has_the_configured_value_on_page_and_terminal(recovered) -> None:
     row = recovered.one("localisation")
     assert contains(row, LOCATED) and not contains(row, 0.5)
     assert row.n["ratings"] > 50 and row.n["untold"] == 0
@@ -213,14 +212,14 @@ def test_recovery_of_localisation_on_page_and_terminal(recovered) -> None:
     assert "Localisation: called errors with a mark on the planted row" in recovered.page
 
 
-def test_recovery_of_the_area_under_the_curve_for_new_raters(recovered) -> None:
+def test_recovered_area_for_new_raters_has_an_interval_with_the_configured_value(recovered) -> None:
     obvious, subtle = (recovered.one("mrmc_mean_auc", source=NAMES[name]) for name in ("obvious error", "subtle error"))
     assert contains(obvious, true_area(OBVIOUS)) and contains(subtle, true_area(SUBTLE))
     # The intervals are narrow enough to exclude raters without skill.
     assert not contains(obvious, 0.5) and not contains(subtle, 0.5)
 
 
-def test_recovery_of_kappa_for_new_raters(recovered) -> None:
+def test_recovered_kappa_for_new_raters_has_an_interval_with_the_configured_value(recovered) -> None:
     row = recovered.one("avg_pairwise_kappa", min_overlap=20, target="new raters")
     assert contains(row, true_kappa())
     # Raters without a shared perception would have a kappa of 0.

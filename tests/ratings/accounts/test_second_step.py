@@ -102,7 +102,7 @@ def test_two_factor_setup_requested_several_times_at_once_leaves_one_device(kim:
     assert two_factor.count_backup_codes(kim) == 10
 
 
-def test_two_factor_code_attempts_wait_longer_after_each_failure(client: Client, kim: User) -> None:
+def test_two_factor_code_must_wait_longer_after_each_wrong_code(client: Client, kim: User) -> None:
     device = create_app_device(kim)
     post_login(client, "kim", PASSWORD)
     assert "code is incorrect" in client.post("/login/code/", {"code": "000000"}).content.decode()
@@ -112,7 +112,9 @@ def test_two_factor_code_attempts_wait_longer_after_each_failure(client: Client,
     assert TOTPDevice.objects.get().throttling_failure_count == 8
 
 
-def test_two_factor_password_step_expires_and_ends_with_a_new_password(client: Client, kim: User) -> None:
+def test_two_factor_password_step_becomes_invalid_after_ten_minutes_or_a_password_change(
+    client: Client, kim: User
+) -> None:
     device = create_app_device(kim)
     post_login(client, "kim", PASSWORD)
     store = client.session

@@ -171,7 +171,7 @@ class MovedBackend(NameOrEmail):
         ("elsewhere.signing_in.NameOrEmail", 302),
     ],
 )
-def test_session_survives_a_moved_sign_in_backend_of_wetbench_only(
+def test_session_survives_moving_its_sign_in_backend_only_within_wetbench(
     client: Client, kim: User, settings: Settings, stored: str, status: int
 ) -> None:
     client.force_login(kim)

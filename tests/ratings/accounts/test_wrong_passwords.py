@@ -48,7 +48,7 @@ def remove_token_and_name(response: Any, name: str) -> str:
     return "\n".join(line for line in lines if "csrf" not in line.lower())
 
 
-def test_sign_in_computes_one_hash_for_any_name(client: Client, kim: User) -> None:
+def test_sign_in_hashes_the_password_once_for_known_and_unknown_user_names(client: Client, kim: User) -> None:
     """Equal hashing means equal time for wrong passwords, unknown users, deactivated and locked accounts."""
     User.objects.create_user("gone", password=PASSWORD, is_active=False)
     User.objects.create_user("link")  # has no password
@@ -99,7 +99,7 @@ def test_login_limit_is_reset_by_the_right_password_and_ends_after_15_minutes(cl
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_login_limit_confirms_at_most_seven_of_twenty_concurrent_wrong_passwords(kim: User) -> None:
+def test_login_limit_checks_at_most_seven_of_twenty_concurrent_wrong_passwords(kim: User) -> None:
     """Fewer than seven if an attempt is counted between the count of another attempt and its response."""
     told = run_concurrently(lambda: post_login(Client(), "kim", "wrong").status_code, 20)
     assert told.count(200) <= 7 and told.count(200) + told.count(429) == 20

@@ -354,7 +354,9 @@ def test_api_episodes_require_current_staff_status(study: Study, ada: User) -> N
     assert reader.send_request(f"/studies/{study.slug}").status_code == 200
 
 
-def test_api_token_limited_to_studies_reads_no_others_even_after_their_deletion(study: Study, ann: User) -> None:
+def test_api_token_limited_to_one_study_reads_no_other_even_after_that_study_is_deleted(
+    study: Study, ann: User
+) -> None:
     other = study_factory.create_open_study(name="Other", slug="other")
     Membership.objects.create(study=other, user=ann, role="analyst")
     reader = create_api_program(ann, studies=[study])

@@ -34,7 +34,7 @@ CHECKS = [
 def laboratory(ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
     """One unblinded study and one open, and by the name of a parameter what is really there.
 
-    Statistics are left to a worker that never comes, and answered with 202: their values are not the matter here.
+    Statistics are left to a worker that never comes, and answered with 202: their values are not tested here.
     """
     monkeypatch.setattr(store, "INLINE", 0)
     settings.API_PER_MINUTE = 1_000_000

@@ -40,7 +40,7 @@ def test_balance_of_a_wash_shows_ten_millilitres_too_many() -> None:
     assert (line.difference, line.unsummed) == ("+10 mL", ())
 
 
-def test_balance_sums_in_one_unit_and_keeps_the_terms_as_written() -> None:
+def test_balance_adds_in_one_unit_but_shows_each_volume_as_written() -> None:
     # 1 L - (500 uL + 900 mL) = 1000 - 900.5 = 99.5 mL less; the larger sum is 1 L, so the line is in L.
     line = build_volume_line(["1 L"], ["900 mL", "500 µL"])
 
@@ -53,7 +53,7 @@ def test_balance_sums_are_exact() -> None:
     assert build_volume_line(["0.3 mL"], ["0.1 mL", "0.2 mL"]).difference == "0 µL"
 
 
-def test_balance_counts_equal_terms() -> None:
+def test_balance_lists_equal_volumes_once_with_their_count() -> None:
     assert build_volume_line(["3 mL"], ["1 mL", "1 mL", "1 mL"]).out == BalanceSide("3 mL", (("1 mL", 3),))
 
 
@@ -82,7 +82,7 @@ def test_balance_does_not_sum_an_unlimited_supply() -> None:
     assert line.difference == "+1 mL"
 
 
-def test_balance_counts_used_up_material_before_and_not_after() -> None:
+def test_balance_counts_a_used_up_material_only_before_the_action() -> None:
     [line] = build_balance_sheet(make_transition([make_material("A", volume="1 mL")], [])).stated
 
     assert (line.into.sum, line.out, line.difference) == ("1 mL", BalanceSide("0 mL", ()), "−1 mL")

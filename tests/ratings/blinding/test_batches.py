@@ -54,7 +54,7 @@ def test_row_group_needs_more_than_two_materials() -> None:
     assert [lane.ref for lane in alone] == ["A", "B"]
 
 
-def test_row_group_excludes_materials_with_other_properties_or_another_outcome() -> None:
+def test_row_group_excludes_a_material_that_has_other_properties_or_is_used_up() -> None:
     found = make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL"))
     salted = align_materials({"before": [], "after": [make_well("D", "1 mL", Salt="5 mM")], "rejected": ""})
     used_up = align_materials({"before": [make_well("E", "1 mL")], "after": [], "rejected": ""})
@@ -74,7 +74,7 @@ def test_row_group_preserves_every_value() -> None:
         assert {*rows, *batch.shared} == {row for row in lane.rows if row.label != "Name"}
 
 
-def test_row_group_separates_a_property_named_like_a_standard_row() -> None:
+def test_row_group_does_not_mix_up_a_property_with_the_standard_row_of_the_same_name() -> None:
     new = [make_well(ref, "1 mL", Availability=f"shelf {ref}") for ref in "ABC"]
 
     [batch], _ = group_materials(align_materials({"before": [], "after": new, "rejected": ""}))

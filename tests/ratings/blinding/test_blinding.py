@@ -57,7 +57,7 @@ UNWRITABLE = {("number",), ("started_at",), ("ended_at",), ("outcome", "success"
 HIDDEN = [path for path in list_leaf_paths(STEP) if not is_shown(path) and path not in UNWRITABLE]
 
 
-def test_hidden_fields_include_the_known_ones() -> None:
+def test_hidden_fields_include_reasoning_fidelity_ledger_and_barcode() -> None:
     assert ("outcome", "reasoning") in HIDDEN
     assert ("outcome", "fidelity") in HIDDEN
     assert ("inputs", 0, "ledger", "key") in HIDDEN
@@ -145,7 +145,7 @@ def test_material_rows_pair_each_material_before_and_after() -> None:
     assert (tube.before, tube.ref) == (None, "C")
 
 
-def test_material_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
+def test_material_missing_from_the_outcome_is_gone_unless_the_action_was_rejected() -> None:
     record = copy.deepcopy(STEP)
     record["outcome"]["new_materials"] = []
     assert [lane.gone for lane in align_materials(blind_transition(record))] == [True, False]
@@ -375,7 +375,7 @@ def test_error_location_follows_the_material_and_not_its_index() -> None:
     assert find_error_keys(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
 
 
-def test_error_location_of_an_omitted_material_is_missing_and_its_input_gone() -> None:
+def test_error_location_of_an_omitted_material_is_the_missing_mark_or_its_input_marked_gone() -> None:
     outcome = {**STEP["outcome"], "new_materials": STEP["outcome"]["new_materials"][1:]}
     assert find_error_keys(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
 
@@ -386,7 +386,7 @@ def test_error_location_of_an_extra_material_is_any_of_its_rows() -> None:
     assert find_error_keys(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
 
 
-def test_error_location_of_an_omitted_property_is_its_row_or_missing() -> None:
+def test_error_location_of_an_omitted_property_is_its_row_or_the_missing_mark() -> None:
     record = copy_with_value(STEP, ("outcome", "new_materials", 0, "properties"), {})
     assert find_error_keys(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
 

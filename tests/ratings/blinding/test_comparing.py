@@ -44,7 +44,7 @@ def test_comparison_shows_the_changed_row_beside_the_original_and_flags_the_erro
     assert [line.differs for line in lines] == [True, False, False, False]
 
 
-def test_comparison_opens_marked_rows_and_lists_general_marks_last() -> None:
+def test_comparison_shows_how_many_raters_marked_each_row_with_general_marks_last() -> None:
     lines = compare_rows(make_payload([FLASK], [WASHED]), ticks={"A/place": 2, "missing": 1, "A/row": 3})
     assert [(line.label, line.ticked) for line in lines if line.ticked] == [
         ("Kept at", 2), ("something is missing", 1), ("A: its row of the table", 3),

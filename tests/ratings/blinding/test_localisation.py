@@ -80,9 +80,7 @@ def get_located_shares(study: Study) -> dict[str, Any]:
     }
 
 
-def test_localisation_covers_language_model_errors_accepted_automatically_or_by_a_person(
-    client: Client, superuser: User
-) -> None:
+def test_localisation_includes_model_made_errors_however_they_were_accepted(client: Client, superuser: User) -> None:
     unread, read = plant("offline", "obvious"), plant("offline-lapses", "subtle")
     replicate.Replicator(load_plan(), True, print, lambda _: lambda _: None, 1, None)._accept_unread(unread)
     client.force_login(superuser)
@@ -142,7 +140,7 @@ def test_simulated_answers_are_the_same_with_and_without_marks(superuser: User) 
     assert answers[0] == answers[1]
 
 
-def test_localisation_forecast_uses_the_expected_share() -> None:
+def test_localisation_forecast_assumes_that_most_but_not_all_detected_errors_are_located() -> None:
     make_pool_with_error_locations()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
     asked = study_factory.build_protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)

@@ -306,7 +306,7 @@ def test_observation_that_fits_no_table_is_listed_beside_it() -> None:
     assert [one.description for one in found.alone] == ["Foam on top"]
 
 
-def test_observations_are_not_grouped_without_folding() -> None:
+def test_observations_are_not_grouped_if_folding_is_switched_off() -> None:
     payload = allow_list.blind_transition(make_well_step(3))
     assert len(group_observations(payload["observations"], fold=False).alone) == 6
     assert json.dumps(payload)

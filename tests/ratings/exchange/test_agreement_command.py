@@ -70,7 +70,7 @@ def test_agreement_summary_names_seed_and_resamples(ratings) -> None:
     assert "Cohen's kappa of two raters" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
 
 
-def test_agreement_minimum_overlap_option(ratings) -> None:
+def test_agreement_marks_a_kappa_of_raters_who_share_fewer_items_than_the_minimum(ratings) -> None:
     rows = results(ratings, "--min-overlap", 31)
     marked = one(rows, "avg_pairwise_kappa", min_overlap=31)
     assert (marked["value"], marked["low"]) == (pytest.approx(3 / 5), None)
@@ -89,7 +89,7 @@ def test_agreement_counts_declared_categories_that_do_not_occur(tmp_path) -> Non
     assert one(declared, "brennan_prediger")["value"] == pytest.approx(11 / 15)
 
 
-def test_agreement_advice_about_an_unknown_verdict_can_be_typed_unchanged(tmp_path) -> None:
+def test_agreement_command_suggests_options_for_an_unknown_verdict_that_work_when_pasted(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     said = [("Yes", "1"), ("plausible", "TRUE"), ("no", "0.0"), ('"unsure, rather"', '"Unsure, rather"')]
     path.write_text(
@@ -103,7 +103,7 @@ def test_agreement_advice_about_an_unknown_verdict_can_be_typed_unchanged(tmp_pa
     assert one(rows, "prevalence", category="1")["value"] == 1 / 2
 
 
-def test_agreement_negative_categories_need_an_equals_sign(tmp_path) -> None:
+def test_agreement_accepts_negative_categories_after_an_equals_sign(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("item,rater,verdict\n1,a,-1\n1,b,-1\n2,a,0\n2,b,1\n")
     # pa = 1/2, pe = 1/3: (1/2 - 1/3) / (2/3) = 1/4
@@ -120,7 +120,7 @@ def test_agreement_rejects_an_empty_option(ratings, option, nothing) -> None:
         run(ratings, option, nothing)
 
 
-def test_agreement_reads_localised_marks_from_any_file(tmp_path) -> None:
+def test_agreement_computes_localisation_from_the_localised_column_of_any_file(tmp_path) -> None:
     """Of four detected errors two were located and one was not; for one it is unknown. All other items are in no share."""
     path = tmp_path / "ratings.csv"
     lines = ["1,a,0,0,1", "1,b,0,0,no", "2,a,0,0,true", "2,b,0,0,", "3,a,1,0,0", "4,a,1,1,", "4,b,0,1,0"]
@@ -140,7 +140,7 @@ def test_agreement_reports_no_localisation_without_marks(ratings) -> None:
     assert not [row for row in results(ratings) if row["stat"] == "localisation"]
 
 
-def test_agreement_with_named_columns_and_selected_raters(tmp_path) -> None:
+def test_agreement_uses_the_columns_and_raters_named_in_its_options(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(
         "item,rater,verdict,gold,arm\n" + "".join(f"{i},{who},1,{i % 2},s{i % 2}\n" for i in range(4) for who in "abc")
@@ -183,7 +183,7 @@ def test_agreement_escapes_control_characters_in_names(tmp_path) -> None:
     assert "\x1b" not in refused(path)[2]
 
 
-def test_agreement_reports_left_out_ratings_with_json_output(tmp_path) -> None:
+def test_agreement_reports_left_out_ratings_on_stderr_beside_json_output(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(BINARY + "last,a,cannot judge\n")
     assert run(path, "--json", "--resamples", 0)[1] == "left out: 1 rating: could not be judged\n"
@@ -216,7 +216,7 @@ def test_agreement_handles_a_hundred_thousand_ratings(tmp_path) -> None:
 
 
 @pytest.mark.django_db
-def test_agreement_of_an_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
+def test_agreement_command_on_an_exported_file_prints_the_results_of_the_study(tmp_path, admin_user) -> None:
     run_factory.create_pool()
     document = tmp_path / "protocol.json"
     document.write_text(json.dumps(study_factory.build_protocol()))

@@ -131,7 +131,7 @@ def test_archive_describes_items_and_model_raters(whole: ExportedStudy) -> None:
     )
 
 
-def test_archive_reader_studies_can_be_parsed_again(whole: ExportedStudy) -> None:
+def test_archive_imrmc_files_contain_the_ratings_and_truths_of_each_error_source(whole: ExportedStudy) -> None:
     for place, source in enumerate(whole.table.error_sources, 1):
         (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
         read = imrmc.parse_reader_study(whole.files[name].decode())
@@ -226,7 +226,7 @@ def test_archive_codebook_has_every_column_of_every_table(whole: ExportedStudy) 
         assert told["ratings.csv"] == list(COLUMNS) == list(COLUMN_MEANINGS)
 
 
-def test_archive_readme_names_every_file_and_the_untested_format(whole: ExportedStudy) -> None:
+def test_archive_readme_names_every_file_and_says_that_imrmc_itself_was_not_run(whole: ExportedStudy) -> None:
     readme = whole.files["README.md"].decode()
     assert all(f"- `{name}`: " in readme for name in set(whole.files) - {"README.md"})
     assert "they were not run in that program" in " ".join(readme.split())
@@ -341,7 +341,7 @@ def test_latex_keeps_latin_letters_with_one_accent() -> None:
     assert latex.escape_latex("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
 
 
-def test_count_range_is_minimum_median_and_maximum() -> None:
+def test_count_range_consists_of_minimum_median_and_maximum() -> None:
     # 0, 1, 1, 4: the middle is 1; 0, 1, 4, 4: between 1 and 4.
     assert CountRange.from_frequencies({0: 1, 1: 2, 4: 1}) == (0, 1, 4)
     assert CountRange.from_frequencies({4: 2, 0: 1, 1: 1}) == (0, 2.5, 4)
@@ -354,7 +354,7 @@ def test_methods_join_names_with_commas_and_and() -> None:
     ]  # fmt: skip
 
 
-def test_reader_studies_use_the_ratings_of_the_analysis(whole: ExportedStudy) -> None:
+def test_archive_imrmc_files_use_the_same_ratings_as_the_analysis(whole: ExportedStudy) -> None:
     found = judged_ratings.build_judged_table(Study.objects.get(slug="export-study"))
     for name in ("items", "raters", "sources", "pairs"):
         assert getattr(found, name) == getattr(whole.table, name)

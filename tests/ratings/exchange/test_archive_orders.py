@@ -80,7 +80,7 @@ def test_archive_before_unblinding_is_only_available_blinded(study: Study, boss:
     assert exports_of(study) == []
 
 
-def test_archive_job_checks_the_seal_itself(study: Study, boss: User) -> None:
+def test_archive_job_refuses_an_archive_with_sources_of_a_sealed_study(study: Study, boss: User) -> None:
     job = jobs.request_job(
         "export", {"study": str(study.code), "variant": "with sources"}, subject=f"study/{study.slug}", user=boss
     )
@@ -173,7 +173,7 @@ def test_export_study_rejects_a_folder_named_zip_and_logs_nothing(study: Study, 
     assert refused.value.returncode == 2 and exports_of(study) == []
 
 
-def test_archive_shows_only_the_withdrawal_of_dropped_raters(study: Study) -> None:
+def test_archive_shows_nothing_of_a_dropped_rater_except_the_withdrawal(study: Study) -> None:
     rater = study.raters.get(label="R02")
     study.raters.filter(pk=rater.pk).update(withdrawn_at=rater.consented_at, dropped=True)
     files = exported_study.unzip_files(exported_study.build_archive(study, blinded=True))
@@ -277,7 +277,7 @@ def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: Use
 # The job
 
 
-def test_archive_job_gives_the_bytes_of_the_command_and_logs_the_requester(
+def test_archive_job_creates_the_same_bytes_as_the_command_and_logs_the_requester(
     study: Study, boss: User, client: Client, tmp_path: Path
 ) -> None:
     assert client.post(page(study), {"variant": "blinded"}).status_code == 302
@@ -351,7 +351,9 @@ def test_archive_page_offers_sources_after_unblinding(study: Study, boss: User, 
     assert Job.objects.count() == asked
 
 
-def test_archive_is_stale_relative_to_the_state_it_shows(study: Study, boss: User, client: Client) -> None:
+def test_archive_is_stale_once_the_study_differs_from_the_state_it_contains(
+    study: Study, boss: User, client: Client
+) -> None:
     stale = "The study has changed since this archive was created"
     job = archive_requests.request_archive(study, True, boss)
     lifecycle.log_event(study, Reminded(raters=2), boss)  # between asking and making
@@ -446,7 +448,7 @@ def test_rating_import_rejects_the_studys_own_ratings(study: Study) -> None:
     assert "remove the row from the file" in refused.value.problems[0].message
 
 
-def test_archive_labels_an_imported_simulated_rater_as_both(study: Study) -> None:
+def test_archive_labels_an_imported_simulated_rater_as_imported_and_as_simulated(study: Study) -> None:
     code = study.items.values_list("code", flat=True)[0]
     file = f"item,rater,verdict,confidence,simulated\n{code},R77,1,5,1\n{code},Dr A,1,5,\n"
     rating_imports.import_file(study, io.BytesIO(file.encode()))
@@ -468,7 +470,7 @@ def test_rating_import_restores_rater_names_exactly(study: Study) -> None:
     assert list(study.raters.exclude(imported_as="").order_by("number").values_list("imported_as", flat=True)) == names
 
 
-def test_rating_import_ignores_a_foreign_column_named_counts(study: Study) -> None:
+def test_rating_import_ignores_a_column_named_counts_of_a_file_from_another_program(study: Study) -> None:
     first, second, *_ = (str(code) for code in study.items.values_list("code", flat=True))
     file = f"item,rater,verdict,confidence,counts\n{first},A,1,5,0\n{second},A,,,1\n"
     checked = rating_imports.check_file(study, io.BytesIO(file.encode()))

@@ -80,7 +80,7 @@ def test_csv_column_names_and_str_subclasses_are_escaped() -> None:
     assert lines == ['"\'=a","b"\r\n', '"\'=SUM(A1)","\'@x"\r\n', f'"{UUID(int=0)}","-1.5"\r\n']
 
 
-def test_csv_cells_are_quoted_and_numbers_are_no_formulas() -> None:
+def test_csv_cells_are_quoted_and_negative_numbers_are_not_escaped_as_formulas() -> None:
     line = written(-1, -0.25, None, True, "-1", ["=x"]).splitlines()[1]
     assert line == '"-1","-0.250","","1","\'-1","[""=x""]"'
 

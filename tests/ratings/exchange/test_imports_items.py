@@ -245,7 +245,7 @@ def test_item_import_rejects_an_error_path_that_raters_do_not_see(path: str) -> 
         ("new_materials[0].properties.colour", "missing"),
     ],
 )
-def test_item_import_converts_an_error_path_to_rows(path: str, key: str) -> None:
+def test_item_import_converts_the_path_of_an_error_to_the_row_that_shows_it(path: str, key: str) -> None:
     study = draft()
     import_file(study, file(line(1, truth="type1", field=[path])))
     assert key in study.imported_items.get().target
@@ -266,13 +266,13 @@ def test_item_import_requires_unique_ids_and_contents() -> None:
 @pytest.mark.parametrize(
     "ways", [("correct", "0", 0, "none", " Correct "), (True, "true", " TRUE"), ("type2", "2", 2, "subtle")]
 )
-def test_item_import_accepts_both_vocabularies_of_truth(ways: tuple[Any, ...]) -> None:
+def test_item_import_accepts_truth_as_words_or_as_error_types(ways: tuple[Any, ...]) -> None:
     checked = check_file(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
     assert not checked.problems
     assert len(checked.count_by_source) == 1
 
 
-def test_item_import_hides_foreign_barcodes() -> None:
+def test_item_import_removes_barcodes_of_any_format_from_the_payload() -> None:
     text = json.dumps(line()).replace("MAT-AAAAAAAA", "TUBE-00017").replace("MAT-BBBBBBBB", "7")
     study = draft()
     import_file(study, file(text.encode()))
@@ -283,7 +283,7 @@ def test_item_import_hides_foreign_barcodes() -> None:
     assert '["Volume", "1 mL"]' in shown
 
 
-def test_item_import_lineage_needs_a_statement_or_a_unique_name() -> None:
+def test_item_import_knows_the_lineage_only_if_it_is_stated_or_names_are_unique() -> None:
     study = draft()
     unsaid = line(2)
     for made in unsaid["outcome"]["new_materials"]:
@@ -297,7 +297,7 @@ def test_item_import_lineage_needs_a_statement_or_a_unique_name() -> None:
     assert checked.n_plain == 1
 
 
-def test_item_import_pairs_versions_by_content_or_name() -> None:
+def test_item_import_pairs_items_with_equal_inputs_and_action_or_the_same_pair_name() -> None:
     study = draft()
     elsewhere = line(3, pair="p")
     elsewhere["action"] = {"name": "Wash", "parameters": {}}
@@ -309,7 +309,7 @@ def test_item_import_pairs_versions_by_content_or_name() -> None:
     assert third == fourth
 
 
-def test_imported_item_becomes_a_candidate_with_its_origin() -> None:
+def test_imported_item_becomes_a_candidate_that_records_where_it_came_from() -> None:
     study = draft()
     import_file(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
     (found,) = imported_candidates.list_imported_candidates(study)
@@ -336,7 +336,7 @@ def test_imported_item_becomes_a_candidate_with_its_origin() -> None:
         ({"truth": None}, ("none", None, "")),
     ],
 )
-def test_item_import_reference_from_perturbation_or_declared_truth(
+def test_item_import_derives_the_reference_label_from_perturbation_or_declared_truth(
     stated: dict[str, Any], expected: tuple[str, bool | None, str]
 ) -> None:
     study = draft()
@@ -359,7 +359,7 @@ def test_item_import_rejects_contradicting_or_unknown_perturbations(stated: dict
     assert [(at, field) for at, field, _ in problems(draft(), line(1, **stated))] == [(1, "perturbation")]
 
 
-def test_item_import_requires_a_goal_if_the_study_shows_it() -> None:
+def test_item_import_requires_a_goal_if_the_study_shows_goals() -> None:
     study = draft(display={"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rater"})
     assert [field for _, field, _ in problems(study, line(1))] == ["goal"]
     import_file(study, file(line(1, goal="Count cells", steps_before=[line(7)])))
@@ -497,7 +497,7 @@ def test_item_import_page_checks_first_and_imports_on_confirmation(client, own_d
     assert not own_draft.imported_items.exists()
 
 
-def test_checked_upload_is_usable_only_by_its_sender_and_study(client, own_draft, settings, tmp_path) -> None:
+def test_checked_upload_can_be_used_only_by_its_sender(client, own_draft, settings, tmp_path) -> None:
     settings.VAR_DIR = tmp_path
     token = pending_uploads.store_upload(file(line(1)), "somebody else")
     page = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})

@@ -163,7 +163,7 @@ def test_rating_import_rejects_only_ratings_with_the_same_rater_and_time(study: 
 
 
 @pytest.mark.both_databases
-def test_rating_import_keeps_raters_simulated(study: Study, admin_client: Any) -> None:
+def test_rating_import_keeps_a_rater_labelled_as_simulated(study: Study, admin_client: Any) -> None:
     first, second, *_ = codes(study)
     head = f"{HEAD},simulated"
     import_file(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
@@ -195,7 +195,7 @@ def test_rating_import_reports_contradictions_on_simulated_raters(study: Study) 
 
 
 @pytest.mark.both_databases
-def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
+def test_rating_import_leaves_out_rows_that_a_blinded_export_marks_as_imported(
     study: Study, admin_client: Any, tmp_path: Any, capsys: Any
 ) -> None:
     first, second, *_ = codes(study)
@@ -211,14 +211,14 @@ def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
     )
     with path.open("rb") as sent:
         page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
-    assert "1 row left out: imported ratings, whose items a blinded file does not identify." in page
+    assert "1 row left out because a blinded file does not identify the items of imported ratings." in page
     # Only in an export: in other files, a row without an item is a mistake.
     assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
     assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]
 
 
 @pytest.mark.both_databases
-def test_rating_import_continues_raters_of_an_earlier_file(study: Study) -> None:
+def test_rating_import_adds_ratings_to_raters_of_an_earlier_file(study: Study) -> None:
     first, second, *_ = codes(study)
     import_file(study, table(f"{first},A,1,5"))
     checked = check_file(study, table(f"{second},A,1,5", f"{second},B,1,5"))
@@ -304,7 +304,7 @@ def test_rating_import_rejects_a_file_that_is_not_a_table(study: Study, raw: byt
     assert any(words in str(problem) for problem in check_file(study, io.BytesIO(raw)).problems)
 
 
-def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
+def test_rating_import_tolerates_the_changes_that_a_spreadsheet_program_makes(study: Study) -> None:
     first, second, *_ = codes(study)
     text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
     import_file(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
@@ -315,7 +315,7 @@ def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
 
 
 @pytest.mark.both_databases
-def test_rating_import_matches_codes_in_either_case_and_rejects_duplicates(study: Study) -> None:
+def test_rating_import_ignores_upper_and_lower_case_in_item_codes_and_rejects_duplicates(study: Study) -> None:
     first, *_ = codes(study)
     assert said(study, f"{first},A,1,5", f"{first.upper()},A,1,5") == [(3, "rater")]
 
@@ -337,7 +337,7 @@ def test_rating_import_rejects_items_of_another_study(study: Study) -> None:
     assert said(study, f"{foreign},A,1,5") == [(2, "item")]
 
 
-def test_import_ratings_command_imports_or_explains(study: Study, tmp_path: Any, capsys: Any) -> None:
+def test_import_ratings_command_imports_a_file_or_explains_why_not(study: Study, tmp_path: Any, capsys: Any) -> None:
     first, *_ = codes(study)
     path = tmp_path / "ratings.csv"
     path.write_bytes(table(f"{first},A,1,5").getvalue())
@@ -403,7 +403,9 @@ def test_rating_import_fails_if_the_study_was_unblinded_meanwhile(study: Study, 
     ("sign", "words", "sure"),
     [(",", ("1.0", "0.0"), "3.0"), ("\t", ("valid", "invalid"), "3"), (";", ("Plausible", "NOT  plausible"), " 3 ")],
 )
-def test_rating_import_and_agreement_parse_alike(study: Study, sign: str, words: tuple[str, str], sure: str) -> None:
+def test_rating_import_and_agreement_command_parse_a_file_identically(
+    study: Study, sign: str, words: tuple[str, str], sure: str
+) -> None:
     first, second, *_ = codes(study)
     rows = [HEAD.split(","), [first, "A", words[0], sure], [second, "A", words[1], sure]]
     file = "\n".join(sign.join(row) for row in rows).encode()

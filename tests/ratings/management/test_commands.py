@@ -38,7 +38,7 @@ def document(tmp_path: Path) -> Path:
     return path
 
 
-def test_commands_lead_from_protocol_to_csv(document, admin_user) -> None:
+def test_commands_alone_suffice_from_a_study_document_to_the_exported_csv(document, admin_user) -> None:
     said = call("create_study", document, "--open", "--raters", 6)
     assert said.count("http://127.0.0.1:8000/r/") == 6
     said = call("simulate_raters", "small-study", "--raters", 6, "--seed", 3)
@@ -128,7 +128,7 @@ def test_commands_list_known_names_if_a_name_is_unknown(document, admin_user) ->
     assert refused("sign_in_link", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
 
 
-def test_export_ratings_of_a_sealed_study_needs_blinded(document) -> None:
+def test_export_ratings_command_for_a_sealed_study_requires_the_option_blinded(document) -> None:
     call("create_study", document, "--open")
     code, said = refused("export_ratings", "small-study")
     assert code == 2

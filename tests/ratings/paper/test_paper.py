@@ -77,7 +77,7 @@ def stop_at(part: str) -> replicate.WatchProgress:
     return watch
 
 
-def test_stopped_replication_continues_repeats_nothing_and_has_file_page_and_labels(
+def test_stopped_replication_continues_without_repetition_and_writes_file_page_and_labels(
     plan: Path, capsys, boss: Client
 ) -> None:
     load_files.load_lab(django_settings.FIXTURES_DIR)
@@ -191,7 +191,7 @@ def test_plan_with_current_models_differs_from_the_papers_only_in_its_casts() ->
     assert {cast["agent"]["scaffold"] for cast in casts.values()} == {"plain"}
 
 
-def test_replication_with_keys_prints_the_worst_case_and_needs_a_limit(
+def test_replication_with_api_keys_prints_the_maximum_cost_and_requires_a_cost_limit(
     plan: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in KEYS:

@@ -57,7 +57,7 @@ def build_rows_by_key() -> dict[str, ComparisonRow]:
     return {line.cell.cell: line for line in comparison.compare_numbers(comparison.find_results(NAMES))}
 
 
-def test_comparison_uses_only_the_papers_classifiers_for_ensembles_and_extremes() -> None:
+def test_comparison_computes_ensembles_and_extremes_from_the_papers_classifiers_only() -> None:
     benchmark, lines = freeze_judged_benchmark(SAID), build_rows_by_key()
     agreed = [mean(a == b for a, b in zip(SAID[x], SAID[y], strict=True)) for x, y in combinations(FIVE, 2)]
     assert lines["fig4-agreement-lowest"].cell.ours == pytest.approx(min(agreed))
@@ -126,7 +126,7 @@ def test_comparison_distinguishes_a_benchmark_not_computed_from_one_not_created(
     assert build_rows_by_key()["fig5-gpt5-1"].cell.reason == f"ours: {comparison.BENCHMARK_NOT_COMPUTED}"
 
 
-def test_comparison_labels_successors_beside_the_values_of_their_predecessors(boss: Client) -> None:
+def test_comparison_labels_a_successor_model_beside_the_value_of_its_predecessor(boss: Client) -> None:
     renamed = {"gpt-5": "gpt-6.1-sol", "claude-sonnet-4": "claude-sonnet-5.5"}
     said = {renamed.get(name, name): verdicts for name, verdicts in SAID.items() if name not in ("gpt-4o", LEFT_OUT)}
     freeze_judged_benchmark(said, "gpt-6.1-sol", successor_of={new: old for old, new in renamed.items()})

@@ -85,7 +85,7 @@ def test_replication_blocked_by_a_key_continues_with_a_correct_key(
 def test_replication_limit_counts_a_call_of_unknown_cost_at_its_worst_case(
     plan: Plan, model_server: Server, without_studies: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an answer that broke off in the first run: what was reserved for it is not there for the second."""
+    """After a reply that broke off in the first run: the cost reserved for it is not available to the second run."""
     played = replicate.Replicator._run_episodes
 
     def lose_costs(maker: replicate.Replicator, agent: str) -> Run:
@@ -165,7 +165,7 @@ def test_impossible_plan_is_refused_with_every_reason_before_any_run_starts(tmp_
         ({"twin_maker": "offline"}, "twin_maker: there is no language-model cast 'offline'"),
     ],
 )  # fmt: skip
-def test_plan_that_does_not_fit_this_laboratory_is_refused_before_any_run_starts(
+def test_plan_that_this_laboratory_cannot_run_is_refused_before_any_run_starts(
     plan: Plan, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(replicate.PaperError, match=said):
@@ -247,7 +247,7 @@ def test_scripted_replication_does_not_overwrite_the_file_of_a_replication_by_mo
     assert f"Wrote {folder / 'scripted-paper.json'}" in said
 
 
-def test_ctrl_c_prints_one_line_on_how_to_continue(
+def test_ctrl_c_ends_the_paper_command_with_one_line_on_how_to_continue(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_plan(plan, tmp_path / "plan.json")

@@ -198,7 +198,7 @@ def test_item_order_of_two_thousand_items_with_repeats_takes_under_a_second() ->
     assert takes_under(1, lambda: order_items((), own, (), 0.1, 10, random.Random(1)))
 
 
-def test_added_items_follow_the_served_ones_in_random_order_with_repeats_apart() -> None:
+def test_added_items_follow_the_shown_ones_in_random_order_and_repeats_keep_their_distance() -> None:
     served = [f"old{n}" for n in range(6)]
     own = [PlannedItem(f"new{n}", NONE, str(n), 1) for n in range(10)]
     orders = [order_items(served, own, {"old0"}, 0.25, 5, random.Random(seed)) for seed in range(50)]
@@ -302,7 +302,7 @@ def test_item_choice_finds_a_solution_whenever_one_exists() -> None:
         assert Counter(c.source for c in chosen) == Counter(must)
 
 
-def test_item_choice_error_names_every_short_source_and_how_to_get_more_items() -> None:
+def test_item_choice_error_names_every_source_with_too_few_items_and_how_to_get_more() -> None:
     with pytest.raises(PlanError) as caught:
         choose_items(make_full_pool(12), {NONE: 40, OBVIOUS: 10, SUBTLE: 30}, seed=1)
     assert str(caught.value) == (

@@ -57,7 +57,7 @@ def test_protocol_without_sources_is_valid_for_imported_items() -> None:
     assert (protocol.sources, protocol.planted_share) == ((), None)
 
 
-def test_protocol_rule_between_fields_is_skipped_if_one_of_them_is_invalid() -> None:
+def test_protocol_rule_about_two_fields_is_skipped_if_one_of_them_is_invalid() -> None:
     assert collect_problems(raters=2, ratings_per_item=0) == [
         "ratings_per_item: is 0; it must be a whole number from 1 to 50"
     ]

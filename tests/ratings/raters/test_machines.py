@@ -109,7 +109,7 @@ def list_sent_texts(server: Server) -> list[list[str]]:
     return [[message["content"] for message in request["body"]["messages"]] for request in server.get_requests()]
 
 
-def test_model_rater_sees_the_context_if_all_raters_do_or_if_requested_and_an_arm_has_it(
+def test_model_rater_sees_the_context_if_every_arm_shows_it_or_on_request_if_one_arm_does(
     model: str, model_server: Server
 ) -> None:
     always, mixed, never = (
@@ -136,7 +136,7 @@ def test_model_rater_of_evidence_records_uses_the_words_of_sufficiency(model: st
         run_rating_command(study, "checker")
 
 
-def test_model_rater_of_a_cast_is_its_classifier_and_rule_based_casts_are_rejected(
+def test_model_rater_given_as_a_cast_is_its_classifier_and_rule_based_casts_are_rejected(
     study: Study, model_server: Server
 ) -> None:
     model_casts.create_cast("model_cast_server")
@@ -222,7 +222,7 @@ def make_item_fault(study: Study, place: int, fault: str) -> dict[str, str]:
     return {"fault": fault, "contains": delimit_json("ITEM", item.payload).split("\n")[0], "role": "rater"}
 
 
-def test_model_rating_reuses_answers_whose_repair_met_an_unavailable_provider(
+def test_model_rating_reuses_logged_answers_after_the_provider_failed_during_their_repair(
     model: str, model_server: Server, settings: Any
 ) -> None:
     settings.RETRY_ATTEMPTS = 2
@@ -330,7 +330,7 @@ def test_model_rating_retried_four_times_at_once_is_one_job(model_server: Server
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_model_rating_requested_and_its_run_retried_at_once_are_one_job(model_server: Server) -> None:
+def test_model_rating_requested_while_its_run_is_retried_is_one_job(model_server: Server) -> None:
     study, model = rating_room.create_open_study(items=5), model_casts.create_priced_model("a-rater").name
     model_server.set_faults({"fault": "unauthorized_401", "times": 1})
     with pytest.raises(CommandError, match="Set the key"):

@@ -23,7 +23,7 @@ def blind_line(line: dict[str, Any]) -> Payload:
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "minicell-uptake"])
-def test_checker_finds_almost_as_many_errors_in_blinded_payloads(slug: str) -> None:
+def test_checker_finds_almost_as_many_errors_in_blinded_payloads_as_in_full_transitions(slug: str) -> None:
     spec = next(spec for spec in SPECS if spec.slug == slug)
     lines = list(iter_episode_lines(spec, TYPES, "protocol", seed=11, twins=True))
     genuine = [line for line in lines if line["truth"] == "correct"]
@@ -52,7 +52,7 @@ def test_checker_rating_has_no_verdict_if_nothing_can_be_compared() -> None:
     assert checker_rater.rate_payload(payload) == (None, (), "")
 
 
-def test_checker_rating_uses_only_texts_of_the_payload() -> None:
+def test_checker_rating_reads_nothing_but_the_texts_of_the_payload() -> None:
     payload = blind_transition(rating_room.build_dilution(100))
     texts = collect_texts(payload) | set(_CODES)
     assert {text for text in collect_texts(checker_rater.payload_to_transition(payload)) if text not in texts} == set()
@@ -105,7 +105,7 @@ def test_checker_rating_of_a_study_needs_no_call_run_or_confidence(study: Study)
     assert model_raters.list_names(study) == {"M1": model_raters.MachineName("WetBench checker", "checker")}
 
 
-def test_checker_rating_again_rates_items_added_later(study: Study) -> None:
+def test_checker_rating_requested_again_rates_items_added_since(study: Study) -> None:
     run_rating_command(study)
     first = study.items.earliest("pk")
     payload = {**first.payload, "observations": [{"type": "visual", "description": "New", "value": ""}]}

@@ -72,7 +72,7 @@ def test_new_items_email_is_sent_for_items_of_a_withdrawn_rater() -> None:
     assert study_factory.rate_everything(done) == 3
 
 
-def test_new_items_email_is_not_sent_to_raters_who_returned_or_while_email_is_off(settings: Any) -> None:
+def test_new_items_email_is_not_sent_while_email_is_off_or_after_the_rater_has_rated_them(settings: Any) -> None:
     study, done, _ = open_study_with_two_raters()
     add_items(study)
     settings.EMAIL_HOST = ""

@@ -74,7 +74,7 @@ def test_invited_addresses_get_a_rater_place_and_an_email_each(admin_browser: Cl
     assert "ada@example.org" in text and "invited" in text
 
 
-def test_invitation_link_gives_the_place_it_was_sent_for(admin_browser: Client, study: Study) -> None:
+def test_invitation_link_gives_the_rater_place_to_the_invited_address(admin_browser: Client, study: Study) -> None:
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().post(invited_raters.find_link(mail.outbox[0].body), invited_raters.CONSENT_FORM).status_code == 302
     assert invited_raters.get_rater(study).user.email == "ada@example.org"
@@ -243,7 +243,7 @@ def test_link_request_by_address_sends_nothing_to_staff(study_admin: User) -> No
     assert not mail.outbox
 
 
-def test_sign_in_dialog_returns_no_complete_page(study: Study) -> None:
+def test_sign_in_dialog_returns_a_fragment_and_not_a_complete_page(study: Study) -> None:
     user = User.objects.create_user("kim", "kim@example.org", "seven grey pipettes")
     client = Client(enforce_csrf_checks=True)
     form = client.get("/sign-in-here/")

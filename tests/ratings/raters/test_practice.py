@@ -50,7 +50,7 @@ def get_checker_verdict(step: dict[str, Any]) -> str:
 
 
 @KINDS
-def test_practice_has_three_items_and_a_spare_one_of_each_kind_with_both_answers(kind: str) -> None:
+def test_practice_has_three_items_with_both_answers_and_a_spare_one_for_each_kind_of_study(kind: str) -> None:
     items = practice.load_items(kind)
     assert [item.spare for item in items] == [False, False, False, True]
     assert {item.answer for item in items[:3]} == {True, False}
@@ -70,7 +70,7 @@ def test_practice_transition_errors_are_found_by_the_checker(entry: dict[str, An
 
 
 @pytest.mark.parametrize("entry", load_practice_entries(EVIDENCE), ids=lambda entry: entry["key"])
-def test_practice_evidence_records_have_no_wrong_step(entry: dict[str, Any]) -> None:
+def test_practice_evidence_records_contain_no_implausible_step(entry: dict[str, Any]) -> None:
     assert "error" not in [get_checker_verdict(step) for step in entry["steps"]]
 
 
@@ -125,7 +125,7 @@ def answer_all(rater: Rater, right: int) -> None:
 
 @pytest.mark.parametrize(("wanted", "asked"), [(0, []), (1, ["blocking-buffer"]), (2, ["atp", "blocking-buffer"])])
 @pytest.mark.django_db
-def test_practice_has_the_configured_number_of_items_and_includes_the_hardest(wanted: int, asked: list[str]) -> None:
+def test_practice_has_the_configured_number_of_items(wanted: int, asked: list[str]) -> None:
     rater = prepare_rater(create_open_study(items=3, begun=False, practice=wanted))
     assert [item.key for item in practice.list_items(rater)] == asked
     assert practice.is_pending(rater) is bool(wanted)
@@ -284,7 +284,7 @@ def test_practice_page_uses_the_display_arm_of_the_rater(client: Client, kind: s
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_practice_sets_the_start_of_rating_once(rater: Rater, times: int) -> None:
+def test_practice_completed_again_does_not_change_the_start_of_rating(rater: Rater, times: int) -> None:
     practice.finish_practice(rater)
     first = rater.started_at
     for _ in range(times - 1):

@@ -67,7 +67,7 @@ def join_by_link(token: str) -> None:
     )
 
 
-def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study) -> None:
+def test_simulated_raters_take_places_with_an_unused_invitation_last_and_revoke_its_link(study) -> None:
     raters = list(study.raters.order_by("number"))
     waiting, accepted = invitations.create_invitation(raters[0]), invitations.create_invitation(raters[1])
     join_by_link(accepted)
@@ -79,7 +79,7 @@ def test_simulated_raters_take_invited_places_last_and_revoke_their_links(study)
     assert not study.raters.get(label="R02").simulated
 
 
-def test_simulated_raters_beyond_the_places_replan_the_study_if_nobody_is_invited(study) -> None:
+def test_simulated_raters_exceeding_the_rater_places_replan_the_study_if_nobody_is_invited(study) -> None:
     done = run_simulation(study, 10)
     assert (len(done.raters), done.ratings, done.replanned) == (10, 20, True)
     loads = [rater.assignments.count() for rater in study.raters.all()]
@@ -87,7 +87,7 @@ def test_simulated_raters_beyond_the_places_replan_the_study_if_nobody_is_invite
     assert [event.kind for event in study.events.all()][-2:] == ["replanned", "simulated"]
 
 
-def test_simulated_raters_replan_the_rest_and_keep_raters_simulated_before(study) -> None:
+def test_simulated_raters_requested_later_replan_open_places_and_keep_earlier_simulated_raters(study) -> None:
     run_simulation(study, 2)
     given = Rating.objects.count()
     done = run_simulation(study, 8)
@@ -205,7 +205,7 @@ def test_simulated_evidence_verdicts_agree_with_the_classifier_at_the_configured
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 2])
-def test_simulated_skill_rejects_shares_outside_the_range(share) -> None:
+def test_simulated_skill_rejects_shares_below_0_001_or_above_0_999(share) -> None:
     with pytest.raises(ValueError, match=r"it must be from 0\.001 to 0\.999"):
         Skill(share, 0.3)
 

@@ -86,7 +86,7 @@ def test_control_concurrent_posts_store_several_ratings_without_lock_and_constra
     assert most > 1
 
 
-def test_rating_constraint_alone_stores_one_rating_without_the_lock(
+def test_rating_constraint_alone_prevents_a_second_rating_if_the_lock_is_missing(
     assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submit, "submit_rating", submit.submit_rating.__wrapped__)  # type: ignore[attr-defined]  # without its transaction

@@ -130,7 +130,9 @@ def test_rating_form_used_for_another_item_is_rejected(assignment: Assignment) -
         submit_new_form(following, submission_id=submission)
 
 
-def test_correction_with_the_form_of_another_item_is_rejected_and_changes_nothing(assignment: Assignment) -> None:
+def test_correction_with_the_submission_id_of_another_item_is_rejected_and_changes_nothing(
+    assignment: Assignment,
+) -> None:
     submission = uuid.uuid4()
     submit_new_form(assignment, submission_id=submission)
     following = next_item.find_next_assignment(assignment.rater)
@@ -301,7 +303,7 @@ def test_initial_rating_is_rejected_in_a_closed_study(assignment: Assignment) ->
     assert not InitialRating.objects.exists()
 
 
-def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(assignment: Assignment) -> None:
+def test_unsaved_answer_is_kept_until_the_rating_is_saved_and_changes_no_rating(assignment: Assignment) -> None:
     assert save_unsaved_answer(assignment, Answer(False, None, note="half a"))
     assert save_unsaved_answer(assignment, Answer(False, 3, note="half a thought"))
     assert UnsavedAnswer.objects.get().note == "half a thought" and not Rating.objects.exists()
@@ -310,7 +312,7 @@ def test_draft_is_stored_until_the_rating_is_saved_and_changes_no_rating(assignm
     assert not UnsavedAnswer.objects.exists() and Rating.objects.get().verdict is True
 
 
-def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(assignment: Assignment) -> None:
+def test_unsaved_answer_is_stored_in_a_paused_study_but_not_in_a_closed_one(assignment: Assignment) -> None:
     lifecycle.pause_study(assignment.rater.study)
     assert save_unsaved_answer(assignment, Answer(True, 2))
     lifecycle.resume_study(assignment.rater.study)
@@ -322,7 +324,7 @@ def test_draft_is_saved_in_a_paused_study_but_not_in_a_closed_one(assignment: As
 # ---------------------------------------------------------------- pool: after the reservation
 
 
-def test_rating_after_its_reservation_expired_takes_a_free_slot(assignment: Assignment) -> None:
+def test_rating_submitted_after_its_reservation_expired_takes_a_free_slot(assignment: Assignment) -> None:
     Assignment.objects.filter(pk=assignment.pk).update(slot=None, released_at=timezone.now())
     submit_new_form(assignment)
     assignment.refresh_from_db()

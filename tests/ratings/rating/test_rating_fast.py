@@ -73,7 +73,7 @@ def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_submitting_an_answer_opens_no_item_before_a_revised_guide_is_read() -> None:
+def test_submitting_an_answer_opens_no_further_item_until_a_revised_guide_is_read() -> None:
     rater = create_open_study(items=4, raters=1).raters.get()
     lifecycle.revise_guide(rater.study, "Look at the units.")
 

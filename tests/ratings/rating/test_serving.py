@@ -263,7 +263,7 @@ def open_one_item_study() -> Study:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_pool_slot_constraint_rejects_a_taken_slot_without_the_study_lock() -> None:
+def test_pool_slot_constraint_rejects_a_taken_slot_even_without_the_study_lock() -> None:
     study = open_one_item_study()
     raters, together = study_factory.fill_all_rater_places(study), threading.Barrier(8)
     results = run_concurrently(lambda: claim_unguarded(raters, together), 8)

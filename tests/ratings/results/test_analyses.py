@@ -62,7 +62,7 @@ def small_data() -> rating_columns.AnalysisData:
     return rating_columns.build_analysis_data(HAND)
 
 
-def test_analysis_data_has_the_table_that_the_statistics_build_from_rows(small_data) -> None:
+def test_analysis_data_contains_the_same_table_that_the_statistics_build_row_by_row(small_data) -> None:
     judged = [one for one in HAND if one.is_judged]
     built = build_ratings_table(
         RatingRecord(
@@ -194,7 +194,7 @@ def test_raters_drift_and_contested_tables_equal_values_computed_by_hand(small_d
     assert len(matrix) == 15 and sum(line["correct"] for line in matrix) == 7 + 4
 
 
-def test_matrix_is_limited_to_some_judged_items_and_raters_with_a_note(monkeypatch) -> None:
+def test_rating_matrix_shows_a_limited_number_of_judged_items_and_raters_and_notes_it(monkeypatch) -> None:
     monkeypatch.setattr(sections_raters, "MATRIX_ITEMS", 2)
     monkeypatch.setattr(sections_raters, "MATRIX_RATERS", 2)
     unjudged = [build_rating_row(item, "R1", None) for item in (1, 2, 3)] + [build_rating_row(1, "R2", None)]
@@ -224,7 +224,7 @@ def test_matrix_is_limited_to_some_judged_items_and_raters_with_a_note(monkeypat
         ("gpt-5", "twin_maker", "subtle", None), ("claude-sonnet-4", "transition_model", "none", 0.90),
     ],
 )  # fmt: skip
-def test_published_rate_matches_by_declared_model_role_and_error(model, role, error, value) -> None:
+def test_published_rate_is_found_by_declared_model_role_and_error(model, role, error, value) -> None:
     found = sections_rates.find_published_rate("transition_plausibility", DeclaredModel(model, role), error)
     assert found is not None and found.value == value
     assert sections_rates.find_published_rate("evidence_sufficiency", DeclaredModel(model, role), error) is None
@@ -284,7 +284,7 @@ def test_localisation_is_the_share_of_reported_errors_whose_mark_hits_the_plante
     assert (line["localised"], line["localised_of"]) == (2, 4)
 
 
-def test_localisation_counts_errors_of_unknown_location_but_leaves_them_out_of_the_share() -> None:
+def test_localisation_counts_errors_of_unknown_location_but_excludes_them_from_the_share() -> None:
     read = rating_columns.build_analysis_data(
         [build_rating_row(1, "R1", False, **{**SUBTLE, "target": []}), build_rating_row(2, "R1", True)]
     )
@@ -358,14 +358,14 @@ def test_key_number_of_two_classifiers_is_pooled_without_an_interval() -> None:
     assert share["reason"] == "2 classifiers pooled; the table has an interval for each"
 
 
-def test_agreement_with_the_classifier_has_no_reason_about_a_difference_that_is_not_shown() -> None:
+def test_agreement_with_the_classifier_gives_no_reason_for_a_missing_interval_that_is_not_shown() -> None:
     # Twenty records: enough for an interval of kappa, not for one of its difference from the raters' own
     agreed, _ = beside_classifiers(SEVEN)
     assert agreed["low"] is not None and agreed["high"] is not None
     assert agreed["reason"] == ""
 
 
-def test_key_numbers_of_classifiers_state_whether_a_classifier_or_a_rating_is_missing() -> None:
+def test_key_numbers_on_classifiers_state_whether_classifier_verdicts_or_ratings_are_missing() -> None:
     assert {one["reason"] for one in beside_classifiers()} == {"no classifier judged these records"}
     assert {one["reason"] for one in beside_classifiers(SEVEN, judged=False)} == {"there are no ratings"}
 
@@ -393,7 +393,7 @@ def test_tables_of_raters_and_machines_never_label_simulated_raters_as_people(
     assert [line["kind"] for line in list_records(tables["human_model"])] == [together, together, "machine"]
 
 
-def test_kappa_has_no_reason_when_only_the_interval_of_the_difference_is_missing() -> None:
+def test_kappa_states_no_reason_if_only_the_interval_of_its_difference_is_missing() -> None:
     # 40 items: enough for the kappa's interval, fewer than the 50 of a difference.
     many = rating_columns.build_analysis_data(
         build_rating_row(at, rater, (at + (at % shift == 0)) % 2 == 1)
@@ -416,7 +416,7 @@ def test_drift_shows_only_the_pace_when_no_truth_is_known(small_data) -> None:
     assert sections_raters.build_rater_tables(untold, [], False, 3)["drift"]["title"] == "Pace by position"
 
 
-def test_misses_do_not_count_a_wrong_item_without_a_planted_error_as_false_alarm() -> None:
+def test_misses_table_does_not_count_an_item_declared_wrong_as_a_false_alarm() -> None:
     read = rating_columns.build_analysis_data(
         [build_rating_row(1, "R1", False), build_rating_row(2, "R1", False, reference="declared wrong")]
     )
@@ -452,7 +452,7 @@ def build_document(study: Study, filters: Filters = Filters(), resamples: int = 
 
 
 @pytest.mark.both_databases
-def test_document_has_the_same_bytes_for_the_same_ratings_also_after_json(study) -> None:
+def test_document_has_the_same_bytes_for_the_same_ratings_and_after_a_json_round_trip(study) -> None:
     first, again = build_document(study), build_document(study)
     assert document.encode_document(first) == document.encode_document(again)
     assert document.encode_document(json.loads(document.encode_document(first))) == document.encode_document(first)
@@ -460,7 +460,7 @@ def test_document_has_the_same_bytes_for_the_same_ratings_also_after_json(study)
     assert (first["full"], build_document(study, resamples=0)["full"]) == (True, False)
 
 
-def test_agreement_command_prints_the_document_results_from_the_exported_file(study, tmp_path) -> None:
+def test_agreement_command_prints_the_results_of_the_document_for_the_exported_file(study, tmp_path) -> None:
     file = tmp_path / "ratings.csv"
     file.write_text("".join(exports.export_csv_lines(study, blinded=False)), encoding="utf-8", newline="")
     out = io.StringIO()
@@ -484,7 +484,7 @@ def test_filtered_document_uses_only_those_ratings_and_has_a_note(study) -> None
     assert found["notes"][0] == "Only rater: R02. All results below use these ratings only."
 
 
-def test_document_states_key_numbers_composition_and_interim_status(study) -> None:
+def test_document_contains_key_numbers_composition_and_interim_status(study) -> None:
     found = build_document(study)
     collected, plausible, caught, agreement, auc = found["headline"]
     rows = [r for r in iter_rating_rows(study) if r.counts]

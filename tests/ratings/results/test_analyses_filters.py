@@ -59,7 +59,7 @@ def test_unknown_filter_values_are_reported_and_filter_nothing(study, query, tol
         found.check_known()
 
 
-def test_filters_select_the_rows_with_the_value(study) -> None:
+def test_filters_select_the_rows_that_have_the_chosen_values(study) -> None:
     every = list(iter_rating_rows(study))
     kept = list(Filters(error="subtle", rater="R02").select_rows(every))
     assert kept == [row for row in every if row.perturbation == "subtle" and row.rater == "R02"]
@@ -110,7 +110,7 @@ def test_filter_choices_take_the_same_queries_for_small_and_large_studies(study,
     assert [choice.value for choice in found["who"]] == ["people"]
 
 
-def test_table_file_keeps_numbers_to_the_last_digit() -> None:
+def test_table_file_contains_numbers_in_full_precision() -> None:
     lines = list(exports.format_table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
     assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
     assert float(lines[1].split(",")[0].strip('"')) == 1 / 3

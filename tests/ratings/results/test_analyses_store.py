@@ -142,7 +142,7 @@ def test_state_digest_changes_when_checker_verdicts_are_swapped(study) -> None:
     assert len(seen) == 2
 
 
-def test_stored_analysis_from_before_a_check_is_not_shown(study) -> None:
+def test_stored_analysis_is_not_shown_once_the_checker_has_new_findings(study) -> None:
     old = store.compute_analysis(study, Filters())
     assert not checker_rows(old)
     Twin.objects.update(findings={"verdict": "error", "findings": []})
@@ -207,7 +207,7 @@ def test_analysis_computed_by_a_command_gets_its_figures_from_a_job_once(study) 
     assert store.get_or_request(study, Filters()).job is None
 
 
-def test_analysis_page_shows_the_latest_result_and_one_job_waits_while_answers_come_in(study, admin_client) -> None:
+def test_analysis_page_works_and_one_job_waits_while_answers_keep_arriving(study, admin_client) -> None:
     add_machine_rating(study)
     with connection.execute_wrapper(an_answer_before_every_look_at_the_ratings):
         pages = [admin_client.get(build_url("study", study)) for _ in range(3)]
@@ -300,7 +300,7 @@ def test_failed_analysis_job_is_not_requested_again_by_a_page_view(study) -> Non
     assert store.get_or_request(study, Filters()).job == again
 
 
-def test_page_view_does_not_undo_the_stop_of_an_analysis_job(study) -> None:
+def test_viewing_the_page_does_not_restart_a_stopped_analysis_job(study) -> None:
     job = store.get_or_request(study, Filters()).job
     assert leases.claim_row(Job, job.code)
     jobs.cancel_job(job)
@@ -373,7 +373,9 @@ def test_results_json_returns_the_job_and_then_the_stored_bytes(study, admin_cli
     assert "small-study-rates.csv" in table["Content-Disposition"]
 
 
-def test_results_of_a_sealed_study_unknown_tables_and_unknown_filters_are_refused(study, admin_client) -> None:
+def test_results_requests_with_an_unknown_table_or_filter_or_for_a_sealed_study_are_refused(
+    study, admin_client
+) -> None:
     assert admin_client.get(build_url("table_csv", study, name="secrets")).status_code == 404
     for view, more in (("results_json", {}), ("table_csv", {"name": "rates"})):
         refused = admin_client.get(build_url(view, study, "?error=gross", **more))

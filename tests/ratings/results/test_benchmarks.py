@@ -62,7 +62,7 @@ def list_rows(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [dict(zip([c["name"] for c in table["columns"]], row, strict=True)) for row in table["rows"]]
 
 
-def test_benchmark_counts_missing_verdicts_and_is_recomputed_after_a_later_one(boss: Client) -> None:
+def test_benchmark_counts_missing_verdicts_and_is_recomputed_once_one_is_given(boss: Client) -> None:
     benchmark = freeze.freeze_benchmark("Two agents", create_runs())
     rows_of = list(Episode.objects.filter(status="submitted").order_by("pk")[:3])
     for row, classifier in zip(rows_of, ("gemini", "gemini", "qwen"), strict=True):
@@ -126,7 +126,7 @@ def test_benchmark_failures_are_listed_by_cause() -> None:
     }  # fmt: skip
 
 
-def test_benchmark_compares_agents_at_one_attempt_and_at_the_most_both_have() -> None:
+def test_benchmark_compares_agents_at_one_attempt_and_at_the_most_attempts_both_have() -> None:
     _, made = freeze_two_agents()
     one, two = list_rows(made, "comparisons")
     # d: caffeine 2/3 - 0, zebrafish 1/2 - 2/3; mean (2/3 - 1/6) / 2 = 1/4
@@ -173,7 +173,7 @@ def test_benchmark_document_has_the_same_bytes_for_the_same_episodes() -> None:
     assert json.dumps(made, allow_nan=False) == json.dumps(again, allow_nan=False)
 
 
-def test_benchmark_document_states_its_subject_and_its_intervals() -> None:
+def test_benchmark_document_names_its_benchmark_and_explains_its_intervals() -> None:
     benchmark = freeze.freeze_benchmark("Two agents", create_runs(), note=" Why we ask ")
     made = document.build_document(benchmark, results.load_results(benchmark), resamples=200)
     assert made["subject"] == {"benchmark": str(benchmark.code), "name": "Two agents", "note": "Why we ask"}
@@ -236,7 +236,7 @@ def test_benchmark_page_freezes_and_compares_selected_runs(django_assert_max_num
     assert client.get(f"{made['Location']}results.json").json()["data"]["attempts"] == 11
 
 
-def test_benchmark_files_have_full_numbers_and_the_hashed_bytes() -> None:
+def test_benchmark_files_have_numbers_in_full_precision_and_bytes_that_match_the_stored_hash() -> None:
     benchmark, client = freeze.freeze_benchmark("Two agents", create_runs(), note="α > β"), sign_in_staff()
     made = benchmark_job.compute_benchmark(benchmark)
     answer = client.get(f"/benchmarks/{benchmark.code}/results.json")

@@ -67,7 +67,7 @@ def test_contrasts_compare_sources_simulators_and_error_types() -> None:
     assert find_contrast(lines, "error types", "unperturbed", "subtle error", "rate")["first_value"] == 1
 
 
-def test_contrast_variance_treats_twins_of_a_step_as_one_item() -> None:
+def test_contrast_variance_treats_an_original_and_its_twins_as_one_item() -> None:
     lines = list_contrasts(build_rows())
     paired = find_contrast(lines, "error types", "gpt-5, unperturbed", "gpt-5, subtle error", "rate")
     assert (paired["items"], paired["shared_items"]) == (6, 6)
@@ -88,13 +88,13 @@ def test_holm_p_values_are_adjusted_within_family_and_quantity() -> None:
     assert all(line["reason"] for line in lines if line["low"] is None)
 
 
-def test_contrasts_on_errors_state_their_reference() -> None:
+def test_contrasts_name_the_reference_unless_they_compare_plain_rates() -> None:
     lines = list_contrasts(build_rows())
     assert {line["reference_name"] for line in lines if line["quantity"] == "rate"} == {""}
     assert {line["reference_name"] for line in lines if line["quantity"] != "rate"} == {"planted"}
 
 
-def test_contrast_of_first_and_final_verdicts_is_within_ratings() -> None:
+def test_contrast_of_first_and_final_verdicts_compares_the_two_verdicts_of_each_rating() -> None:
     # Everybody calls two twins of four wrong after seeing the balance, and none before.
     rows = [
         build_rating_row(item, rater, item > 2, first_verdict=True, first_confidence=3, **planted("obvious"))
@@ -153,7 +153,7 @@ def test_contrast_of_two_machines_uses_the_items_both_judged() -> None:
     assert find_contrast(lines, "raters and machines", "strict", "exact", "specificity")["difference"] == -1
 
 
-def test_contrast_of_areas_uses_cases_as_items_when_a_rater_saw_a_case_twice() -> None:
+def test_contrast_of_areas_treats_versions_of_a_case_as_one_item_if_a_rater_saw_two() -> None:
     rng = np.random.default_rng(4)
     rows = []
     for step in range(12):
@@ -207,7 +207,7 @@ def test_contrast_without_shared_raters_or_items_states_the_reason(each) -> None
     assert ("fewer than three raters" in line["reason"], line["low"] is None) == ((each < 3,) * 2)
 
 
-def test_simulators_are_compared_for_each_error_type_they_share() -> None:
+def test_simulators_are_compared_only_for_error_types_that_both_have() -> None:
     lines = list_contrasts(
         [
             *build_rows(),
@@ -217,7 +217,7 @@ def test_simulators_are_compared_for_each_error_type_they_share() -> None:
     assert {line["first"] for line in lines if line["family"] == "simulators"} == {"gpt-5, subtle error"}
 
 
-def test_contrast_labels_only_items_declared_unperturbed_as_unperturbed() -> None:
+def test_contrast_does_not_label_items_declared_correct_or_unlabelled_as_unperturbed() -> None:
     kinds = {"unperturbed": 1, "declared wrong": 11, "declared right": 21, "": 31}
     rows = [
         build_rating_row(first + item, rater, reference != "declared wrong", reference=reference)
@@ -238,7 +238,7 @@ def test_contrast_of_areas_without_confidences_states_the_reason() -> None:
     assert area["reason"] == "no rating with a known reference has a confidence" and area["ratings"] == 0
 
 
-def test_contrast_of_crossover_conditions_is_within_cases() -> None:
+def test_contrast_of_crossover_conditions_compares_the_two_versions_of_each_case() -> None:
     rows = build_rows()
     conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
     lines = list_contrasts(rows, conditions=conditions)
@@ -246,7 +246,7 @@ def test_contrast_of_crossover_conditions_is_within_cases() -> None:
     assert find_contrast(lines, "conditions", "condition 1", "condition 2", "AUC, U-statistic")["difference"] == 0
 
 
-def test_contrast_of_conditions_uses_their_names() -> None:
+def test_contrast_of_crossover_conditions_uses_the_names_of_the_conditions() -> None:
     rows = build_rows()
     conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
     made = sections_contrasts.build_contrast_tables(
@@ -274,7 +274,7 @@ def test_contrasts_note_raters_and_machines_that_are_too_many_to_compare(monkeyp
     assert "raters" not in {line["family"] for line in list_records(made)}
 
 
-def test_contrasts_without_a_reference_are_of_rates_only() -> None:
+def test_contrasts_of_items_without_reference_labels_compare_only_rates() -> None:
     rows = [
         build_rating_row(item, rater, item > 2, reference="", **(GPT if item < 5 else QWEN))
         for item in range(1, 9)
@@ -304,7 +304,7 @@ def simulated_study(seed: int) -> rating_columns.AnalysisData:
     return rating_columns.build_analysis_data(rows)
 
 
-def test_contrasts_recover_known_differences_between_simulators_without_truth() -> None:
+def test_contrasts_recover_simulated_differences_between_simulators_without_declared_truth() -> None:
     held = {"subtle": 0, "none": 0, "AUC": 0}
     worlds = 60
     for seed in range(worlds):

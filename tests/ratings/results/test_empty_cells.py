@@ -109,8 +109,8 @@ def find_missing_cells(study: Study, seed: int) -> dict[tuple[ResultKind, str], 
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.thorough)])
-def test_forecast_warns_of_exactly_what_the_results_lack(name, seed) -> None:
-    """In both directions: what the design leaves empty is warned of, and what is warned of is empty."""
+def test_forecast_warns_of_exactly_those_results_that_will_be_missing(name, seed) -> None:
+    """Both directions: every result that will be missing has a warning, and every result with a warning is missing."""
     warned = {(one.key, one.missing): one for one in forecast_of(name).warnings}
     run_factory.create_pool(60)
     study = create_draft(**DESIGNS[name])
@@ -145,13 +145,13 @@ def test_forecast_without_planted_errors_suggests_them() -> None:
     assert find_sure_changes("no planted errors")["dprime", "number"] == "include items with planted errors"
 
 
-def test_forecast_with_two_raters_suggests_a_third() -> None:
+def test_forecast_with_two_raters_suggests_a_third_rater() -> None:
     found = [one for one in forecast_of("two raters, no repeats").warnings if one.sure]
     new = [one for one in found if ("target", "new raters") in one.key.scope and one.key.stat == "fleiss_kappa"]
     assert new and "at least 3 raters" in {one.change for one in new if not dict(one.key.scope).get("source")}.pop()
 
 
-def test_forecast_with_one_rating_per_item_suggests_a_second() -> None:
+def test_forecast_with_one_rating_per_item_suggests_a_second_rating_per_item() -> None:
     assert (
         find_sure_changes("one rating an item")["avg_pairwise_kappa", "number"] == "ask for at least 2 ratings per item"
     )
@@ -223,7 +223,7 @@ def test_create_study_command_prints_the_forecast_or_the_plan_as_json(tmp_path, 
     assert json.loads(capsys.readouterr().out)["items"] == 24
 
 
-def test_pool_study_is_rehearsed_with_equal_shares_for_all_raters() -> None:
+def test_forecast_of_a_pool_study_assumes_that_all_raters_rate_equally_many_items() -> None:
     run_factory.create_pool(60)
     study = create_draft(sources=build_sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
     assert ("retest_agreement", "number") in {
@@ -231,7 +231,7 @@ def test_pool_study_is_rehearsed_with_equal_shares_for_all_raters() -> None:
     }
 
 
-def test_design_that_follows_the_suggestions_has_the_missing_results() -> None:
+def test_forecast_of_a_plan_that_follows_the_suggestions_no_longer_warns() -> None:
     """24 items and 2 raters: too few raters, and six items per error type. 3 raters and 20 items of each kind solve both."""
     few = {(one.key, one.missing): one.change for one in forecast_of("two raters, no repeats").warnings if one.sure}
     run_factory.create_pool(60)
@@ -262,7 +262,7 @@ def test_forecast_of_contrasts_without_interval_suggests_changes() -> None:
     assert not [one for one in forecast_empty_results(three).warnings if one.sure and one.key.stat == "contrast"]
 
 
-def test_items_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
+def test_forecast_assumes_that_items_declared_wrong_are_detected_like_subtle_errors() -> None:
     """At planning values six in ten are detected, as for subtle errors, and seven in a hundred of the others are called wrong."""
     found = compute_rehearsal(create_import_draft({"truth": number % 2 == 0} for number in range(60)))
     assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
@@ -282,12 +282,12 @@ def test_forecast_of_items_without_reference_suggests_perturbation_or_truth() ->
         )
 
 
-def test_latent_truth_model_gets_no_warning_for_its_missing_interval() -> None:
+def test_forecast_does_not_warn_that_the_latent_truth_model_has_no_interval() -> None:
     stats = {one.key.stat for one in forecast_empty_results(create_import_draft([{}] * 24)).warnings}
     assert not {stat for stat in stats if stat.startswith("dawid_skene")}
 
 
-def test_forecast_of_imported_errors_without_location_suggests_it() -> None:
+def test_forecast_of_imported_errors_without_location_suggests_stating_the_location() -> None:
     kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
     study = create_import_draft(kinds, display={"marks": ["if_not_plausible"]})
     assert list_changes(study)["localisation", "number"] == (
@@ -307,7 +307,7 @@ def test_forecast_of_imported_errors_without_location_suggests_it() -> None:
         ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),
     ],
 )  # fmt: skip
-def test_suggestion_for_a_missing_class_depends_on_the_items(stat, facts, change) -> None:
+def test_suggestion_for_a_missing_class_depends_on_the_items_and_design_of_the_plan(stat, facts, change) -> None:
     none = PlanFacts(
         kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
         shared=(9, 9), repeats=0.1, marks=False,
@@ -315,7 +315,9 @@ def test_suggestion_for_a_missing_class_depends_on_the_items(stat, facts, change
     assert suggest_change(stat, {}, "number", "", none._replace(**facts)) == change
 
 
-def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(client, tmp_path, capsys) -> None:
+def test_results_missing_in_every_simulated_rehearsal_are_attributed_to_the_expected_answers(
+    client, tmp_path, capsys
+) -> None:
     """Of 24 unperturbed items, seven in a hundred are called wrong: always too few for the interval of a kappa."""
     found = forecast_of("no planted errors")
     expected = [one for one in found.warnings if one.is_expected]

@@ -132,7 +132,7 @@ def test_paper_page_shows_the_problems_of_the_file(broken_file: Path, boss: Clie
     assert answer.status_code == 503 and "values[1].colour" in answer.json()["problems"][0]
 
 
-def test_paper_file_with_duplicate_keys_broken_json_or_missing_is_refused(tmp_path: Path) -> None:
+def test_paper_file_that_is_missing_or_broken_or_has_duplicate_keys_is_refused(tmp_path: Path) -> None:
     assert "'a' is used twice" in list_problems(write_values(tmp_path / "twice.json", GOOD, GOOD))[0]
     broken = tmp_path / "broken.json"
     broken.write_text('{"title": "t",\n "values": [}')

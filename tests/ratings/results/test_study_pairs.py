@@ -60,7 +60,7 @@ def two_rated_studies(boss: User) -> tuple[Study, Study]:
     return create_rated_study(boss, "first", 2), create_rated_study(boss, "second", 0)
 
 
-def test_comparison_has_rates_and_detection_and_pairs_what_both_studies_share(two_rated_studies) -> None:
+def test_comparison_has_rates_and_detection_and_pairs_items_and_raters_that_studies_share(two_rated_studies) -> None:
     lines = {
         (line["family"], line["first"], line["quantity"]): line
         for line in list_records(two_studies.compare_studies(*two_rated_studies))
@@ -102,7 +102,7 @@ def test_comparison_is_requested_again_after_another_rating(two_rated_studies, b
     assert study_pairs.request_comparison(first, second, boss) != before
 
 
-def test_comparison_offers_only_unblinded_studies_of_one_kind_with_a_role_in_both(
+def test_comparison_offers_only_unblinded_studies_of_the_same_kind_in_which_the_user_has_a_role(
     two_rated_studies, boss, client: Client
 ) -> None:
     first, second = two_rated_studies
@@ -123,7 +123,7 @@ def test_comparison_offers_only_unblinded_studies_of_one_kind_with_a_role_in_bot
     assert client.get(reverse("ratings:compare", args=["sealed"])).status_code == 404
 
 
-def test_comparison_of_studies_without_shared_raters_and_items_states_it(boss) -> None:
+def test_comparison_states_that_two_studies_have_no_raters_or_items_in_common(boss) -> None:
     run_factory.create_pool(8, ("caffeine",))
     first = create_rated_study(boss, "first", 1)
     first_pairs = set(first.items.values_list("pair_sha256", flat=True))

@@ -14,12 +14,12 @@ from tests.support.rating_tables import build_table, draw_table, find_estimate
 
 
 def kappa_of(*cells: tuple[int, int, int]) -> Estimate:
-    """Cohen's kappa of two raters: first's verdict, second's verdict, on how many items."""
+    """Return Cohen's kappa of two raters; each triple is (first rater's verdict, second rater's verdict, number of items)."""
     lines = ["".join(str(cell[at]) * cell[2] for cell in cells) for at in (0, 1)]
     return find_estimate(estimate_pairs(build_table(*lines)), "cohen_kappa", raters=["r1", "r2"])
 
 
-def test_kappa_of_two_raters_who_agree_on_four_of_six() -> None:
+def test_kappa_of_two_raters_who_agree_on_four_of_six_items_is_one_third() -> None:
     # po = 4/6; each says yes 3 of 6: pe = 1/4 + 1/4 = 1/2; kappa = (2/3 - 1/2) / (1/2) = 1/3
     agreement, kappa = estimate_pairs(build_table("111000", "110001"))
     assert kappa.value == pytest.approx(1 / 3)
@@ -41,13 +41,13 @@ def test_kappa_of_two_raters_who_agree_on_four_of_six() -> None:
         (28, 1, 1, 0, -2 / 58),
     ],
 )
-def test_kappa_depends_on_single_items_where_nearly_all_verdicts_are_yes(
+def test_kappa_changes_greatly_with_single_items_if_nearly_all_verdicts_are_yes(
     a: int, b: int, c: int, d: int, kappa: float
 ) -> None:
     assert kappa_of((1, 1, a), (1, 0, b), (0, 1, c), (0, 0, d)).value == pytest.approx(kappa)
 
 
-def test_kappa_is_undefined_and_agreement_1_where_both_raters_are_constant() -> None:
+def test_kappa_is_undefined_and_agreement_is_1_if_both_raters_are_constant() -> None:
     agreement, kappa = estimate_pairs(build_table("11111", "11111"))
     assert (agreement.value, kappa.value, kappa.n["items"]) == (1.0, None, 5)
     assert "0/0" in kappa.reason
@@ -63,7 +63,7 @@ def test_kappa_is_0_for_constant_raters_with_opposite_verdicts() -> None:
     assert kappa_of((1, 0, 4)).value == 0
 
 
-def test_kappa_of_the_textbook_table_of_two_readers() -> None:
+def test_kappa_of_a_textbook_table_of_two_readers_equals_the_published_one() -> None:
     # Wikipedia, "Cohen's kappa", simple example (read 2026): 20 yes/yes, 5 yes/no, 10 no/yes, 15 no/no: 0.4.
     # po = 35/50 = 0.7; pe = 0.5*0.6 + 0.5*0.4 = 0.5; (0.7-0.5)/0.5 = 0.4
     assert kappa_of((1, 1, 20), (1, 0, 5), (0, 1, 10), (0, 0, 15)).value == pytest.approx(0.4)
@@ -92,7 +92,7 @@ def test_mean_agreement_includes_pairs_with_undefined_kappa() -> None:
     assert (kappa.n["pairs_used"], kappa.n["pairs_undefined"]) == (2, 1)
 
 
-def test_pair_mean_gives_the_reason_why_it_is_undefined() -> None:
+def test_pair_mean_is_undefined_with_a_reason_if_every_kappa_is_0_divided_by_0() -> None:
     found = find_estimate(
         estimate_pair_means(build_table("1" * 20, "1" * 20), resamples=0), "avg_pairwise_kappa", min_overlap=20
     )
@@ -185,7 +185,7 @@ def test_tabulating_pairs_needs_memory_only_for_pairs_that_share_an_item() -> No
     assert compute_leave_one_out_means(found, found.percent_agreement).tolist() == [1.0] * 4_000
 
 
-def test_leave_one_out_means_by_hand() -> None:
+def test_leave_one_out_means_equal_those_computed_by_hand() -> None:
     found = tabulate_pairs(build_table("1111", "1100", "1110", "...."[:3] + "1"))
     # r1-r2 2/4, r1-r3 3/4, r1-r4 1/1, r2-r3 3/4, r2-r4 0/1, r3-r4 0/1.
     assert found.percent_agreement.tolist() == [0.5, 0.75, 1, 0.75, 0, 0]
@@ -301,7 +301,7 @@ def test_two_raters_have_no_interval_for_new_raters() -> None:
     assert "three raters" in new.reason
 
 
-def test_kappa_has_no_interval_within_a_source_of_nearly_all_yes_but_agreement_has() -> None:
+def test_kappa_has_no_interval_within_a_source_rated_nearly_always_yes_but_agreement_has_one() -> None:
     rows = estimate_pair_means(draw_table(120, 4, 4, (0.95, 0.5), 4), resamples=100)
     # About 60 items of s0, 5 % no: 60 * .05^2 = .15 items on which two would meet in a no by chance
     kappa = find_estimate(rows, "avg_pairwise_kappa", min_overlap=20, source="s0")
@@ -317,7 +317,7 @@ def test_kappa_has_no_interval_within_a_source_of_nearly_all_yes_but_agreement_h
     assert find_estimate(rows, "avg_pairwise_kappa", min_overlap=20, source="s1").low is not None
 
 
-def test_interval_of_kappa_for_new_raters_needs_fewer_rare_verdicts() -> None:
+def test_kappa_interval_for_new_raters_needs_fewer_rare_verdicts_than_the_one_for_these_raters() -> None:
     # Three raters who say no to 12 of 60: 60 * .2 * .2 = 2.4 items on which two would by chance, below 5 but not below 1
     others = "0" * 10 + "1" * 48 + "00", "1100" + "0" * 8 + "1" * 46 + "00"
     rows = estimate_pair_means(build_table("0" * 12 + "1" * 48, *others), resamples=200)
@@ -329,7 +329,7 @@ def test_interval_of_kappa_for_new_raters_needs_fewer_rare_verdicts() -> None:
     assert new.low is not None and new.reason == ""
 
 
-def test_pair_mean_without_resampling_has_a_value_and_a_reason() -> None:
+def test_pair_mean_without_resampling_has_a_value_and_a_reason_for_the_missing_interval() -> None:
     rows = estimate_pair_means(draw_table(100, 4, 3, (0.6,), 5), resamples=0)
     kappa = find_estimate(rows, "avg_pairwise_kappa", min_overlap=20)
     assert (kappa.low, kappa.reason) == (None, "the interval needs resampling")
@@ -348,7 +348,9 @@ def test_pair_mean_is_reproducible_by_seed_and_independent_of_row_order() -> Non
     )
 
 
-def test_both_cell_counters_give_the_same_resampled_means(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pair_means_are_the_same_with_the_fast_and_the_memory_saving_way_of_counting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ratings = draw_table(60, 6, 4, (0.7, 0.3), 7)
     before = estimate_pair_means(ratings, 10, resamples=40)
     for name, number in (("MAX_LISTED_PAIRS", 0), ("MAX_CELLS", 100)):
@@ -359,7 +361,7 @@ def test_both_cell_counters_give_the_same_resampled_means(monkeypatch: pytest.Mo
     assert any(row.low is not None for row in before)
 
 
-def test_kappa_of_three_categories_by_hand() -> None:
+def test_kappa_of_three_categories_equals_the_one_computed_by_hand() -> None:
     lines = ("0120120120", "0120120211", "0122120120")
     rows = estimate_pairs(build_table(*lines, categories=(0, 1, 2, 3)), min_overlap=1)
     first = find_estimate(rows, "cohen_kappa", raters=["r1", "r2"])

@@ -13,7 +13,7 @@ from tests.support.rating_tables import find_estimate
 
 
 def estimate_confidence_auc(ratings: Sequence[tuple[int, bool]]) -> Estimate:
-    """Of confidences, and whether the verdict was right, of one rater."""
+    """Estimate the area for one rater's pairs (confidence, whether the verdict was right)."""
     rows = [RatingRecord(f"i{at:03}", "R", int(right), confidence, 1) for at, (confidence, right) in enumerate(ratings)]
     return auc.estimate_confidence_correct(build_ratings_table(rows), 0, 0)
 
@@ -33,7 +33,7 @@ def test_auc_is_one_half_for_equal_confidence() -> None:
     assert estimate_confidence_auc([(3, True), (3, True), (3, False)]).value == 0.5
 
 
-def test_auc_of_the_rating_data_of_hanley_and_mcneil() -> None:
+def test_auc_of_the_ratings_of_hanley_and_mcneil_equals_the_published_one() -> None:
     # Hanley & McNeil 1982, Radiology 143:29-36, table I: ratings 1-5 of 58 normal and 51 abnormal images; W = 0.893.
     normal, abnormal = (33, 6, 6, 11, 2), (3, 2, 2, 11, 33)
     ratings = [(score, False) for score, n in enumerate(normal, 1) for _ in range(n)]
@@ -81,7 +81,7 @@ def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong()
     assert find_estimate(found, "type2_auc", mean_over="raters").value == 1
 
 
-def test_signed_and_unsigned_areas_of_one_table_by_hand() -> None:
+def test_signed_and_unsigned_areas_of_one_table_equal_those_computed_by_hand() -> None:
     # Items 1 and 2 right, 3 and 4 wrong; signed: right +5 -2, wrong -4 +3. +5 beats both, -2 beats -4: 3 of 4.
     # Unsigned: right 5 2, wrong 4 3: 5 beats both: 2 of 4.
     found = auc.estimate_areas(build_signed_ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)
@@ -91,7 +91,7 @@ def test_signed_and_unsigned_areas_of_one_table_by_hand() -> None:
     assert find_estimate(found, "auc_unsigned_truth", source="subtle", mean_over="raters").value == 0.5
 
 
-def test_auc_of_each_error_source_is_against_all_unperturbed_items() -> None:
+def test_auc_of_each_error_source_compares_it_with_all_unperturbed_items() -> None:
     table = simulate_ratings(1)
     found = auc.estimate_areas(table, 0, 0)
     for source in (None, "obvious", "subtle"):
@@ -172,7 +172,7 @@ def test_areas_without_resampling_have_values_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize("raters", [1, 2])
-def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
+def test_bootstrap_resamples_only_items_if_there_are_fewer_than_three_raters(raters: int) -> None:
     found = auc.estimate_confidence_correct(simulate_ratings(5, items=60, raters=raters), 0, 200)
     assert found.method == "item_bootstrap" and "fewer than three raters" in found.reason and found.low < found.high
 
@@ -187,7 +187,9 @@ def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
         ([RatingRecord("a", "R", 1, 3, 0)], "no rating is correct"),
     ],
 )
-def test_undefined_auc_gives_the_missing_class_as_reason(rows: list[RatingRecord], reason: str) -> None:
+def test_auc_without_one_of_the_classes_is_undefined_and_names_the_missing_class(
+    rows: list[RatingRecord], reason: str
+) -> None:
     found = auc.estimate_areas(build_ratings_table(rows), 0, 100)
     assert find_estimate(found, "auc_confidence_correct").reason == reason
     assert find_estimate(found, "type2_auc", mean_over="raters").reason == reason
@@ -216,7 +218,7 @@ def test_areas_exclude_ratings_without_confidence_or_reference() -> None:
     ]
 
 
-def test_areas_need_a_binary_table() -> None:
+def test_areas_are_not_computed_for_verdicts_of_more_than_two_categories() -> None:
     assert (
         auc.estimate_areas(
             build_ratings_table([RatingRecord("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 100

@@ -12,7 +12,7 @@ from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support.rating_tables import build_table, draw_table, find_estimate
 
 
-def test_the_coefficients_by_hand_with_a_missing_rating() -> None:
+def test_coefficients_with_a_missing_rating_equal_those_computed_by_hand() -> None:
     rows = estimate_coefficients(build_table("110.", "1001", "1101"), resamples=0)
     # Counts (no, yes): 03, 12, 30, 02. pa = (1 + 1/3 + 1 + 1)/4 = 5/6.
     # pi_yes = (1 + 2/3 + 0 + 1)/4 = 2/3. Fleiss: pe = 5/9, (15/18 - 10/18)/(8/18) = 5/8.
@@ -51,7 +51,7 @@ def test_coefficients_of_constant_verdicts_are_undefined_or_1() -> None:
         assert "same value" in find_estimate(rows, stat).reason
 
 
-def test_coefficients_of_total_disagreement_by_hand() -> None:
+def test_coefficients_of_total_disagreement_equal_those_computed_by_hand() -> None:
     rows = estimate_coefficients(build_table("1010", "0101"), resamples=0)
     # pa = 0, pi = 1/2: all of -1; alpha of 8 values, 4 each: 1 - 7 * 8/(64 - 32) = -3/4
     assert [find_estimate(rows, stat).value for stat in ("fleiss_kappa", "gwet_ac1", "brennan_prediger")] == [
@@ -104,7 +104,7 @@ def test_alpha_equals_that_of_the_krippendorff_library(seed: int) -> None:
 OBSERVERS = """112.2 1101. 2333. .00.0 000.0 000.0 102.1 1.20. 222.2 2111. .100. 0000. 1222. 33223 111.1"""
 
 
-def test_gwets_five_observers() -> None:
+def test_coefficients_of_five_observers_equal_those_of_gwets_program() -> None:
     # R irrCAC's cac.raw5obser; computed with R irrCAC 1.4 and irrCAC 0.4.4 (Python), alpha with R irr 0.84.1
     items = OBSERVERS.split()
     rows = estimate_coefficients(
@@ -189,7 +189,7 @@ def test_leave_one_out_equals_the_coefficient_of_the_other_raters() -> None:
         assert (new.half_width / 1.959964) ** 2 == pytest.approx(of_items + of_raters, rel=0.05)
 
 
-def test_the_bootstrap_of_agreement_has_the_variance_of_a_mean() -> None:
+def test_bootstrap_interval_of_agreement_has_the_width_given_by_the_variance_of_a_mean() -> None:
     # BP of two raters is 2 pa - 1, pa a share of n items: variance 4 * pa (1 - pa)/n; pa = 120/160
     rows = estimate_coefficients(build_table("1" * 120 + "0" * 40, "1" * 160), resamples=4000)
     found = find_estimate(rows, "brennan_prediger")
@@ -197,7 +197,7 @@ def test_the_bootstrap_of_agreement_has_the_variance_of_a_mean() -> None:
     assert found.half_width == pytest.approx(1.959964 * (4 * 0.75 * 0.25 / 160) ** 0.5, rel=0.06)
 
 
-def test_ac1_uses_student_and_fleiss_has_no_interval_where_one_verdict_dominates() -> None:
+def test_if_one_verdict_dominates_ac1_has_a_student_interval_and_fleiss_kappa_has_none() -> None:
     rows = estimate_coefficients(draw_table(120, 4, 3, (0.93, 0.4), 3, confidences=True), resamples=200)
     ac1 = find_estimate(rows, "gwet_ac1", source="s0", target="new raters")
     assert ac1.method == "item_bootstrap_rater_jackknife_t"
@@ -208,7 +208,7 @@ def test_ac1_uses_student_and_fleiss_has_no_interval_where_one_verdict_dominates
     assert find_estimate(rows, "fleiss_kappa", source="s1").low is not None
 
 
-def test_fleiss_has_only_an_interval_for_new_raters_where_the_rarer_verdict_is_scarce() -> None:
+def test_fleiss_kappa_has_an_interval_only_for_new_raters_if_the_rarer_verdict_is_scarce() -> None:
     # 100 items, 3 of 20 verdicts no: by chance 100 * .15^2 = 2.25 items with two; between 1 and 5
     lines = ["1" * 85 + "0" * 15, "1" * 80 + "0" * 15 + "1" * 5, "1" * 90 + "0" * 10, "0" * 5 + "1" * 80 + "0" * 15]
     rows = estimate_coefficients(build_table(*lines), resamples=200)

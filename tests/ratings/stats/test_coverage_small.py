@@ -70,7 +70,7 @@ def test_coverage_of_a_block_of_studies_is_reproducible() -> None:
     assert own.methods == {"wilson_cluster"} and 0 < own.width / own.reported < 1
 
 
-def test_coverage_reports_low_coverage_as_failure_but_not_few_intervals() -> None:
+def test_coverage_report_counts_low_coverage_but_not_a_lack_of_intervals_as_failure() -> None:
     def said(given: int, held: int) -> str:
         return IntervalTally(1000, given, held, 1.0).rating_word
 

@@ -23,7 +23,7 @@ def fit_anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.DawidS
     return dawid_skene.fit_model(*names, item, rater, verdict, **how)
 
 
-def test_prevalences_of_the_anaesthetists_equal_the_published_ones() -> None:
+def test_prevalences_in_the_ratings_of_five_anaesthetists_equal_the_published_ones() -> None:
     found = fit_anaesthetists()
     # Dawid and Skene 1979 print .40, .42, .11, .07 for the four classes.
     assert found.prevalence == pytest.approx([0.40, 0.42, 0.11, 0.07], abs=0.005)
@@ -32,14 +32,14 @@ def test_prevalences_of_the_anaesthetists_equal_the_published_ones() -> None:
     assert found.prevalence == pytest.approx([0.400077, 0.422060, 0.111196, 0.066667], abs=1e-3)
 
 
-def test_a_hardly_more_likely_restart_is_mentioned_but_not_used() -> None:
+def test_fit_from_another_start_that_is_hardly_more_likely_is_mentioned_but_not_used() -> None:
     found = fit_anaesthetists(seed=0)
     assert 0 < found.best_other < dawid_skene.MIN_GAIN
     assert "another start ended at a different optimum" in found.description and dawid_skene.LABEL in found.description
     assert fit_anaesthetists(restarts=0).best_other == 0
 
 
-def test_a_clearly_more_likely_restart_is_used_and_mentioned() -> None:
+def test_fit_from_another_start_that_is_clearly_more_likely_is_used_and_mentioned() -> None:
     # Two raters always say one thing, three say another and slip once in ten items: the majority is the less likely truth.
     def says(item: int, rater: int) -> int:
         return item // 2 % 2 if rater > 2 else item % 2 ^ (item // 4 % 10 == rater)
@@ -80,7 +80,7 @@ def test_fit_of_raters_in_full_agreement_has_no_errors() -> None:
     assert found.errors == pytest.approx(np.array([np.eye(2)] * 3))
 
 
-def test_errors_are_undefined_for_a_class_the_rater_did_not_meet() -> None:
+def test_error_probabilities_are_undefined_for_a_class_of_which_the_rater_saw_no_item() -> None:
     rows = [RatingRecord(str(i), who, int(i < 3)) for i in range(6) for who in "abc"]
     rows += [RatingRecord(str(i), "d", 1) for i in range(3)]
     errors = [

@@ -6,13 +6,13 @@ from ratings.stats.areas import delong
 
 
 def compute_area_by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
-    """Area and variance from the definition, all pairs compared."""
+    """Compute area and variance by definition, from a comparison of all pairs."""
     psi = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
     spread = np.var(psi.mean(axis=1), ddof=1) / len(positive) + np.var(psi.mean(axis=0), ddof=1) / len(negative)
     return float(psi.mean()), float(spread)
 
 
-def test_placements_of_five_ratings_by_hand() -> None:
+def test_placements_of_five_ratings_equal_those_computed_by_hand() -> None:
     # Positives 5, 4, 3; negatives 4, 2. 5 beats both; 4 ties one and beats one; 3 beats one: 1, 3/4, 1/2.
     # The negative 4 is below 5 and ties 4: 1.5/3; the negative 2 is below all: 1. Both means are 0.75.
     found = delong.compute_placements(np.array([5.0, 4, 3]), np.array([4.0, 2]))
@@ -31,14 +31,14 @@ def test_area_of_100000_ratings_equals_that_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_area_variance_equals_that_of_all_compared_pairs(seed: int) -> None:
+def test_area_variance_equals_the_one_computed_by_comparing_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     positive, negative = rng.integers(1, 6, 17).astype(float), rng.integers(0, 5, 23).astype(float)
     found = delong.compute_placements(positive, negative)
     assert (found.area, found.area_variance) == pytest.approx(compute_area_by_pairs(positive, negative))
 
 
-def test_area_of_the_ovarian_cancer_patients_of_delong_1988() -> None:
+def test_area_of_the_ovarian_cancer_data_of_delong_1988_equals_the_one_from_comparing_all_pairs() -> None:
     # Data: DeLong, DeLong & Clarke-Pearson 1988, Biometrics 44:837, as printed in SAS/STAT's manual, PROC LOGISTIC,
     # "Comparing Receiver Operating Characteristic Curves" (albumin, 12 patients without success of 43). The paper's own
     # numbers are of all 49; these are computed: all pairs compared.

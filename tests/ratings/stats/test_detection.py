@@ -8,8 +8,7 @@ from tests.support.rating_tables import find_estimate
 
 
 def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
-    """Raters by hits, misses, false alarms, correct rejections; every rater has the same items, the first are
-    called."""
+    """Build ratings from (hits, misses, false alarms, correct rejections) of each rater. All rate the same items and call the first ones wrong."""
     rows = []
     for rater, (hits, misses, alarms, rejections) in raters.items():
         rows += [RatingRecord(f"e{at:03}", rater, int(at >= hits), 3, 0, "subtle") for at in range(hits + misses)]
@@ -24,11 +23,13 @@ def build_called_ratings(**raters: tuple[int, int, int, int]) -> Ratings:
     # Schneider, "Short notes on theory of signal detection", table of three subjects (slideplayer.com/amp/6070164)
     [(0.7, 0.1, 1.806), (0.5, 0.4, 0.253), (0.85, 0.05, 2.681)],
 )
-def test_d_prime_of_three_published_subjects(hit_rate: float, false_alarm_rate: float, d_prime: float) -> None:
+def test_d_prime_of_three_subjects_equals_the_published_values(
+    hit_rate: float, false_alarm_rate: float, d_prime: float
+) -> None:
     assert detection.compute_d_prime(hit_rate, false_alarm_rate) == pytest.approx(d_prime, abs=5.1e-4)
 
 
-def test_the_log_linear_rates_and_their_d_prime_and_criterion_as_published() -> None:
+def test_log_linear_rates_d_prime_and_criterion_equal_the_published_ones() -> None:
     # Bonett, R package statpsych, page "signal" (dgbonett.github.io/statpsych): 82 of 100 and 46 of 100 give HR
     # 0.8168317,
     # FAR 0.460396, d-prime 1.002793 and Bias (threshold less d'/2, our c) -0.4019603.
@@ -53,7 +54,7 @@ def test_a_rater_who_rates_everything_plausible_has_d_prime_0_and_a_positive_cri
     assert find_estimate(found, "criterion_c", rater="R").value == pytest.approx(1.69062, abs=1e-5)
 
 
-def test_d_prime_interval_of_one_rater_is_gourevitch_and_galanters() -> None:
+def test_d_prime_interval_of_one_rater_is_that_of_gourevitch_and_galanter() -> None:
     # 20 of 25 hits, 10 of 25 false alarms: H = 20.5/26, F = 10.5/26.
     # z = 0.8004, phi = 0.28960; 0.78846*0.21154/(25*0.28960^2) = 0.079550
     # z = -0.24301, phi = 0.38734; 0.40385*0.59615/(25*0.38734^2) = 0.064190; sum 0.14374, root 0.37913
@@ -144,7 +145,7 @@ def test_detection_has_a_row_for_every_rater_even_without_references() -> None:
     )
 
 
-def test_constant_verdicts_use_the_design_effect_of_the_other_sources() -> None:
+def test_interval_of_constant_verdicts_uses_the_design_effect_of_the_other_sources() -> None:
     # Every hit, while of the right items half the raters call all: those go together by rater.
     found = detection.estimate_detection(
         build_called_ratings(A=(10, 0, 10, 0), B=(10, 0, 0, 10), C=(10, 0, 10, 0), D=(10, 0, 0, 10))
@@ -164,14 +165,16 @@ def test_constant_verdicts_use_the_design_effect_of_the_other_sources() -> None:
         ([RatingRecord("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
     ],
 )
-def test_d_prime_without_planted_or_unperturbed_items_gives_the_reason(rows: list[RatingRecord], reason: str) -> None:
+def test_d_prime_without_planted_or_without_unperturbed_items_is_undefined_with_a_reason(
+    rows: list[RatingRecord], reason: str
+) -> None:
     found = detection.estimate_detection(build_ratings_table(rows))
     for stat in ("dprime", "criterion_c"):
         assert (find_estimate(found, stat).value, find_estimate(found, stat).reason) == (None, reason)
         assert find_estimate(found, stat, mean_over="raters").reason == reason
 
 
-def test_detection_summary_has_areas_then_detection_then_mean_areas() -> None:
+def test_detection_summary_lists_areas_then_detection_then_mean_areas() -> None:
     table = build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17), C=(5, 5, 2, 18))
     stats = list(dict.fromkeys(row.stat for row in detection.summarise_detection(table, 0, 0)))
     areas = ["auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc"]
@@ -180,7 +183,7 @@ def test_detection_summary_has_areas_then_detection_then_mean_areas() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_detection_needs_a_binary_table() -> None:
+def test_detection_is_not_computed_for_verdicts_of_more_than_two_categories() -> None:
     assert (
         detection.summarise_detection(
             build_ratings_table([RatingRecord("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 0

@@ -23,7 +23,7 @@ def build_side(answers, items, raters) -> Side:
 
 
 def build_independent_side(answers, first_item) -> Side:
-    """One rating an item, each by another rater."""
+    """Return a side with one rating per item, each by a different rater."""
     places = np.arange(len(answers)) + first_item
     return build_side(answers, places, places)
 
@@ -40,7 +40,7 @@ def test_difference_of_independent_ratings_has_the_interval_of_agresti_and_caffo
     assert found.counts == (150, 150, 150, 0, 0) and found.reason == INDEPENDENT
 
 
-def test_difference_cancels_what_both_sides_share() -> None:
+def test_difference_has_a_narrower_interval_if_both_sides_share_items_and_raters() -> None:
     # Ten items that each rater rates in both versions; the second is called once less, by rater 0 on item 0.
     items, raters = np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10)
     answers = (items < 7).astype(float)
@@ -54,7 +54,7 @@ def test_difference_cancels_what_both_sides_share() -> None:
 
 
 @pytest.mark.parametrize(("items", "raters", "paired"), [((15, 15), 3, False), ((3, 18), 6, False), ((4, 4), 3, True)])
-def test_p_of_a_difference_is_below_5_percent_exactly_where_the_interval_excludes_0(items, raters, paired) -> None:
+def test_p_value_of_a_difference_is_below_5_percent_exactly_if_the_interval_excludes_0(items, raters, paired) -> None:
     rng = np.random.default_rng(4)
     seen = set()
     for _ in range(400):
@@ -71,7 +71,7 @@ def test_p_of_a_difference_is_below_5_percent_exactly_where_the_interval_exclude
     assert seen == {True, False}
 
 
-def test_p_of_few_items_against_many_is_not_extreme() -> None:
+def test_p_value_of_few_items_against_many_is_not_extreme_if_rates_are_equal() -> None:
     # Both shares are 0.6; p below 0.0001 may occur in one study of 10,000.
     rng = np.random.default_rng(7)
     found = []
@@ -84,7 +84,7 @@ def test_p_of_few_items_against_many_is_not_extreme() -> None:
     assert min(found) > 1e-4 and np.mean(np.array(found) < 0.05) <= 0.08
 
 
-def test_difference_of_constant_sides_uses_the_design_effect() -> None:
+def test_difference_of_two_constant_sides_has_a_wider_interval_with_a_larger_design_effect() -> None:
     first, second = build_independent_side([1] * 40, 0), build_independent_side([0] * 40, 100)
     found = compare_shares(first, second)
     # 41/42 - 1/42 with variance 2 * 41 / 42^3; 80 raters and items: 79 degrees of freedom.
@@ -136,7 +136,7 @@ def test_difference_without_ratings_names_the_empty_side() -> None:
     assert (empty.first, empty.second, empty.reason) == (pytest.approx(2 / 3), None, "no rating of the second")
 
 
-def test_difference_of_one_rater_from_the_others_is_for_that_rater() -> None:
+def test_difference_of_one_rater_from_the_others_has_an_interval_for_that_rater_only() -> None:
     # The rater's answers have no cluster of raters to vary: with the others alike, the width is that of the items alone.
     items = np.arange(40)
     mine = (items < 20).astype(float)
@@ -168,7 +168,7 @@ def test_difference_intervals_cover_the_true_value_in_simulated_studies(paired) 
     assert 0.92 <= held / worlds <= 0.99
 
 
-def test_holm_multiplies_the_smallest_p_by_their_number_and_never_decreases() -> None:
+def test_holm_correction_multiplies_the_smallest_p_value_by_their_number_and_never_decreases() -> None:
     # Holm: 0.01 * 4, 0.02 * 3, then 0.03 * 2, 0.04 * 1, neither below the one before.
     assert adjust_by_holm([0.04, 0.01, None, 0.03, 0.02]) == pytest.approx([0.06, 0.04, None, 0.06, 0.06])
     assert adjust_by_holm([0.6, 0.7]) == [1.0, 1.0] and adjust_by_holm([]) == []

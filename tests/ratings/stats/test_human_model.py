@@ -8,7 +8,7 @@ ITEMS = "123456"
 
 
 def build_ratings(**raters: str):
-    """Verdicts of each rater as text, one sign an item; a dot where there is none."""
+    """Build ratings from text: one character per item for each rater, a dot if there is no verdict."""
     return build_ratings_table(
         RatingRecord(item, who, int(sign))
         for who, given in raters.items()
@@ -18,7 +18,7 @@ def build_ratings(**raters: str):
 
 
 def repeat_ratings(times: int = 10, **raters: str):
-    """The same verdicts over and over, on other items."""
+    """Repeat the same verdicts on further items."""
     return build_ratings_table(
         RatingRecord(f"{n}-{at}", who, int(sign), source="a" if at < 3 else "b")
         for n in range(times)
@@ -38,7 +38,7 @@ def index_by_name(rows):
 TWO = {"a": "111000", "b": "110001"}
 
 
-def test_model_comparison_by_hand() -> None:
+def test_model_comparison_equals_the_one_computed_by_hand() -> None:
     rows = index_by_name(
         human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
     )
@@ -55,14 +55,14 @@ def test_model_comparison_by_hand() -> None:
     assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa is reliable"
 
 
-def test_people_row_is_the_pair_mean_over_the_same_items() -> None:
+def test_model_comparison_shows_people_the_mean_over_pairs_of_raters_on_the_same_items() -> None:
     own = repeat_ratings(**TWO, c="111111")
     people = human_model.compare_models(own, {}, resamples=20)[0]
     same = [row for row in estimate_pair_means(own, resamples=20) if row.args == {"min_overlap": 20}]
     assert people.kappa == next(row for row in same if row.stat == "avg_pairwise_kappa")
 
 
-def test_leave_one_out_weights_raters_and_not_pairs() -> None:
+def test_leave_one_out_mean_gives_equal_weight_to_raters_and_not_to_pairs() -> None:
     # a-b share 4 items, agree on 4; a-c share 2, agree on 0; b-c share none.
     rows = index_by_name(
         human_model.compare_models(build_ratings(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0)
@@ -101,7 +101,7 @@ def test_model_comparison_uses_items_with_two_raters_and_all_models() -> None:
     assert {row.kappa.n["items"] for row in rows} == {4}
 
 
-def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
+def test_model_that_shares_few_items_with_raters_has_a_value_marked_as_few_items() -> None:
     few = "few items: no pair shares 20 items, the most is 6; no interval is reliable"
     same = human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
     marked = human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, resamples=200)
@@ -136,7 +136,7 @@ def test_a_rater_named_like_a_model_remains_a_person() -> None:
     assert rows["m"].kappa.value == pytest.approx(2 / 3)
 
 
-def test_majority_is_strict_and_ties_are_counted() -> None:
+def test_majority_requires_more_than_half_of_the_votes_and_ties_are_counted() -> None:
     found = human_model.compute_majority(
         {"a": parse_verdicts("1100"), "b": parse_verdicts("1010"), "c": parse_verdicts("1...")}
     )
@@ -144,7 +144,7 @@ def test_majority_is_strict_and_ties_are_counted() -> None:
     assert found.verdicts == {"1": 1, "2": 0, "3": 0, "4": 0} and found.ties == 2
 
 
-def test_consensus_is_among_items_that_all_judged() -> None:
+def test_consensus_is_computed_only_for_items_that_all_models_judged() -> None:
     assert human_model.compute_consensus({"a": parse_verdicts("110."), "b": parse_verdicts("1010")}) == {
         "1": 1,
         "2": 0,
@@ -163,7 +163,7 @@ def test_model_comparison_includes_ensembles() -> None:
     ]  # fmt: skip
 
 
-def test_conditional_agreement_is_not_symmetric_and_undefined_without_a_one() -> None:
+def test_conditional_agreement_is_asymmetric_and_undefined_for_a_model_that_never_says_yes() -> None:
     models = {"a": parse_verdicts("1110"), "b": parse_verdicts("1000"), "z": parse_verdicts("0000")}
     cells = {(cell.row, cell.col): cell for cell in human_model.build_conditional_matrix(models)}
     # Of a's three 1s b says 1 to one; of b's one, a to one.
@@ -174,7 +174,7 @@ def test_conditional_agreement_is_not_symmetric_and_undefined_without_a_one() ->
     assert same["a", "b"] == same["b", "a"] == 1 / 2 and same["z", "b"] == 3 / 4
 
 
-def test_fractions_count_only_what_was_judged() -> None:
+def test_share_of_yes_of_a_model_counts_only_the_items_it_judged() -> None:
     found = human_model.estimate_fractions({"a": parse_verdicts("11.0"), "none": {}})
     assert (found[0].k, found[0].n, found[0].share) == (2, 3, pytest.approx(2 / 3))
     # Wilson 1927 for 2 of 3, z = 1.96: centre (2/3 + 3.8415/6)/(1 + 3.8415/3) = 0.5731, half 0.3654.
@@ -182,10 +182,10 @@ def test_fractions_count_only_what_was_judged() -> None:
     assert found[1].share is None
 
 
-def test_rater_verdicts_can_be_rows_of_the_matrices() -> None:
+def test_rater_verdicts_are_collected_so_that_raters_can_be_rows_of_the_matrices() -> None:
     assert human_model.collect_rater_verdicts(build_ratings(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
 
 
-def test_model_comparison_needs_a_binary_table() -> None:
+def test_model_comparison_refuses_verdicts_of_more_than_two_categories() -> None:
     with pytest.raises(ValueError, match="1 and 0"):
         human_model.compare_models(build_ratings_table([RatingRecord("1", "a", "x")], ("x", "y")), {})

@@ -1,4 +1,4 @@
-"""What the two intervals of a coefficient are made of, by hand from replicates and left-out values of known variance."""
+"""The two intervals of a coefficient, computed by hand from replicates and left-out values of known variance."""
 
 from math import atanh, sqrt, tanh
 
@@ -32,7 +32,7 @@ def test_new_rater_interval_of_a_mean_has_satterthwaites_degrees_of_freedom() ->
     assert new.half_width == pytest.approx(t.ppf(0.975, 3.5214) * sqrt(0.0117009), abs=1e-5)
 
 
-def test_new_rater_interval_with_student_has_the_degrees_of_freedom_of_the_raters() -> None:
+def test_new_rater_interval_with_a_student_quantile_has_one_degree_of_freedom_fewer_than_raters() -> None:
     _, new = compute_both_intervals(linear=True, use_student=True)
     assert new.half_width == pytest.approx(3.182446 * sqrt(0.0117009), abs=1e-5)
 
@@ -55,7 +55,7 @@ def test_new_rater_interval_of_three_raters_uses_a_quantile_for_each_part() -> N
     assert new.half_width == pytest.approx(0.25529, abs=1e-5)
 
 
-def test_new_rater_interval_includes_the_one_for_these_raters() -> None:
+def test_new_rater_interval_is_widened_to_include_the_interval_for_these_raters() -> None:
     # 940 replicates of .55, 60 of -.1: percentiles -.1 and .55 of course; variance .94 * .06 * .65^2 * 1000/999 = .0238536, no
     # rater makes a difference: .5 -+ 1.959964 * .154446 is .19729 to .80271, and does not hold -.1.
     lopsided = np.array([0.55] * 940 + [-0.1] * 60)

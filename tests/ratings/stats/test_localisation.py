@@ -35,13 +35,13 @@ def test_localisation_is_counted_over_all_and_for_each_source_and_rater() -> Non
     assert {row.stat for row in found} == {"localisation"}
 
 
-def test_localisation_interval_of_one_rater_has_only_items_as_clusters() -> None:
+def test_localisation_interval_of_one_rater_is_clustered_by_item_only() -> None:
     found = estimate_localisation(CALLED)
     assert find_row(found).method == "wilson_cluster" and find_row(found).low < 3 / 5 < find_row(found).high
     assert find_row(found, rater="R1").method == "wilson_items"
 
 
-def test_localisation_without_a_miss_treats_ratings_as_independent() -> None:
+def test_localisation_of_100_percent_has_an_interval_that_treats_ratings_as_independent() -> None:
     found = find_row(estimate_localisation(CALLED), source="obvious")
     assert found.high == 1 and "as independent" in found.reason
 
@@ -57,7 +57,7 @@ def test_localisation_is_undefined_without_marks_or_known_locations() -> None:
     assert found.reason == "no called error has marks that can be compared"
 
 
-def test_localisation_without_a_called_error_gives_the_reason() -> None:
+def test_localisation_without_a_detected_error_is_undefined_with_a_reason() -> None:
     (found,) = estimate_localisation([])
     assert (found.value, found.reason) == (None, "no error was called implausible")
 

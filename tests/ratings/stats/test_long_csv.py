@@ -34,7 +34,7 @@ def test_words_for_yes_and_no_are_read_as_1_and_0(yes, no) -> None:
     assert list_verdicts(found) == [1, 0] and found.table.is_binary
 
 
-def test_a_file_of_only_1_still_has_two_categories() -> None:
+def test_file_with_only_the_verdict_1_still_has_two_categories() -> None:
     assert read_table("item,rater,verdict\na,x,1\nb,x,1\n").table.categories == (0, 1)
 
 
@@ -55,7 +55,7 @@ def test_declared_categories_keep_their_order_and_need_not_occur() -> None:
     assert read_table("item,rater,verdict\na,x,plausible\n", categories=("0", "1")).table.categories == (0, 1)
 
 
-def test_an_undeclared_verdict_is_a_problem_of_its_line() -> None:
+def test_undeclared_verdict_is_reported_as_a_problem_with_its_line() -> None:
     assert list_problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
         "line 3, column verdict: is '7'; the declared categories are 0, 1"
     ]
@@ -148,7 +148,7 @@ def test_names_are_compared_in_unicode_form_nfc() -> None:
     assert repr(f"{apart}\u200b") in list_problems(f"item,rater,verdict\ni,{apart}\u200b,1\n")[0]
 
 
-def test_a_rater_without_a_verdict_is_known() -> None:
+def test_rater_who_judged_no_item_is_accepted_as_a_known_rater() -> None:
     text = "item,rater,verdict\na,x,1\na,y,cannot judge\nb,y,cannot judge\n"
     found = read_table(text, raters=("x", "y"))
     assert found.left_out == {"could not be judged": 2} and found.table.raters == ("x",)
@@ -157,7 +157,7 @@ def test_a_rater_without_a_verdict_is_known() -> None:
     ]
 
 
-def test_raters_with_only_second_ratings_are_a_problem() -> None:
+def test_selecting_only_raters_with_repeated_ratings_is_reported_as_a_problem() -> None:
     text = f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\ns,i,p,R2,1,4,gpt,none,1,0,1,0,0,0,,1\n"
     assert list_problems(text, raters=("R1",)) == [
         "file: no row has a rating by these raters; left out: "
@@ -184,7 +184,7 @@ def test_truth_source_pair_and_confidence_are_optional_columns() -> None:
     assert (second.confidence, second.reference, second.source, second.pair) == (None, None, "no source given", "")
 
 
-def test_ratings_without_a_source_are_a_group_only_beside_others() -> None:
+def test_ratings_without_a_source_are_a_group_only_if_other_ratings_have_a_source() -> None:
     assert read_table("item,rater,verdict,source\na,x,1,\nb,x,0,\n").table.sources == ("all",)
     assert read_table("item,rater,verdict,source\na,x,1,all\nb,x,0,\n").table.sources == ("all", "no source given")
 
@@ -292,17 +292,17 @@ def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
     assert "line 5" in list_problems(text + "b,y,\n", raters=("x",))[0]
 
 
-def test_categories_are_those_of_the_chosen_raters() -> None:
+def test_categories_are_taken_from_the_ratings_of_the_chosen_raters() -> None:
     text = "item,rater,verdict\na,x,A\nb,x,B\na,y,C\n"
     assert read_table(text, raters=("x",)).table.categories == ("A", "B")
 
 
-def test_ratings_that_could_not_be_judged_are_left_out_with_a_note() -> None:
+def test_ratings_with_cannot_judge_are_left_out_with_a_note() -> None:
     found = read_table("item,rater,verdict\na,x,1\nb,x,cannot judge\n")
     assert found.left_out == {"could not be judged": 1} and len(found.table) == 1
 
 
-def test_truths_of_categories_are_not_used_and_noted() -> None:
+def test_truths_are_ignored_with_a_note_if_verdicts_are_categories() -> None:
     found = read_table("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
     assert found.notes == ("references and truths are not used, because the verdicts are categories",)
 
@@ -329,7 +329,7 @@ def test_reference_column_of_an_export_is_used_and_empty_means_unknown() -> None
     ]
 
 
-def test_own_export_is_read_as_the_study_counts() -> None:
+def test_exported_file_is_read_with_the_same_ratings_that_count_in_the_study() -> None:
     text = f"{EXPORT}\n" + "".join(
         f"s,{line}\n"
         for line in (

@@ -57,7 +57,7 @@ IOWA_FIXED = {"1": (0.84943008, 0.94464399), "2": (0.90795637, 0.97371835)}
 
 
 @pytest.mark.parametrize(("treatment", "mean", "msr", "cov2", "error", "se", "df", "interval", "fixed_se"), IOWA_SINGLE)
-def test_one_condition_of_van_dyke_to_all_digits_of_the_iowa_program(
+def test_mean_area_of_one_van_dyke_condition_equals_all_digits_of_the_iowa_program(
     treatment: str,
     mean: float,
     msr: float,
@@ -88,7 +88,7 @@ def test_areas_and_variances_of_van_dyke_readers_equal_the_iowa_program() -> Non
     assert np.diag(compute_jackknife_values(VAN_DYKE["1"], 69)) == pytest.approx(variances, abs=5.1e-9)
 
 
-def test_mean_area_uses_delongs_covariances() -> None:
+def test_mean_area_interval_uses_delongs_covariances_and_equals_that_of_mrmcaov() -> None:
     # Computed with R's MRMCaov (covariance DeLong), not published: SE 0.0330764206, df 12.596.
     main, these = mrmc.estimate_mean_auc(build_reader_study(VAN_DYKE["1"], 69), "all")
     assert (main.low, main.high) == pytest.approx((0.8253460774, 0.9687279966), abs=1e-7)
@@ -202,11 +202,13 @@ def test_mean_area_with_a_single_error_has_no_interval_for_these_raters() -> Non
         ),
     ],
 )
-def test_mean_area_without_a_class_gives_the_reason(rows: Sequence[RatingRecord], reason: str) -> None:
+def test_mean_area_without_one_of_the_classes_is_undefined_with_a_reason(
+    rows: Sequence[RatingRecord], reason: str
+) -> None:
     for one in mrmc.estimate_mean_auc(build_ratings_table(rows)):
         assert (one.value, one.reason) == (None, reason)
 
 
-def test_mean_area_needs_a_binary_table() -> None:
+def test_mean_area_is_not_computed_for_verdicts_of_more_than_two_categories() -> None:
     table = build_ratings_table([RatingRecord("a", "R", "blue", 3, 1)], categories=("blue", "red"))
     assert mrmc.estimate_mean_auc(table) == []

@@ -38,7 +38,7 @@ def compute_jackknife_covariances(tables):
     return (len(truth) - 1) / len(truth) * moved.T @ moved
 
 
-def test_comparison_of_van_dykes_conditions_equals_or_dbm(van_dyke, monkeypatch) -> None:
+def test_comparison_of_van_dykes_conditions_equals_the_published_output_of_or_dbm_mrmc(van_dyke, monkeypatch) -> None:
     # OR-DBM MRMC 2.51 (University of Iowa), VanDyke.txt: jackknife covariances.
     matrix = compute_jackknife_covariances(van_dyke)
     monkeypatch.setattr(mrmc_comparison, "compute_covariances", lambda found: matrix)
@@ -62,14 +62,14 @@ def test_comparison_with_delongs_covariances_changes_little(van_dyke) -> None:
     assert found.test.p == pytest.approx(0.0517, abs=1e-3)
 
 
-def test_f_is_the_square_of_t() -> None:
+def test_f_statistic_of_the_comparison_is_the_square_of_the_t_statistic() -> None:
     test = compute_f_test(
         -0.0438, 5, mrmc_comparison.TwoConditionComponents(0.000551, 0.0, 0.0, 0.00034407, 0.00023903)
     )
     assert test.f == pytest.approx((-0.0438 / test.se) ** 2)
 
 
-def test_comparison_drops_and_counts_raters_of_one_condition(van_dyke) -> None:
+def test_comparison_drops_and_counts_raters_who_rated_only_one_condition(van_dyke) -> None:
     first, second = map(build_columns, van_dyke)
     found = compare_conditions(first, second[:4])
     assert (found.raters, found.dropped) == (4, 1)
@@ -110,7 +110,7 @@ def simulate_columns(rng, readers, cases, shift):
     return found
 
 
-def test_comparison_near_1_is_bounded_wider_than_students_and_agrees_with_p() -> None:
+def test_comparison_interval_near_area_1_stays_within_bounds_and_agrees_with_the_p_value() -> None:
     rng, seen = np.random.default_rng(2), set()
     for _ in range(60):
         found = compare_conditions(
@@ -162,7 +162,7 @@ def compute_covariance_by_every_pair(first: ScoreGrid, second: ScoreGrid) -> flo
     return sum(sums[shared] / every for shared in sums) - sums[nothing] / counts[nothing]
 
 
-def test_u_statistic_variance_equals_that_of_all_pairs_of_kernels() -> None:
+def test_u_statistic_variance_equals_the_one_computed_from_all_pairs_of_kernels() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         first, second = simulate_small_grid(rng), simulate_small_grid(rng)

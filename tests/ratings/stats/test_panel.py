@@ -11,7 +11,7 @@ FOUR = ((0.9, 1, "model a"), (0.9, 1, "model b"), (0.1, 0, "obvious"), (0.7, 0, 
 
 
 def build_study():
-    """Four sources of twelve items, three raters; verdicts and confidences by a rule, no chance."""
+    """Build ratings of four sources of twelve items by three raters; verdicts and confidences follow a rule without chance."""
     rows = []
     for share, truth, source in FOUR:
         for item in range(12):
@@ -67,7 +67,7 @@ def test_summary_has_a_reason_for_every_row_without_an_interval(rows) -> None:
     )
 
 
-def test_summary_rates_by_hand(rows) -> None:
+def test_summary_rates_equal_those_computed_by_hand(rows) -> None:
     # "obvious" says 1 where (item + rater * (item % 3 == 0)) % 10 < 1: items 0 and 10 and, by R1, 9: rater 0 items 0, 10;
     # rater 1 items 10 (0 -> 1) and 9 (9 + 1 = 10 -> 0); rater 2 item 10 (9 + 2 = 11 -> 1, no): 2 + 2 + 1 of 36.
     row = find_estimate(rows, "plausibility_rate", source="obvious")
@@ -75,7 +75,7 @@ def test_summary_rates_by_hand(rows) -> None:
     assert row.n == {"items": 12, "raters": 3, "ratings": 36, "yes": 5}
 
 
-def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) -> None:
+def test_pair_means_for_minimum_overlap_1_and_20_are_equal_if_all_pairs_share_enough_items(rows) -> None:
     many = [row for row in rows if row.stat.startswith("avg_pairwise") and row.args["min_overlap"] == 20]
     few = [
         row
@@ -91,7 +91,7 @@ def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) ->
     assert (marked.low, marked.reason[:9], plain.reason[:9] == "few items") == (None, "few items", False)
 
 
-def test_pair_means_copied_for_overlap_1_equal_computed_ones() -> None:
+def test_pair_means_copied_for_minimum_overlap_1_equal_computed_ones() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
     whole = build_ratings_table([row._replace(source="all", reference=None) for row in build_study().to_records()])
     taken = [row for row in summary.compute_summary(whole, resamples=40) if row.args.get("min_overlap") == 1]
@@ -117,7 +117,7 @@ def test_summary_json_is_one_list_with_the_documented_keys(rows) -> None:
     assert json.loads("".join(summary.format_json_lines([]))) == []
 
 
-def test_summary_of_categories_has_nominal_coefficients_and_reasons_for_the_others() -> None:
+def test_summary_of_unordered_categories_has_nominal_coefficients_and_reasons_for_the_rest() -> None:
     own = build_ratings_table(
         [
             RatingRecord(str(i), who, "xyz"[(i + at) % 3 if i % 4 else 0])
@@ -178,7 +178,7 @@ def test_resamples_that_were_not_drawn_are_not_reported_as_undefined(rows) -> No
     assert "below" in few.reason and "undefined_resamples" not in few.n
 
 
-def test_pair_mean_with_few_items_does_not_claim_the_overlap_in_its_name() -> None:
+def test_pair_mean_over_pairs_with_few_shared_items_is_not_labelled_with_the_minimum_overlap() -> None:
     args = {"min_overlap": 20}
     few = build_estimate(
         "avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6"
@@ -191,7 +191,7 @@ def test_pair_mean_with_few_items_does_not_claim_the_overlap_in_its_name() -> No
     ]
 
 
-def test_terminal_shows_one_line_for_many_results_undefined_for_one_reason() -> None:
+def test_terminal_shows_one_line_for_many_results_that_are_undefined_for_the_same_reason() -> None:
     own = build_ratings_table([RatingRecord(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(summary.format_text_lines(summary.compute_summary(own, resamples=0), []))
     assert "    all 6 undefined: no item states its perturbation: import a column `perturbation` or `truth`" in text
@@ -211,7 +211,7 @@ def test_summary_includes_repeats_and_a_latent_truth() -> None:
     "given",
     [[], [RatingRecord("i", "r", 1)], [RatingRecord("i", "r", 1, 3, 1, "s"), RatingRecord("j", "r", 0, 2, 0, "t")]],
 )
-def test_summary_of_almost_no_ratings_has_values_or_reasons(given) -> None:
+def test_summary_of_very_few_ratings_has_a_value_or_a_reason_in_every_row(given) -> None:
     rows = summary.compute_summary(build_ratings_table(given), resamples=20)
     assert all(row.value is not None or row.reason for row in rows)
     assert list(summary.format_text_lines(rows, summary.describe_ratings(build_ratings_table(given), {})))

@@ -16,12 +16,12 @@ def test_pass_at_k_is_the_share_of_k_subsets_with_a_success(n: int, successes: i
     assert compute_pass_at_k(n, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
 
 
-def test_pass_at_2_of_two_successes_in_five_by_hand() -> None:
+def test_pass_at_2_of_two_successes_in_five_equals_the_one_computed_by_hand() -> None:
     # 1 - C(3,2)/C(5,2) = 1 - 3/10; the biased 1 - (1 - 2/5)^2 would say .64
     assert compute_pass_at_k(5, 2, 2) == pytest.approx(0.7)
 
 
-def test_pass_at_k_is_1_if_fewer_than_k_failed_and_none_below_k_replicates() -> None:
+def test_pass_at_k_is_1_if_fewer_than_k_failed_and_undefined_below_k_replicates() -> None:
     assert compute_pass_at_k(5, 4, 2) == 1.0
     assert compute_pass_at_k(4, 4, 5) is None
 
@@ -54,7 +54,7 @@ def test_mean_pass_at_k_interval_depends_on_tasks_and_not_on_replicates() -> Non
     assert (found.low, found.high) == (once.low, once.high)
 
 
-def test_mean_pass_at_k_interval_by_hand_for_values_between_0_and_1() -> None:
+def test_mean_pass_at_k_interval_for_values_between_0_and_1_equals_the_one_computed_by_hand() -> None:
     # Five tasks of two attempts, 1 1 1 1 2 successes: values .5 .5 .5 .5 1, mean .6, variance .05, of the mean .01:
     # effective n .24/.01 = 24, t of 4 degrees 2.7764: t^2/n = .32119, centre (.6 + .16059)/1.32119 = .57569,
     # half-width 2.7764 sqrt(.01 + .32119/96)/1.32119 = 2.7764 * .11553/1.32119 = .24277
@@ -84,7 +84,7 @@ def test_mean_pass_at_k_of_no_success_has_an_exact_interval() -> None:
     assert found.method == "clopper_pearson"
 
 
-def test_pass_at_k_without_replicates_gives_the_reason() -> None:
+def test_pass_at_k_without_replicates_is_undefined_with_a_reason() -> None:
     assert estimate_mean_pass_at_k("a", [], 1).reason == "there are no replicates"
     found = estimate_mean_pass_at_k("a", [TaskReplicates("x", 2, 1), TaskReplicates("y", 0, 0)], 1)
     assert (found.value, found.reason) == (None, "1 of 2 experiments have no replicate")
@@ -95,14 +95,14 @@ def test_pass_at_k_without_replicates_gives_the_reason() -> None:
 
 
 def build_replicates(first: str, second: str) -> dict[str, list[TaskReplicates]]:
-    """One attempt an experiment; a letter each: + reached, - not."""
+    """Build one attempt per experiment; each character is + (goal reached) or - (not reached)."""
     return {
         name: [TaskReplicates(f"t{at}", 1, int(sign == "+")) for at, sign in enumerate(signs)]
         for name, signs in (("a", first), ("b", second))
     }
 
 
-def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None:
+def test_paired_bootstrap_p_value_is_close_to_the_one_from_all_possible_resamples() -> None:
     # d = +1 +1 +1 0 0 0 -1, mean 2/7. Of all 7^7 resamples the share whose mean is 0 or less, as a normal deviate and so many
     # times nearer to the middle as the interval is wider for seven tasks: sqrt(7/6) t of 6 degrees / 1.96 = 1.08012 * 2.44691/1.95996
     d = [1, 1, 1, 0, 0, 0, -1]
@@ -128,7 +128,7 @@ def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None
 
 
 def simulate_agents(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[TaskReplicates]]]:
-    """Two agents, the second so much worse at every task; tasks are anything between hopeless and sure."""
+    """Simulate two agents, the second worse by the same amount at every task; tasks range from impossible to certain."""
     rng = np.random.default_rng(1)
     for _ in range(tables):
         chance = rng.random(tasks)
@@ -180,7 +180,7 @@ def test_agent_comparison_of_equal_agents_has_p_1() -> None:
     assert (difference.value, difference.low, p.value, mcnemar.value) == (0, None, 1, 1)
 
 
-def test_agent_comparison_of_constant_differences_has_no_interval_but_mcnemars_test() -> None:
+def test_agent_comparison_of_constant_differences_has_mcnemars_test_and_no_interval() -> None:
     difference, p, mcnemar = compare_agents("a", "b", build_replicates("++++++", "------"), 1, seed=0)
     assert (difference.value, difference.low, p.value) == (1, None, None)
     assert "resampling shows no uncertainty" in difference.reason

@@ -35,7 +35,7 @@ def simulate_study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
 
 
 def find_latent_correlation(share: float, rho: float) -> float:
-    """The correlation of two normal deviates whose signs, cut at this share, correlate by rho."""
+    """Return the correlation of two normal variables that gives correlation rho after dichotomising them at this share."""
     if rho <= 0:
         return 0.0
     cut, wanted = norm.ppf(share), share**2 + rho * share * (1 - share)
@@ -68,7 +68,7 @@ def simulate_half_width(what: str, found: VarianceComponents, design: Design, st
     return 1.96 * float(np.std(values, ddof=1))
 
 
-def test_variance_of_a_rate_by_hand() -> None:
+def test_variance_of_a_rate_equals_the_one_computed_by_hand() -> None:
     # Two items, two raters, all rate all: N = 4, sums m(m-1) = 2 + 2, n(n-1) = 2 + 2.
     # p(1-p)/16 [4 + 0.5 * 4 + 0.25 * 4] = 0.25/16 * 7
     assert precision.compute_rate_variance(0.5, 0.5, 0.25, *count_balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
@@ -90,7 +90,7 @@ def test_rate_half_width_above_100_items_shrinks_only_with_raters() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("kappa", [0.3, 0.526, 0.811])
-def test_kappa_variance_of_two_raters_is_that_of_fleiss_cohen_and_everitt(share, kappa) -> None:
+def test_kappa_variance_of_two_raters_equals_that_of_fleiss_cohen_and_everitt(share, kappa) -> None:
     # Equal margins and this kappa: P(both 1) = p^2 + kappa pq; the oracle's large-sample variance, computed, not published.
     both, n = share**2 + kappa * share * (1 - share), 1e6
     counts = n * np.array([[both, share - both], [share - both, 1 - 2 * share + both]])
@@ -98,7 +98,7 @@ def test_kappa_variance_of_two_raters_is_that_of_fleiss_cohen_and_everitt(share,
     assert precision.compute_kappa_variance(share, kappa, 1, 2) == pytest.approx(expected, rel=1e-4)
 
 
-def test_kappa_variance_decreases_with_ratings_per_item_and_interpolates_fractions() -> None:
+def test_kappa_variance_decreases_with_ratings_per_item_and_is_interpolated_between_whole_numbers() -> None:
     two, half, three = (precision.compute_kappa_variance(0.8, 0.4, 100, m) for m in (2, 2.5, 3))
     assert two > half > three
     assert half == pytest.approx((two + three) / 2)
@@ -108,7 +108,7 @@ def test_kappa_variance_decreases_with_ratings_per_item_and_interpolates_fractio
     )
 
 
-def test_hanley_and_mcneils_variance_by_hand() -> None:
+def test_hanley_and_mcneils_variance_of_an_area_equals_the_one_computed_by_hand() -> None:
     # AUC 3/4, 2 and 2: Q1 = .75/1.25 = .6, Q2 = 1.125/1.75; [.1875 + (.6 - .5625) + (.642857 - .5625)]/4
     assert precision.compute_auc_variance(0.75, 2, 2) == pytest.approx((0.1875 + 0.0375 + 1.125 / 1.75 - 0.5625) / 4)
     assert precision.compute_auc_variance(0.75, 2, 2, 3, 0.5) == pytest.approx(
@@ -116,7 +116,7 @@ def test_hanley_and_mcneils_variance_by_hand() -> None:
     )
 
 
-def test_components_of_ratings_that_depend_only_on_item_or_rater() -> None:
+def test_variance_components_are_0_or_1_if_ratings_depend_only_on_the_item_or_only_on_the_rater() -> None:
     of_items = build_ratings_table([RatingRecord(str(i), f"R{j}", i % 2) for i in range(20) for j in range(4)])
     of_raters = build_ratings_table([RatingRecord(str(i), f"R{j}", j % 2) for i in range(20) for j in range(4)])
     items, raters = precision.estimate_components(of_items), precision.estimate_components(of_raters)
@@ -125,7 +125,7 @@ def test_components_of_ratings_that_depend_only_on_item_or_rater() -> None:
     assert (raters.rho_item, raters.rho_rater) == (0, 1)
 
 
-def test_components_recover_those_of_simulated_ratings() -> None:
+def test_variance_components_of_simulated_ratings_are_recovered() -> None:
     wanted = VarianceComponents(0.8, 0.3, 0.05, None, 0)
     own = simulate_ratings(wanted, Design(30, 400, 30), np.random.default_rng(5))
     found = precision.estimate_components(own)
@@ -150,7 +150,7 @@ def test_kappa_half_width_agrees_with_simulated_studies(raters) -> None:
     )
 
 
-def test_present_rate_half_width_is_near_that_of_the_result() -> None:
+def test_planned_half_width_of_a_rate_for_the_present_ratings_is_near_that_of_the_result() -> None:
     own = simulate_study()
     now = {step.source: step for step in precision.list_next_steps(own) if step.quantity == "rate" and step.is_present}
     for row in estimate_rates(own, by="source"):
@@ -194,7 +194,7 @@ def test_auc_half_width_near_1_is_half_of_the_logit_interval() -> None:
     assert precision.compute_auc_half_width(found._replace(value=0.89), design) == pytest.approx(3.182446 * 0.015)
 
 
-def test_planning_for_two_raters_has_no_kappa_or_area_for_the_reason_of_the_results() -> None:
+def test_planning_and_results_state_the_same_reason_why_two_raters_have_no_kappa_or_area() -> None:
     own = simulate_study(raters=2)
     said = {step.quantity: step for step in precision.list_next_steps(own) if step.quantity != "rate"}
     assert {what: (step.half_width, step.is_present) for what, step in said.items()} == {
@@ -220,7 +220,7 @@ def test_planning_has_no_kappa_with_too_few_rare_verdicts() -> None:
     assert precision.compute_kappa_half_width(found, Design(3, 15, 3)) is None
 
 
-def test_planning_has_no_kappa_if_it_is_undefined_without_one_rater() -> None:
+def test_planning_has_no_kappa_half_width_if_kappa_is_undefined_without_one_of_the_raters() -> None:
     # R1 and R2 say yes throughout, R3 not always: without R3 only their 0/0 is left.
     verdicts = {"R1": "1" * 20, "R2": "1" * 20, "R3": "10" * 10}
     own = build_ratings_table(
@@ -244,7 +244,7 @@ def test_planned_auc_steps_use_planning_values_while_the_study_is_sealed() -> No
         ([RatingRecord("1", "a", 1), RatingRecord("1", "b", 0)], "two raters and two items are needed first"),
     ],
 )
-def test_planning_gives_the_reason_for_missing_half_widths(rows, said) -> None:
+def test_planning_states_a_reason_for_each_missing_half_width(rows, said) -> None:
     steps = precision.list_next_steps(build_ratings_table(rows))
     assert [(step.half_width, step.description) for step in steps if step.quantity == "rate"] == [(None, said)]
 
@@ -260,7 +260,7 @@ def test_next_steps_of_an_empty_or_non_binary_table_are_empty() -> None:
     assert precision.list_next_steps(build_ratings_table([RatingRecord("1", "a", "x")], ("x", "y"))) == []
 
 
-def test_next_steps_hide_half_widths_of_the_whole_scale_and_do_not_compare_one_rater_with_more() -> None:
+def test_next_steps_hide_half_widths_as_wide_as_the_scale_and_compare_one_rater_with_none() -> None:
     # Four items and three raters: the kappa of so few could be anything.
     verdicts = {"R1": "1100", "R2": "1010", "R3": "0011"}
     few = build_ratings_table(

@@ -30,7 +30,7 @@ def test_wilson_interval_equals_the_published_one(k: int, n: int, low: float, hi
     assert (found.low, found.high) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
-def test_wilson_interval_by_hand() -> None:
+def test_wilson_interval_equals_the_one_computed_by_hand() -> None:
     # p = 1/2, n = 4, z^2 = 3.841459: half width z*sqrt(p(1-p)/n + z^2/4n^2)/(1 + z^2/n)
     # = 1.959964*sqrt(0.0625 + 0.0600228)/1.9603647 = 0.686051/1.960365 = 0.349961; centre 1/2 by symmetry.
     found = estimate_rate([True, True, False, False])
@@ -38,12 +38,12 @@ def test_wilson_interval_by_hand() -> None:
     assert found.low == pytest.approx(0.150039, abs=1e-5)
 
 
-def test_rate_without_ratings_gives_the_reason() -> None:
+def test_rate_without_ratings_is_undefined_with_a_reason() -> None:
     assert estimate_rate([]) == (None, None, None, 0, 0, "there are no ratings")
 
 
 def build_ratings(*lines: str, sources: str = "") -> Ratings:
-    """One line a rater, one character an item, a dot where there is none; a letter for the source of each item."""
+    """Build ratings from one line per rater with one character per item, a dot if there is no verdict; `sources` has a letter per item."""
     return build_ratings_table(
         RatingRecord(f"{at:02}", f"r{rater}", int(mark), source=sources[at] if sources else "all")
         for rater, marks in enumerate(lines)
@@ -52,7 +52,7 @@ def build_ratings(*lines: str, sources: str = "") -> Ratings:
     )
 
 
-def test_clustered_interval_by_hand() -> None:
+def test_clustered_interval_equals_the_one_computed_by_hand() -> None:
     # Items 1 1, 1 1, 1 0 and 0 0 of two raters: p = 5/8; residuals 3/8 and -5/8. Sums by item 6/8, 6/8, -2/8, -10/8:
     # squares 176/64; V_item = 4/3 * 2.75/64 = .0572917. By rater 4/8, -4/8: V_rater = 2 * .5/64 = .015625.
     # By rating: (5*9 + 3*25)/64 = 1.875; V_rating = 8/7 * 1.875/64 = .0334821. Item + rater - rating = .0394345, so the
@@ -110,7 +110,7 @@ def test_rate_of_one_rater_is_for_new_items() -> None:
     assert (rows[0].low, rows[0].high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
 
 
-def test_rate_of_a_constant_source_uses_the_design_effect_of_the_others() -> None:
+def test_rate_interval_of_a_constant_source_uses_the_design_effect_of_the_other_sources() -> None:
     found = estimate_rates(build_ratings("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3))
     a, b = found[0], found[2]
     # b has no yes: its interval is Wilson with 36 / deff of a and t with two degrees, 4.302653
@@ -134,7 +134,7 @@ def test_design_effect_below_1_counts_as_1_for_a_constant_source() -> None:
     assert c.reason == "all verdicts are alike; the interval uses the design effect of the other groups, 4.5"
 
 
-def test_rate_of_constant_verdicts_or_one_item_gives_the_reason() -> None:
+def test_rate_of_constant_verdicts_or_of_one_item_states_what_limits_its_interval() -> None:
     everywhere = estimate_rates(build_ratings("1111", "1111"))[0]
     assert everywhere.high == 1
     assert everywhere.low is not None
@@ -144,13 +144,13 @@ def test_rate_of_constant_verdicts_or_one_item_gives_the_reason() -> None:
     assert "single item" in single.reason
 
 
-def test_rates_need_ratings_and_a_binary_table() -> None:
+def test_rates_are_undefined_without_ratings_and_not_computed_for_more_than_two_categories() -> None:
     empty = estimate_rates(build_ratings_table([]))
     assert (empty[0].value, empty[0].reason) == (None, "there are no ratings")
     assert estimate_rates(build_ratings_table([RatingRecord("i", "r", "red")], categories=("red", "blue"))) == []
 
 
-def test_weighted_rates_count_items_or_raters_equally() -> None:
+def test_weighted_rates_give_equal_weight_to_each_item_or_to_each_rater() -> None:
     rows = {row.stat: row.value for row in estimate_weighted_rates(build_ratings("1110", "0..."), by=None)}
     # Items 1/2, 1, 1, 0: mean 5/8. Raters 3/4 and 0: mean 3/8. By rating 3/5.
     assert rows == {"plausibility_rate_item_weighted": 5 / 8, "plausibility_rate_rater_weighted": 3 / 8}
@@ -163,7 +163,7 @@ def test_rates_can_be_split_by_a_factor() -> None:
 
 
 def build_confidences(*lines: str) -> Ratings:
-    """One line a rater, one digit an item: the confidence; a dot where none was given."""
+    """Build ratings from one line per rater with one digit per item: the confidence; a dot if there is none."""
     return build_ratings_table(
         RatingRecord(f"{at}", f"r{rater}", 1, confidence=None if mark == "." else int(mark))
         for rater, line in enumerate(lines)
@@ -171,7 +171,7 @@ def build_confidences(*lines: str) -> Ratings:
     )
 
 
-def test_mean_confidence_and_interval_by_hand() -> None:
+def test_mean_confidence_and_its_interval_equal_those_computed_by_hand() -> None:
     # Mean 3. Sums of residuals by item and by rater: 1, 0, -1: each 3/2 * 2/81; by rating 9/8 * 2/81.
     # V = 6/81 - 2.25/81 = 3.75/81; half-width 4.302653 * sqrt(0.0462963) = 0.925774.
     [found] = estimate_mean_confidences(build_confidences("433", "333", "332"), by=None)

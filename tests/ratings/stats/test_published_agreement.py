@@ -17,14 +17,14 @@ from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 
 def build_from_counts(counts: Sequence[Sequence[int]]) -> Ratings:
-    """One row an item: how many raters gave each category. Which rater gave which is made up, by order of category."""
+    """Build ratings from one row per item: how many raters chose each category. Raters are assigned to them in the order of categories."""
     given = [[at for at, n in enumerate(row) for _ in range(n)] for row in counts]
     rows = [RatingRecord(f"{i:03}", f"r{j}", value) for i, row in enumerate(given) for j, value in enumerate(row)]
     return build_ratings_table(rows, categories=range(len(counts[0])))
 
 
 def build_from_table(cells: Sequence[Sequence[int]]) -> Ratings:
-    """Two raters: first in rows, second in columns."""
+    """Build the ratings of two raters from a table: first rater in rows, second in columns."""
     both = [(a, b) for a, row in enumerate(cells) for b, n in enumerate(row) for _ in range(n)]
     rows = [
         RatingRecord(f"{i:05}", rater, value)
@@ -35,7 +35,7 @@ def build_from_table(cells: Sequence[Sequence[int]]) -> Ratings:
 
 
 def build_from_raters(*lines: str, categories: Sequence[Any]) -> Ratings:
-    """One line a rater, one character an item, a dot where there is no rating."""
+    """Build ratings from one line per rater with one character per item, a dot if there is no rating."""
     rows = [
         RatingRecord(f"{i:02}", f"r{j}", int(mark))
         for j, line in enumerate(lines)
@@ -57,7 +57,7 @@ def compute_kappa(table: Ratings) -> float:
     return find_value(estimate_pairs(table), "cohen_kappa")
 
 
-def test_cohens_table_of_two_psychologists() -> None:
+def test_kappa_of_cohens_table_of_two_psychologists_equals_the_published_one() -> None:
     # Cohen 1960, Educational and Psychological Measurement 20:37-46, table of 200 cases in three categories: 0.492
     # (code index, an R test suite). po = 140/200 = .7; pe = (120*100 + 60*60 + 20*40)/200^2 = 16400/40000 = .41;
     # (.7 - .41)/.59 = .4915
@@ -65,7 +65,7 @@ def test_cohens_table_of_two_psychologists() -> None:
     assert compute_kappa(found) == pytest.approx(0.492, abs=5e-4)
 
 
-def test_feinstein_and_cicchettis_paradox() -> None:
+def test_kappa_differs_at_equal_agreement_as_published_by_feinstein_and_cicchetti() -> None:
     # Feinstein and Cicchetti 1990, J Clin Epidemiol 43:543-549, as table 10.6 of Gerstman, Epidemiology Kept Simple,
     # p. 227 prints it: agreement .85 in both, kappa .70 and .32.
     even, skewed = build_from_table([[40, 9], [6, 45]]), build_from_table([[80, 10], [5, 5]])
@@ -80,7 +80,7 @@ def test_feinstein_and_cicchettis_paradox() -> None:
     assert find_value(estimate_pair_means(skewed, 1, resamples=0), "kappa_max") == pytest.approx(0.17 / 0.22)
 
 
-def test_gerstmans_radiographs_read_twice() -> None:
+def test_kappa_of_radiographs_read_twice_equals_the_one_published_by_gerstman() -> None:
     # Gerstman, Epidemiology Kept Simple, example 10.1, p. 227: 1467 and 16232 of 19790 agreed, positives 2249 and 2776:
     # agreement .8943, by chance .7780, kappa .524
     found = build_from_table([[1467, 2249 - 1467], [2776 - 1467, 16232]])
@@ -96,12 +96,14 @@ def test_gerstmans_radiographs_read_twice() -> None:
         ([[22, 10, 2], [6, 27, 11], [2, 5, 17]], 0.46),  # table 3, syndromes
     ],
 )
-def test_sim_and_wrights_tables(cells: list[list[int]], published: float) -> None:
+def test_kappa_of_the_tables_of_sim_and_wright_equals_the_published_ones(
+    cells: list[list[int]], published: float
+) -> None:
     # Sim and Wright 2005, Physical Therapy 85:257-268 (code index, an R test suite quoting the tables)
     assert compute_kappa(build_from_table(cells)) == pytest.approx(published, abs=5e-3)
 
 
-def test_wongpakarans_schizoid_personality() -> None:
+def test_kappa_and_ac1_of_wongpakarans_personality_data_equal_the_published_ones() -> None:
     # Wongpakaran et al. 2013, BMC Med Res Methodol 13:61: kappa .565, AC1 .752 (code index, an R test suite, which notes
     # that the paper cuts .7527). Yes 5 and 4 of 19: pa = 16/19 = 1216/1444, pi = 9/38, pe = 2 pi (1 - pi) = 522/1444;
     # (1216 - 522)/(1444 - 522) = 694/922
@@ -119,14 +121,14 @@ FLEISS = [
 ]  # fmt: skip
 
 
-def test_fleiss_thirty_psychiatric_patients() -> None:
+def test_fleiss_kappa_of_thirty_psychiatric_patients_equals_the_published_one() -> None:
     # Fleiss 1971, Psychological Bulletin 76:378-382: 30 patients, 6 diagnoses each, kappa .430 (code index).
     assert find_value(estimate_coefficients(build_from_counts(FLEISS), resamples=0), "fleiss_kappa") == pytest.approx(
         0.430, abs=5e-4
     )
 
 
-def test_lights_kappa_of_the_same_patients() -> None:
+def test_lights_kappa_of_thirty_psychiatric_patients_equals_the_published_one() -> None:
     # R package irr, help of kappam.light (rdrr.io/pkg/irr/man/kappam.light.html): 30 subjects, 6 raters, kappa 0.459.
     # Its `diagnoses` are Fleiss's, raters in the order of the categories; the mean is over 15 pairs.
     rows = estimate_pair_means(build_from_counts(FLEISS), resamples=0)
@@ -134,7 +136,7 @@ def test_lights_kappa_of_the_same_patients() -> None:
     assert next(row for row in rows if row.stat == "avg_pairwise_kappa").n["pairs_used"] == 15
 
 
-def test_gwets_fifteen_of_those_patients() -> None:
+def test_coefficients_of_fifteen_psychiatric_patients_equal_those_published_by_gwet() -> None:
     # Gwet, README of R package irrCAC, distrib.6raters: AC1 .4448007, Fleiss .4139265, alpha .4204384, BP .4388889
     rows = estimate_coefficients(build_from_counts(FLEISS[:15]), resamples=0)
     assert find_value(rows, "gwet_ac1") == pytest.approx(0.4448007, abs=5e-8)
@@ -143,7 +145,7 @@ def test_gwets_fifteen_of_those_patients() -> None:
     assert find_value(rows, "brennan_prediger") == pytest.approx(0.4388889, abs=5e-8)
 
 
-def test_fleiss_kappa_of_fourteen_raters() -> None:
+def test_fleiss_kappa_of_fourteen_raters_equals_the_published_one() -> None:
     # The worked example of Wikipedia's "Fleiss' kappa", as two test suites of the code index quote it: agreement .378, by
     # chance .213, kappa .210
     counts = [
@@ -156,7 +158,7 @@ def test_fleiss_kappa_of_fourteen_raters() -> None:
     assert 0.2 + 0.8 * find_value(rows, "brennan_prediger") == pytest.approx(0.378, abs=5e-4)
 
 
-def test_krippendorffs_four_observers() -> None:
+def test_alpha_of_krippendorffs_four_observers_equals_the_published_one() -> None:
     # Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, example C (and Content Analysis, 4th ed. 2019): four
     # observers, twelve units, nominal .743, ordinal .815 (code index). The ordinal one is asked of the confidence column.
     lines = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
@@ -171,7 +173,7 @@ def test_krippendorffs_four_observers() -> None:
     assert find_value(rows, "krippendorff_alpha", of="signed") == pytest.approx(0.815, abs=5e-4)
 
 
-def test_krippendorffs_three_observers() -> None:
+def test_alpha_of_krippendorffs_three_observers_equals_the_published_one() -> None:
     # Three coders, fifteen units, nominal .691358: two test suites of the code index, one of which calls it the running
     # example of Krippendorff's Content Analysis.
     # Pairable values n = 26: 7, 4, 10 and 5 of 1 to 4. Observed disagreement 6/26 (units 6, 8, 15), by chance
@@ -183,7 +185,7 @@ def test_krippendorffs_three_observers() -> None:
     ) == pytest.approx(expected)
 
 
-def test_gwets_four_raters_with_missing_ratings() -> None:
+def test_coefficients_of_gwets_four_raters_with_missing_ratings_equal_the_published_ones() -> None:
     # Gwet 2014, Handbook of Inter-Rater Reliability, 4th ed., p. 120; values as the author's irrCAC README prints them:
     # AC1 .77544, Fleiss .76117, alpha .74342, Brennan-Prediger .77273. One unit has a single rating.
     lines = ("123321412...", "1233224125..", ".33323422513", "12332441251.")
@@ -197,7 +199,7 @@ def test_gwets_four_raters_with_missing_ratings() -> None:
 GWET_FIVE = "112.2 1101. 2333. .00.0 000.0 000.0 102.1 1.20. 222.2 2111. .100. 0000. 1222. 33223 111.1 111.1 212.2 1233. 1101. 000.0"
 
 
-def test_gwets_five_raters_with_missing_ratings() -> None:
+def test_coefficients_of_gwets_five_raters_with_missing_ratings_equal_the_published_ones() -> None:
     # Gwet 2021, Handbook of Inter-Rater Reliability, 5th ed., p. 165: AC1 .5021, AC2 with quadratic weights .8224 (code
     # index, an R test suite)
     lines = ("".join(marks) for marks in zip(*GWET_FIVE.split(), strict=True))
@@ -207,7 +209,7 @@ def test_gwets_five_raters_with_missing_ratings() -> None:
     assert coefficient_of(build_gwet_ac2("confidence", 4, "quadratic"), counts) == pytest.approx(0.8224, abs=5e-5)
 
 
-def test_gwets_two_abstractors() -> None:
+def test_coefficients_of_gwets_two_abstractors_equal_the_published_ones() -> None:
     # Gwet, README of irrCAC, cont3x3abstractors: kappa .7964094, AC1 .8493305, BP .835, alpha .7972585, agreement .89
     found = build_from_table([[13, 0, 0], [0, 20, 7], [0, 4, 56]])
     rows = estimate_coefficients(found, resamples=0)

@@ -29,7 +29,7 @@ def test_item_weights_have_mean_1_and_multinomial_variance() -> None:
     assert weights.var(axis=0) == pytest.approx(np.full(8, 7 / 8), abs=0.05)
 
 
-def test_item_weights_are_0_without_a_stratum() -> None:
+def test_item_weight_is_0_for_an_item_without_a_stratum() -> None:
     weights = sample_item_weights(np.array([0, -1, 0]), 50, build_generator(3, "x"))
     assert (weights[:, 1] == 0).all()
     assert (weights.sum(axis=1) == 2).all()
@@ -60,7 +60,7 @@ def test_rater_weights_add_up_to_the_number_of_raters() -> None:
 
 
 @pytest.mark.parametrize("counts", [[50, 30, 20], [1, 1, 2, 1]])
-def test_pattern_chunks_have_the_frequency_of_their_items(counts: list[int]) -> None:
+def test_resampled_patterns_are_drawn_in_proportion_to_their_number_of_items(counts: list[int]) -> None:
     # Few patterns of many items go through a multinomial, many patterns of few through counting; both have mean n_p
     drawn = np.concatenate(list(iter_pattern_chunks(np.array(counts), 20_000, build_generator(7, "x"))))
     assert (drawn.sum(axis=1) == sum(counts)).all()
@@ -89,7 +89,7 @@ def test_percentile_interval_is_missing_if_all_replicates_are_equal() -> None:
     assert "same value" in found.reason
 
 
-def test_percentile_interval_without_resamples_gives_the_reason() -> None:
+def test_percentile_interval_without_resamples_is_missing_with_a_reason() -> None:
     assert compute_percentile_interval(np.empty(0)) == (None, 0, "the interval needs resampling")
 
 

@@ -7,7 +7,7 @@ from tests.support.rating_tables import find_estimate
 
 
 def build_repeats(**given: str) -> list[RepeatedRating]:
-    """Raters by name, items as first and second verdict: "11 10 00"."""
+    """Build repeated ratings: for each rater the first and second verdict on each item, such as "11 10 00"."""
     return [
         RepeatedRating(f"{rater}-{at:02}", rater, int(two[0]), int(two[1]))
         for rater, text in given.items()
@@ -15,7 +15,7 @@ def build_repeats(**given: str) -> list[RepeatedRating]:
     ]
 
 
-def test_retest_of_all_raters_and_of_each_by_hand() -> None:
+def test_retest_agreement_of_all_raters_and_of_each_equals_the_one_computed_by_hand() -> None:
     rows = estimate_retest(build_repeats(a="11 11 10 00", b="11 11 01 00 00"), resamples=0)
     # All nine: 7 the same, 7/9. First yes 5, second yes 5: 4 yes/yes, 1 yes/no, 1 no/yes, 3 no/no.
     # pe = (25 + 16)/81 = 41/81; kappa = (63 - 41)/(81 - 41) = 22/40
@@ -30,7 +30,7 @@ def test_retest_of_all_raters_and_of_each_by_hand() -> None:
     assert mean.n["raters_used"] == 2
 
 
-def test_retest_without_repeats_or_with_one_verdict_gives_the_reason() -> None:
+def test_retest_kappa_without_repeats_or_with_only_one_verdict_is_undefined_with_a_reason() -> None:
     assert {row.reason for row in estimate_retest([])} == {"no item was judged twice"}
     rows = estimate_retest(build_repeats(a="11 11", b="11 10"), resamples=0)
     assert find_estimate(rows, "retest_agreement", rater="a").value == 1
@@ -53,7 +53,7 @@ def test_retest_kappa_interval_needs_repeats_of_the_rarer_verdict() -> None:
     assert "resampled across sources" in METHODS[enough.method]
 
 
-def test_retest_of_identical_repeats_treats_them_as_independent() -> None:
+def test_retest_interval_of_identical_repeats_treats_them_as_independent() -> None:
     agreement = find_estimate(estimate_retest(build_repeats(a="11 00 11", b="11 00"), resamples=0), "retest_agreement")
     assert agreement.value == 1 and agreement.low is not None
     assert agreement.reason == "all repeats are alike; the interval treats them as independent"

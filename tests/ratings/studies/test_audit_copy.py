@@ -96,7 +96,7 @@ def test_audit_that_is_stopped_leaves_no_copy(study: Study, place: Path) -> None
 
 
 @pytest.mark.both_databases
-def test_audit_process_that_dies_is_an_error_and_one_without_its_parent_ends(study: Study, place: Path) -> None:
+def test_audit_process_that_dies_is_reported_and_one_that_loses_its_parent_ends(study: Study, place: Path) -> None:
     with scratch.create_scratch_copy() as copy:
         with process._start_child(study, copy) as child:
             os.kill(child.pid, signal.SIGKILL)
@@ -166,7 +166,7 @@ def test_scratch_databases_of_killed_audits_are_dropped_and_those_in_use_are_kep
 
 
 @pytest.mark.both_databases
-def test_scratch_copy_without_the_right_to_create_databases_names_right_and_variable(study: Study) -> None:
+def test_scratch_copy_error_names_the_missing_database_right_and_the_variable_to_set(study: Study) -> None:
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -248,7 +248,7 @@ def test_audit_functions_that_write_refuse_the_live_database(writer: Callable[[R
     assert checksums.count_contents() == before
 
 
-def test_guard_refuses_to_allow_writes_to_the_live_database() -> None:
+def test_guard_cannot_be_told_to_allow_writes_to_the_live_database() -> None:
     with pytest.raises(RuntimeError, match="is not a scratch copy"):
         guard.allow_writes()
     assert not guard._is_allowed

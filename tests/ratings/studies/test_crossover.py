@@ -112,7 +112,7 @@ def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(con
     assert not list(verifying.check_repeated_items.find_violations())
 
 
-def test_crossover_of_screens_shows_each_item_once_on_each_screen() -> None:
+def test_crossover_of_layouts_shows_each_item_once_in_each_layout() -> None:
     study = crossed_over("screens", 16, display={"layouts": ["plain", "balance"], "by": "item"})
     shown = defaultdict(set)
     rows = Assignment.objects.filter(item__study=study)
@@ -150,8 +150,8 @@ def test_crossover_counts_identical_cases_before_and_at_opening(tmp_path, capsys
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
     page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
-    assert "6 of 10 cases left out because both sources gave the identical outcome." in page
-    assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
+    assert "6 of 10 cases are left out because both sources gave identical outcomes." in page
+    assert "6 of 10 cases are left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
     plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
     assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)
     file = tmp_path / "study.json"
@@ -294,7 +294,7 @@ def test_washout_end_is_not_notified_without_a_mail_server(settings) -> None:
 
 
 @pytest.mark.both_databases
-def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_one() -> None:
+def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_rater() -> None:
     study = crossed_over()
     first = study_factory.fill_rater_place(study)
     answer(first.assignments.order_by("position")[0])
@@ -312,7 +312,7 @@ def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_on
     )
 
 
-def test_crossover_assigns_no_single_versions_of_released_cases() -> None:
+def test_crossover_does_not_assign_one_version_of_a_case_whose_other_version_was_released() -> None:
     """Cases are released when a rater becomes staff; single versions that others leave are not assigned to that rater later."""
     study = crossed_over(allow_unblinded=True)
     first, second, third = (study_factory.fill_rater_place(study) for _ in range(3))
@@ -338,7 +338,7 @@ def test_crossover_assigns_no_single_versions_of_released_cases() -> None:
     assert sessions == [[1, 2]] * 8
 
 
-def test_crossover_shuffle_leaves_each_item_in_its_session() -> None:
+def test_crossover_items_stay_in_their_session_when_the_order_is_shuffled() -> None:
     study = crossed_over()
     rater = study_factory.fill_rater_place(study)
     answer(rater.assignments.order_by("position")[0])

@@ -54,7 +54,9 @@ def told(study: Study, user: User) -> Told:
     }
 
 
-def test_interim_analysis_shows_the_last_quarter_and_sources_with_ten_ratings(study: Study, analyst: User) -> None:
+def test_interim_analysis_shows_the_latest_quarter_and_only_sources_with_ten_ratings(
+    study: Study, analyst: User
+) -> None:
     # 40 ratings are planned: snapshots at 10, 20, 30 and 40.
     rate_some(study, "none", 9)
     assert told(study, analyst) == {"none": None, "subtle": None}
@@ -64,7 +66,7 @@ def test_interim_analysis_shows_the_last_quarter_and_sources_with_ten_ratings(st
     assert told(study, analyst) == {"none": (10, 10), "subtle": None}
 
 
-def test_interim_row_changes_only_by_ten_ratings_or_more(study: Study, analyst: User) -> None:
+def test_interim_row_of_a_source_changes_only_after_ten_more_ratings(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
     rate_some(study, "subtle", 9, verdict=False)
     rate_some(study, "none", 1)  # 20: none has 11, one more than shown; subtle has 9
@@ -77,7 +79,9 @@ def test_interim_row_changes_only_by_ten_ratings_or_more(study: Study, analyst: 
     assert told(study, analyst) == {"none": (12, 20), "subtle": (0, 11)}
 
 
-def test_interim_analysis_after_each_rating_never_reveals_the_source_of_one(study: Study, analyst: User) -> None:
+def test_interim_analysis_requested_after_each_rating_never_reveals_the_source_of_a_rating(
+    study: Study, analyst: User
+) -> None:
     seen: list[tuple[int, Told]] = []
     for number in range(1, 41):
         rate_some(study, "none" if number % 2 else "subtle", 1)
@@ -87,7 +91,7 @@ def test_interim_analysis_after_each_rating_never_reveals_the_source_of_one(stud
     assert moves == [20, 40]
 
 
-def test_interim_analysis_ignores_corrections(study: Study, analyst: User) -> None:
+def test_interim_analysis_does_not_change_when_a_rating_is_corrected(study: Study, analyst: User) -> None:
     *_, assignment = rate_some(study, "none", 10)
     before = told(study, analyst)
     submit.submit_rating(assignment, False, 1, uuid.uuid4(), revision=1)
@@ -100,7 +104,7 @@ def test_interim_analysis_does_not_count_a_correction_as_a_rating(study: Study, 
     assert told(study, analyst)["none"] is None
 
 
-def test_interim_analysis_counts_cannot_judge_towards_the_plan_but_in_no_rate(study: Study, analyst: User) -> None:
+def test_interim_analysis_counts_cannot_judge_as_a_planned_rating_but_in_no_rate(study: Study, analyst: User) -> None:
     rate_some(study, "none", 9)
     submit.submit_rating(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
     assert take_interim_analysis(study, analyst).ratings == 10
@@ -137,7 +141,7 @@ def test_interim_snapshot_excludes_raters_who_were_dropped_before_it(study: Stud
         assert take_interim_analysis(study, analyst).ratings == (10 if number == 10 else 0)
 
 
-def test_interim_snapshot_is_not_moved_by_late_raters_and_imported_ratings() -> None:
+def test_interim_snapshot_is_taken_at_the_same_count_despite_late_raters_and_imported_ratings() -> None:
     run_factory.create_pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
     crossed = study_factory.create_open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
@@ -200,7 +204,9 @@ def test_interim_analysis_is_refused_to_users_who_changed_the_study(study: Study
     assert "have managed this study" in interim_analysis.explain_refusal(study, admin_user)
 
 
-def test_interim_analysis_is_refused_to_former_admins_of_the_change_table(study: Study, analyst: User) -> None:
+def test_interim_analysis_is_refused_to_former_admins_recorded_in_the_table_of_role_changes(
+    study: Study, analyst: User
+) -> None:
     assert interim_analysis.explain_refusal(study, analyst) == ""
     study.membership_changes.create(user=analyst, role="admin", granted=True)
     assert "have managed this study" in interim_analysis.explain_refusal(study, analyst)

@@ -132,7 +132,7 @@ def test_unknown_study_name_lists_the_known_ones() -> None:
         lifecycle.get_study("nope")
 
 
-def test_evidence_study_stores_each_classifiers_verdict_and_no_truth() -> None:
+def test_evidence_study_stores_the_verdict_of_each_classifier_and_no_truth() -> None:
     run_factory.create_evidence_pool()
     study = study_factory.create_open_study(**study_factory.build_evidence_protocol())
     sources = ItemSource.objects.filter(item__study=study)
@@ -227,7 +227,7 @@ def test_opening_preview_matches_opening_and_writes_nothing() -> None:
     assert Counter(wrong for _, wrong in rows) == told
 
 
-def test_copy_with_the_same_seed_has_other_assignments() -> None:
+def test_copy_of_a_study_with_the_same_seed_has_different_assignments() -> None:
     """Otherwise, unblinding a copy of an open study would reveal the sources of the study itself."""
     run_factory.create_pool()
     first, second = (

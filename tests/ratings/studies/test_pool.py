@@ -23,7 +23,7 @@ def sources(found: list[pool.CandidateItem]) -> list[tuple[str, str]]:
     return sorted(one.candidate.source for one in found)
 
 
-def test_pool_contains_originals_and_twins_by_rules() -> None:
+def test_pool_contains_originals_and_rule_based_twins() -> None:
     run_factory.create_pool(2)
     assert sources(pool.list_usable_candidates(protocol())) == [
         ("offline", p) for p in ("none", "none", "obvious", "obvious", "subtle", "subtle")
@@ -66,13 +66,13 @@ def test_pool_excludes_rejected_twins() -> None:
     assert ("offline", "obvious") not in sources(pool.list_usable_candidates(protocol()))
 
 
-def test_pool_excludes_twins_by_rules_if_the_study_requires_a_person() -> None:
+def test_pool_excludes_rule_based_twins_if_the_study_requires_vetting_by_a_person() -> None:
     run_factory.create_pool(2)
     seen = pool.take_inventory(protocol(vetting="person"))
     assert sources(seen.usable) == [("offline", "none")] * 2 and sum(seen.unvetted.values()) == 4
 
 
-def test_candidate_target_is_the_row_with_the_error() -> None:
+def test_candidate_records_the_row_with_the_planted_error() -> None:
     run_factory.create_pool(1)
     Twin.objects.update(field="new_materials[0].properties.volume")
     found = {one.candidate.source[1]: one.origin["target"] for one in pool.list_usable_candidates(protocol())}
@@ -104,7 +104,7 @@ def test_opening_logs_that_its_twins_were_accepted_by_rule() -> None:
     assert set(TwinDecision.objects.values_list("by", flat=True)) == {None}
 
 
-def test_stock_counts_twins_that_wait_for_a_person() -> None:
+def test_available_items_report_counts_twins_that_still_need_vetting() -> None:
     run_factory.create_pool(3)
     Twin.objects.filter(perturbation="subtle").update(rule="")
     stock = {line.source.perturbation: line for line in pool.count_stock(protocol())}

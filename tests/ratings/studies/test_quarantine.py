@@ -37,7 +37,7 @@ def test_quarantine_accepts_ordinary_words(text: str) -> None:
     assert quarantine.find_reasons(payload(text), {}) == []
 
 
-def test_quarantine_finds_six_words_of_the_secret_but_not_five() -> None:
+def test_quarantine_detects_six_consecutive_words_of_the_explanation_but_not_five() -> None:
     secret = Secret(WHY)
     six = payload("It seems the volume that was poured into a jar")  # the volume that was poured into: six
     five = payload("It seems the volume that was poured in a jar")
@@ -161,7 +161,9 @@ def named(study: Study) -> Study:
     return study
 
 
-def test_quarantine_release_can_declare_a_name_a_thing_in_the_laboratory(named: Study, client: Client) -> None:
+def test_quarantine_release_can_declare_that_a_source_name_is_a_thing_in_the_laboratory(
+    named: Study, client: Client
+) -> None:
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:quarantine", args=[named.slug])
     (one,) = held(named)

@@ -89,7 +89,7 @@ def live(study: Study) -> int:
     return Assignment.objects.filter(item__study=study, occasion=1, released_at__isnull=True).count()
 
 
-def test_pair_digest_is_shared_across_studies_by_versions_of_one_step_only() -> None:
+def test_pair_digest_is_equal_in_all_studies_for_versions_of_one_step_and_for_no_others() -> None:
     run_factory.create_pool(4)
     originals = study_factory.create_open_study(**only(4), ratings_per_item=1)
     errors = study_factory.create_open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
@@ -113,7 +113,7 @@ def test_analyst_of_an_unblinded_study_is_assigned_none_of_its_items_and_others_
     assert list(rater.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
-def test_readable_original_counts_as_its_twin(finished, analyst) -> None:
+def test_readable_original_makes_its_twin_readable_too(finished, analyst) -> None:
     study = study_factory.create_open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     rater = join(study.raters.get(label="R01"), analyst)
     assert dealt(rater) == known(study) - known(finished) and len(dealt(rater)) == NEW - KNOWN
@@ -288,7 +288,7 @@ def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owne
 
 
 @pytest.mark.django_db(transaction=True)
-def test_role_given_while_a_rater_joins_waits_and_releases_items(owner) -> None:
+def test_role_given_while_a_rater_joins_waits_and_then_releases_the_readable_items(owner) -> None:
     run_factory.create_pool(NEW)
     finished = study_factory.create_open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
     study_factory.unblind_study(finished, owner)
@@ -327,7 +327,7 @@ def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analy
     assert not dealt(rater) & known(first) and live(second) == NEW and len(told(second)) == 1
 
 
-def test_role_in_an_unblinded_study_releases_unseen_items_only(finished, owner) -> None:
+def test_role_given_in_an_unblinded_study_releases_only_items_the_rater_has_not_seen(finished, owner) -> None:
     account = User.objects.create_user("later")
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     rater = join(study.raters.get(label="R01"), account)
@@ -370,7 +370,7 @@ def test_staff_can_read_pool_items_in_the_laboratory(owner) -> None:
 
 
 @pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
-def test_record_of_evidence_and_steps_of_its_episode_share_content(owner, analyst, unblinded_kind) -> None:
+def test_evidence_record_makes_the_steps_of_its_episode_readable_and_vice_versa(owner, analyst, unblinded_kind) -> None:
     run_factory.create_evidence_pool(6)
     for step in Transition.objects.filter(episode__replicate__gt=2):
         run_factory.create_twin(step, "subtle")
@@ -526,7 +526,7 @@ def test_former_superuser_can_read_what_was_unblinded_by_then(finished, owner) -
     assert readable_elsewhere.find_readable_by(later, rater) == set()
 
 
-def test_account_save_without_rights_records_nothing(owner, django_assert_num_queries) -> None:
+def test_saving_an_account_whose_rights_did_not_change_records_nothing(owner, django_assert_num_queries) -> None:
     assert [one.right for one in owner.rights_periods.all()] == ["staff"]
     with django_assert_num_queries(1):
         owner.save(update_fields=["last_login"])
@@ -545,7 +545,7 @@ def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None
     assert check_of(study)["passed"] is False
 
 
-def test_revoked_role_counts_by_the_table_of_changes(finished, analyst) -> None:
+def test_revoked_role_makes_items_readable_because_it_is_in_the_table_of_role_changes(finished, analyst) -> None:
     finished.members.all().delete()
     finished.events.filter(kind="member").delete()
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
@@ -638,7 +638,7 @@ def test_running_study_refuses_items_of_unblinded_studies_unless_allowed(finishe
     assert allowing.items.count() == 1 + KNOWN
 
 
-def test_allow_unblinded_is_a_field_of_the_document_and_false_by_default() -> None:
+def test_allow_unblinded_is_a_field_of_the_study_document_and_false_by_default() -> None:
     run_factory.create_pool(2)
     document = study_factory.build_protocol()
     assert lifecycle.parse_protocol(document).to_document()["allow_unblinded"] is False

@@ -102,7 +102,7 @@ def test_late_raters_get_equal_shares_if_nobody_has_rated_yet(balanced) -> None:
     check(balanced)
 
 
-def test_crossed_study_late_rater_gets_every_item_and_each_needs_one_more_rating(db) -> None:
+def test_crossed_study_gives_a_late_rater_every_item_and_each_item_needs_one_more_rating(db) -> None:
     run_factory.create_pool(20)
     study = study_factory.create_open_study(**plain(10), design="crossed", ratings_per_item=3)
     rate_some(study_factory.fill_rater_place(study), 4)
@@ -186,7 +186,7 @@ def test_withdrawal_that_drops_ratings_reassigns_rated_items_as_well(db) -> None
     assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
 
 
-def test_ratings_that_nobody_may_give_wait_for_another_rater_and_are_logged(db) -> None:
+def test_ratings_that_no_present_rater_may_give_wait_for_another_rater_and_are_logged(db) -> None:
     # Two items, two ratings each, two raters: when one leaves, the other has everything already.
     run_factory.create_pool(10)
     study = study_factory.create_open_study(**plain(2), raters=2)
@@ -222,7 +222,7 @@ def test_withdrawal_is_refused_after_unblinding_and_reassigns_nothing_in_a_close
         running_raters.withdraw_rater(raters[1])
 
 
-def test_reopening_reassigns_what_a_rater_left_while_the_study_was_closed(db) -> None:
+def test_reopening_reassigns_items_of_a_rater_who_withdrew_while_the_study_was_closed(db) -> None:
     run_factory.create_pool(40)
     study = study_factory.create_open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
     raters = study_factory.fill_all_rater_places(study)
@@ -287,7 +287,7 @@ def test_added_version_is_assigned_to_nobody_with_another_version(db) -> None:
     check(study)
 
 
-def test_added_version_of_an_item_from_an_earlier_release_is_recognised(db) -> None:
+def test_added_version_of_an_item_stored_by_an_earlier_release_is_recognised(db) -> None:
     run_factory.create_pool(12)
     study = study_factory.create_open_study(**plain(12), raters=4)
     for source in ItemSource.objects.all():  # random codes in earlier releases
@@ -326,7 +326,7 @@ def test_finished_rater_is_assigned_nothing_more(balanced) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.one_database) for seed in range(1, 6))])
-def test_reassignment_in_any_order_keeps_shown_items_and_completes_the_study(db, seed) -> None:
+def test_reassignment_in_random_order_keeps_shown_items_and_still_completes_the_study(db, seed) -> None:
     """Rating, late raters, withdrawals and added items in random order; then everybody finishes."""
     rng = random.Random(seed)
     run_factory.create_pool(60)

@@ -103,7 +103,7 @@ def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
     assert stop_rule.evaluate_stop_rule(study).given == 20 - done
 
 
-def test_stop_rule_by_number_of_ratings(ada: User) -> None:
+def test_stop_rule_by_number_of_ratings_is_met_at_that_number(ada: User) -> None:
     run_factory.create_pool()
     protocol = lifecycle.parse_protocol(study_factory.build_protocol(stop="ratings", stop_ratings=2))
     study = lifecycle.create_study(protocol, ada)
@@ -161,7 +161,7 @@ def test_deleting_a_draft_with_raters_is_refused_with_the_reason(ada: User) -> N
     assert study.events.exists()
 
 
-def test_log_titles_of_events() -> None:
+def test_log_title_describes_each_kind_of_event() -> None:
     given = MemberChanged(account=3, role="analyst", granted=True)
     assert title_event("member", given) == "role granted"
     assert title_event("member", given.model_copy(update={"granted": False})) == "role removed"

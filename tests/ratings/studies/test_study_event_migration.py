@@ -69,12 +69,12 @@ UNREADABLE = [
     ("kind", "sentence", "content"),
     [*((content.kind, write_as_earlier_release(words), content) for content, words in EXAMPLES), *EARLIER],
 )
-def test_migration_parses_every_known_sentence(kind: str, sentence: str, content: Content) -> None:
+def test_migration_parses_every_known_log_sentence(kind: str, sentence: str, content: Content) -> None:
     assert study_events.parse_content(kind, sentences.read_sentence(kind, sentence)) == content
 
 
 @pytest.mark.parametrize(("kind", "sentence"), UNREADABLE)
-def test_migration_does_not_guess_at_unknown_sentences(kind: str, sentence: str) -> None:
+def test_migration_keeps_unknown_log_sentences_without_guessing(kind: str, sentence: str) -> None:
     assert sentences.read_sentence(kind, sentence) is None
 
 
@@ -113,7 +113,7 @@ NUMBERS = {
         ("", None),
     ],
 )
-def test_migration_finds_the_account_of_a_sentence_about_a_member(
+def test_migration_links_a_logged_sentence_about_a_member_to_their_account(
     sentence: str, change: tuple[int, str, bool] | None
 ) -> None:
     assert sentences.read_member(sentence, NUMBERS) == change

@@ -35,13 +35,13 @@ def name_example(example: object) -> str:
 
 
 @pytest.mark.parametrize(("content", "words"), EXAMPLES, ids=name_example)
-def test_event_content_survives_storing_and_has_its_sentence(content: Content, words: str) -> None:
+def test_event_content_is_unchanged_after_storing_and_has_the_expected_sentence(content: Content, words: str) -> None:
     stored = json.loads(json.dumps(content.to_dict()))
     assert events.load_content(content.kind, stored) == content
     assert event_sentences.describe_content(content) == words
 
 
-def test_event_classes_all_have_an_example_and_event_kinds_a_class() -> None:
+def test_every_event_class_has_an_example_and_every_event_kind_has_a_class() -> None:
     assert {type(content) for content, _ in EXAMPLES} | {events.MemberChanged} == set(events.CLASSES)
     assert set(events.KINDS) == {kind for kind, _ in StudyEvent.KINDS}
 
@@ -202,7 +202,7 @@ def test_archive_excludes_event_sentences_that_could_not_be_converted(study: Stu
 CRAFTED = "x (account {number}) is study admin"
 
 
-def test_user_name_that_looks_like_a_log_sentence_makes_nobody_an_insider(study: Study, owner: User) -> None:
+def test_user_name_that_looks_like_a_log_sentence_gives_nobody_a_role_or_history(study: Study, owner: User) -> None:
     victim = User.objects.create_user("victim", is_staff=True)
     crafted = User.objects.create_user(CRAFTED.format(number=victim.pk))
     roles.add_member(study, crafted.username, "analyst", owner)
@@ -217,7 +217,7 @@ def test_user_name_that_looks_like_a_log_sentence_makes_nobody_an_insider(study:
     assert f"victim (account {victim.pk}) is analyst" in study_log_texts.list_event_texts(study, "member")
 
 
-def test_token_name_that_looks_like_an_export_suppresses_no_export_event(study: Study, owner: User) -> None:
+def test_token_name_that_looks_like_an_export_sentence_suppresses_no_export_event(study: Study, owner: User) -> None:
     digest = "ab" * 32
     lifecycle.log_event(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
     job = import_jobs.Job(params={"variant": archive_requests.BLINDED})
@@ -236,7 +236,9 @@ def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return request.param
 
 
-def test_log_sentences_can_be_replaced_without_changing_a_decision(language: str, owner: User, client: Client) -> None:
+def test_log_sentences_can_be_translated_without_changing_what_the_program_decides(
+    language: str, owner: User, client: Client
+) -> None:
     run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)

@@ -31,14 +31,14 @@ def study(settings: Any) -> Study:
 
 
 def answer(study: Study) -> None:
-    """R01 rates the next item as plausible."""
+    """Let R01 rate the next item as plausible."""
     assignment = next_item.find_next_assignment(rater(study))
     assert assignment is not None
     submit.submit_rating(assignment, True, 3, uuid.uuid4())
 
 
 def correct(study: Study) -> None:
-    """R01 changes the only answer to cannot judge."""
+    """Let R01 change the only answer to "cannot judge"."""
     assignment = next_item.find_previous_assignment(rater(study))
     assert assignment is not None
     submit.submit_rating(assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)

@@ -111,7 +111,7 @@ def count_held(own: list[Found]) -> tuple[int, int]:
     return sum(one.low <= one.truth <= one.high for one in given), len(given)
 
 
-def test_detection_of_each_simulator_is_recovered_without_any_truth() -> None:
+def test_detection_rates_of_two_simulators_are_recovered_without_declared_truths() -> None:
     found = gather_numbers(8)
     assert len(found) == 9
     for quantity, own in found.items():

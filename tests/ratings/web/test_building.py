@@ -178,7 +178,7 @@ def test_checking_a_study_document_creates_no_study(staff: Client) -> None:
     assert not Study.objects.exists()
 
 
-def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, ada: User) -> None:
+def test_study_without_items_remains_a_draft_that_cannot_be_opened(staff: Client, ada: User) -> None:
     study = drafted(ada, sources=[])
     page = text(staff.get(at("study", study)))
     assert "It has no items yet." in page

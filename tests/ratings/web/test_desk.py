@@ -370,7 +370,7 @@ def test_own_result_never_reveals_whether_a_single_answer_was_right(client: Clie
     ]  # showing "3" as well would reveal the single answer with 1
     assert result.left_out and len(result.kinds) == 3
     page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
-    assert "1 of 1" not in page and "they would reveal single items" in page
+    assert "1 of 1" not in page and "would reveal the right answers to single items" in page
     subtle = Rating.objects.filter(assignment__rater=judged, assignment__position=7)
     subtle.update(verdict=True)
     result = own_results.own_result(judged)

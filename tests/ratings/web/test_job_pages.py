@@ -164,7 +164,9 @@ def test_job_page_query_count_does_not_grow_with_files(
 
 
 @pytest.mark.parametrize(("kind", "may"), [("drawn", True), ("import_items", False)])
-def test_analyst_controls_only_jobs_they_could_have_requested(study: Study, kind: str, may: bool) -> None:
+def test_analyst_can_stop_only_those_kinds_of_jobs_that_an_analyst_may_request(
+    study: Study, kind: str, may: bool
+) -> None:
     client = as_member(study, "analyst")
     job = job_factories.create_job("study/one", "queued", kind)
     cancel = reverse("ratings:cancel_job", args=[job.code])

@@ -95,7 +95,9 @@ def test_model_rater_shows_the_maximum_cost_before_and_the_cost_after(
     assert int(model_server.get_counters()["total"]["requests"]) == 5
 
 
-def test_maximum_cost_without_javascript_requests_nothing(boss: Client, study: Study, model: str) -> None:
+def test_maximum_cost_button_without_javascript_shows_the_cost_and_requests_no_ratings(
+    boss: Client, study: Study, model: str
+) -> None:
     answer = boss.post(address(study), {"cast": model, "size": "1"})
     assert answer.status_code == 200 and "15 calls" in text(answer) and not MachineRater.objects.exists()
 
@@ -216,7 +218,7 @@ def test_answers_of_model_raters_are_shown_only_after_unblinding(boss: Client, s
 
 
 def body(shown: str) -> str:
-    """Return the page without the parts that change with every request."""
+    """Return the page without the parts that differ between requests."""
     return re.sub(r'((?:csrfmiddlewaretoken" value|FToken": )["=]*)[^"]*', "", shown)
 
 

@@ -94,7 +94,7 @@ def test_key_number_of_kappa_names_the_inference_target() -> None:
 
 
 @pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
-def test_figure_taller_than_a_printed_page_may_break(height: str, tall: bool) -> None:
+def test_figure_taller_than_a_printed_page_may_be_split_across_pages(height: str, tall: bool) -> None:
     figure = SimpleNamespace(
         wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
     )
@@ -187,7 +187,7 @@ def test_contested_items_beyond_the_table_are_counted(
     Analysis.objects.all().delete()
     monkeypatch.setattr(sections_raters, "CONTESTED", 1)
     page = text(staff.get(at("study", study)))
-    assert "Raters disagree about 3 items; none of them is among the rows" in page
+    assert "Raters disagree about 3 items, but none of them is listed here" in page
     assert "Raters agree on every item" not in page
 
 

@@ -174,7 +174,7 @@ def test_limit_never_falls_below_one_call() -> None:
 
 
 @pytest.mark.parametrize(("busy", "limit"), [(0, 3.2), (10, 8.0), (40, 25.6)])
-def test_limit_is_lowered_from_the_calls_in_use(busy: int, limit: float) -> None:
+def test_limit_is_lowered_to_four_fifths_of_the_calls_under_way(busy: int, limit: float) -> None:
     # 0.8 x the most of four (the start) and those under way, but no more than the limit of 32
     store_limiter(limit=32.0)
     for _ in range(busy):
@@ -264,7 +264,7 @@ def test_circuit_breaker_admits_one_probe_at_a_time_after_the_pause() -> None:
     assert request_slot().is_open  # all may go again
 
 
-def test_circuit_breaker_does_not_take_an_older_call_for_a_probe() -> None:
+def test_circuit_breaker_does_not_count_an_older_call_as_its_probe() -> None:
     create_call(gate=NAME)
     record_faults(5)
     end_pause()
@@ -300,7 +300,7 @@ def test_rejected_key_blocks_the_limiter_until_it_is_reopened(error_class: Error
     assert request_slot().is_open
 
 
-def test_reopening_ends_a_pause() -> None:
+def test_reopening_a_limiter_ends_its_pause() -> None:
     record_faults(7)
     assert rate_limit.reopen_limiter(NAME)
     assert request_slot().is_open

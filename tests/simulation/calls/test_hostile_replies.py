@@ -57,7 +57,7 @@ def server(shared: Server, db: None, monkeypatch: pytest.MonkeyPatch, settings: 
 
 
 @pytest.mark.parametrize(("role", "fault", "becomes"), ROWS)
-def test_fault_has_one_outcome_loses_no_step_and_work_continues_afterwards(
+def test_fault_has_the_documented_outcome_and_loses_no_step_and_work_continues_afterwards(
     server: Server, role: str, fault: dict[str, Any], becomes: Expected, settings: Any
 ) -> None:
     if becomes == expect_waiting("timeout"):
@@ -227,7 +227,7 @@ def test_unknown_fields_are_dropped_and_recorded(server: Server) -> None:
     assert "mood" in outcome.pop("reasoning") and "mood" not in json.dumps(outcome)
 
 
-def test_reply_without_usage_keeps_its_reservation(server: Server) -> None:
+def test_reply_without_token_counts_keeps_the_tokens_that_were_reserved_for_it(server: Server) -> None:
     scene = UnitScenario(server, "agent", max_tokens=10**7)
     scene.run_with_fault({"fault": "no_usage"})
     [call] = scene.list_new_calls()

@@ -38,7 +38,7 @@ def test_price_is_missing_before_the_first_price_and_for_unknown_models() -> Non
     assert run_usage.get_price_on("nobody", date(2026, 12, 31)) == (None, {})
 
 
-def test_todays_prices_of_a_setup_are_one_query(django_assert_num_queries: Any) -> None:
+def test_todays_prices_of_all_models_of_a_run_configuration_take_one_query(django_assert_num_queries: Any) -> None:
     gpt, sonnet = create_model(), create_model("sonnet")
     for day, dollars in (("2026-06-01", "1"), ("2026-01-01", "2"), ("2999-01-01", "3")):
         create_price(gpt, day, input=dollars)
@@ -131,7 +131,7 @@ def test_usage_is_reported_by_role_and_player(run: Run) -> None:
     assert rows == [("agent", "gpt", 1, 1, 0), ("transition", "sonnet", 1, 0, 1), ("verdict", "gpt", 2, 6, 0)]
 
 
-def test_the_rate_is_that_of_the_last_five_minutes(run: Run) -> None:
+def test_usage_rate_is_computed_over_the_last_five_minutes(run: Run) -> None:
     now = timezone.now()
     for ago in (1, 60, 299, 301, 4000):
         create_call(state="answered", ended_at=now - timedelta(seconds=ago), **USED)
@@ -142,7 +142,7 @@ def test_the_rate_is_that_of_the_last_five_minutes(run: Run) -> None:
     assert found.tokens == pytest.approx(3 * 3550 / 5)
 
 
-def test_rate_of_a_new_run_is_over_its_own_age(run: Run) -> None:
+def test_usage_rate_of_a_run_younger_than_five_minutes_is_computed_over_its_age(run: Run) -> None:
     run.first_call_at = timezone.now() - timedelta(seconds=30)
     for _ in range(10):
         create_call(state="answered", ended_at=timezone.now(), **USED)
@@ -175,7 +175,7 @@ def test_budget_check_reports_counters_that_differ_from_the_call_log(run: Run) -
     assert not run_usage.check_budget_counters(run).is_consistent
 
 
-def test_budget_counters_of_a_first_limit_come_from_the_call_log(run: Run) -> None:
+def test_budget_counters_are_computed_from_the_call_log_when_a_run_gets_its_first_limit(run: Run) -> None:
     create_reserving_calls(run.episodes.get())
     assert not run_usage.check_budget_counters(run).is_consistent
     run_usage.recount_run(run)

@@ -48,7 +48,7 @@ def test_transition_model_estimate_includes_all_repairs() -> None:
     assert found.cost == Decimal(6 * (25_800 + 300 * 10)) / 10**6
 
 
-def test_agent_estimate_includes_its_growing_history() -> None:
+def test_agent_estimate_includes_the_growing_history_of_steps() -> None:
     create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
     found = run_usage.estimate_episodes(
         build_config(agent=build_model_role("gpt", scaffold="plan")), [create_two_step_experiment()], 1
@@ -113,7 +113,7 @@ def test_run_estimate_is_the_sum_over_its_experiments() -> None:
     assert both.tokens == sum(one.tokens for one in each)
 
 
-def test_twin_estimate_is_one_outcome_with_its_repairs() -> None:
+def test_twin_estimate_counts_one_outcome_with_its_repairs_for_each_twin() -> None:
     setup = build_config(agent=build_model_role("gpt"), transition_model=build_model_role("gpt"))
     found = run_usage.estimate_twins(setup, 7)
     assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 26_100)

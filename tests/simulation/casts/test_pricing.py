@@ -50,7 +50,7 @@ def test_cost_is_rounded_to_the_millionth_of_a_dollar() -> None:
     assert pricing.compute_cost(Usage(1, 0, 0, 0, 0), tiny) == Decimal("0.000000")  # 0.25 millionths
 
 
-def test_worst_case_is_half_the_bytes_at_the_highest_input_price_and_the_longest_answer() -> None:
+def test_worst_case_is_one_token_per_two_bytes_at_the_highest_input_price_plus_the_longest_answer() -> None:
     # 1001 bytes: 501 tokens at 6 (an hour's cache write) + 200 at 15 = 3006 + 3000 = 6006 millionths
     assert pricing.compute_max_usage(1001, 200, SONNET) == MaxUsage(701, Decimal("0.006006"))
     # 501 x 1.25 + 200 x 10 = 626.25 + 2000 millionths, rounded up

@@ -82,7 +82,9 @@ def test_stored_texts_that_do_not_match_their_hash_are_refused(house_folder: Pat
         prompt_store.load_texts("0" * 64)
 
 
-def test_import_reports_stored_borrowed_and_unescaped_files(house_folder: Path, capsys) -> None:
+def test_import_reports_which_prompt_files_were_stored_taken_from_the_built_in_set_or_unescaped(
+    house_folder: Path, capsys
+) -> None:
     (house_folder / "incorrect.user.txt").write_text('{materials} {observations} {action} {{"success": true}}')
     (house_folder / "obvious.user.txt").write_text('{materials} {observations} {action} {{"success": {"key": 1}}}')
     run_prompts("import", house_folder)

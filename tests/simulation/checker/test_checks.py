@@ -21,7 +21,7 @@ def find_codes(data, severity="error"):
 
 
 @pytest.mark.parametrize("name", sorted(BASES))
-def test_checker_accepts_the_correct_bases_of_the_suite(name):
+def test_checker_accepts_every_correct_transition_from_which_the_suite_is_derived(name):
     assert check_transition(BASES[name]).error_findings == ()
 
 
@@ -38,7 +38,7 @@ def test_dilution_finding_has_the_expected_concentration():
     assert finding.expected.startswith("99.0") and finding.got == "990 µg/mL" and finding.decidable
 
 
-def test_volume_checks_are_undecided_without_volumes():
+def test_volume_checks_are_undecided_if_no_volumes_are_stated():
     data = change_base("transfer")
     for material in (*data["input_materials"], *data["outcome"]["new_materials"]):
         material["properties"].pop("volume")
@@ -47,14 +47,14 @@ def test_volume_checks_are_undecided_without_volumes():
     assert {"L02", "L07"} <= set(report.undecided)
 
 
-def test_verdict_without_any_amount_is_undecidable():
+def test_verdict_on_a_transition_without_any_amount_is_undecidable():
     data = build_transition(
         "Storage", {"condition": "4C"}, [build_material("Plate", {})], [build_material("Plate", {}, "4C")]
     )
     assert check_transition(data).verdict == "undecidable"
 
 
-def test_failed_action_needs_a_reason():
+def test_failed_action_without_a_stated_reason_is_an_error():
     assert find_codes(BASES["refused"]) == set()
     data = copy.deepcopy(BASES["refused"])
     data["outcome"]["failure_reason"] = "N/A"
@@ -87,7 +87,7 @@ def test_growth_check_allows_one_doubling_per_doubling_time():
     assert find_codes(change_base("culture", out0={"cell_density": "9.9e5 cells/mL"})) == {"L13"}
 
 
-def test_observation_may_repeat_a_number_of_the_inputs():
+def test_observation_may_repeat_a_number_from_an_input_but_not_state_a_contradicting_one():
     data = copy.deepcopy(BASES["series"])
     data["outcome"]["new_observations"] = [build_observation("Diluted into HEPES at pH 7.4", "done", "visual")]
     assert find_codes(data) == set()
@@ -102,7 +102,7 @@ def test_observation_may_deny_that_something_is_visible():
     assert find_codes(data) == set()
 
 
-def test_unchanged_sample_volume_warns_unless_other_samples_lost_volume():
+def test_unchanged_sample_volume_is_a_warning_or_an_error_if_other_samples_lost_volume():
     both = change_base("hplc", out0={"volume": "1.0 mL"}, out1={"volume": "1.0 mL"})
     assert find_codes(both) == set() and "L02" in find_codes(both, "warning")
     assert find_codes(change_base("hplc", out0={"volume": "1.0 mL"})) == {"L02"}
@@ -127,7 +127,7 @@ def test_frozen_material_may_be_stored_but_not_pipetted():
     ) == {"L06"}
 
 
-def test_unknown_name_warns_and_a_new_reagent_is_an_error():
+def test_output_with_an_unknown_name_is_a_warning_and_a_reagent_from_nowhere_an_error():
     data = copy.deepcopy(BASES["combine"])
     data["outcome"]["new_materials"][0]["name"] = "Florbium"
     assert find_codes(data) == set() and "L01" in find_codes(data, "warning")
@@ -136,7 +136,7 @@ def test_unknown_name_warns_and_a_new_reagent_is_an_error():
 
 
 def mix_sources(sources, **more):
-    """10 µL of coffee and 10 µL of tea into one empty well by sound."""
+    """Transfer 10 µL of coffee and 10 µL of tea into one empty well with an acoustic dispenser."""
     inputs = [
         build_material("Coffee", {"volume": "50 µL", "caffeine_concentration": "1 mg/mL"}),
         build_material("Tea", {"volume": "50 µL", "theanine_concentration": "2 mg/mL"}),
@@ -184,7 +184,7 @@ def dilute_portion(**more):
     return build_transition("Dilute", parameters, inputs, outputs)
 
 
-def test_dilution_may_take_a_portion_of_its_sample():
+def test_dilution_may_use_only_a_portion_of_its_sample():
     assert find_codes(dilute_portion()) == set()
     assert "L03" in find_codes(dilute_portion(antibody="0.5 µg/mL"))
     assert "L02" in find_codes(dilute_portion(volume="3 mL"))
@@ -203,13 +203,13 @@ def dilute_concentrate(told):
     return build_transition("FillToVolume", {"solvent": barcode_of(2), "final_volume": "10 mL"}, inputs, outputs)
 
 
-def test_strength_is_diluted_like_a_concentration():
+def test_strength_written_as_10x_is_checked_in_dilutions_like_a_concentration():
     # 10 x 1 / 10 = 1
     assert find_codes(dilute_concentrate("1X TAE")) == set()
     assert find_codes(dilute_concentrate("5X TAE")) >= {"L03"}
 
 
-def test_precipitation_products_are_not_decided():
+def test_precipitation_products_are_not_reported_as_errors():
     inputs = [
         build_material("Brine", {"volume": "20 mL", "Cl-": "0.05 M"}),
         build_material("Silver", {"volume": "20 mL", "AgNO3": "0.1 M"}),
@@ -225,6 +225,6 @@ def weigh_boat(grams):
     )
 
 
-def test_balance_may_read_one_digit_below_zero():
+def test_balance_reading_may_be_one_last_digit_below_zero_but_not_more():
     assert find_codes(weigh_boat("-0.0001 g")) == set()
     assert find_codes(weigh_boat("-0.5000 g")) == {"L23"}

@@ -68,7 +68,7 @@ def test_command_exits_with_2_for_a_missing_file(name):
     assert run_command(name)[0] == 2
 
 
-def test_truth_labels_only_add_a_table(transition_file):
+def test_truth_labels_change_nothing_in_the_output_except_an_additional_table(transition_file):
     labelled = run_command(
         transition_file(
             {"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong_transition(), "truth": "type2"}

@@ -73,11 +73,11 @@ def test_concentration_is_assigned_to_its_component(properties, component, value
 @pytest.mark.parametrize(
     "text", ["9**9**9 m", "1:10", "1.2.3 mL", "NaN mL", "inf mL", "9" * 400 + " mL", "mL", "--5 mL"]
 )
-def test_text_that_is_no_amount_gives_none(text):
+def test_text_that_is_not_an_amount_is_parsed_as_none(text):
     assert units.parse_amount(text) is None
 
 
-def test_37c_is_a_temperature_and_no_charge():
+def test_text_37c_is_parsed_as_a_temperature_and_not_as_an_electric_charge():
     assert units.parse_amount("37C")[:2] == (Decimal(37), "temperature")
 
 
@@ -90,12 +90,12 @@ def test_37c_is_a_temperature_and_no_charge():
         ({"amount": {"value": 0.05, "unit": "mL"}, "tip_volume": "200 µL"}, 50),
     ],
 )
-def test_moved_volume_is_found_by_the_meaning_of_its_key(written, moved):
+def test_moved_volume_is_found_under_any_parameter_name_that_means_it(written, moved):
     assert parameters.parse_parameters(written, []).find_moved_volume().value == moved
 
 
 @pytest.mark.parametrize("written", [{"final_volume": "1 mL"}, {"volume": "1 mL", "amount": "2 mL"}, {"amount": "all"}])
-def test_ambiguous_volume_is_not_the_moved_volume(written):
+def test_ambiguous_volume_parameter_is_not_taken_as_the_moved_volume(written):
     assert parameters.parse_parameters(written, []).find_moved_volume() is None
 
 
@@ -120,11 +120,11 @@ def test_outputs_are_linked_to_inputs_by_name():
     }
 
 
-def test_output_is_not_linked_if_two_inputs_fit():
+def test_output_is_linked_to_no_input_if_two_inputs_fit_its_name():
     assert link_by_name(["Sample tube", "Sample tube"], ["Sample tube, mixed", "Sample tube, mixed"]) == {}
 
 
-def test_barcode_links_before_the_name():
+def test_output_is_linked_to_its_input_by_barcode_before_name():
     before = [view_material({}, "A cup", barcode="MAT-00000001"), view_material({}, "B cup", barcode="MAT-00000002")]
     assert material_links.link_materials(before, [view_material({}, "A cup", replaces="MAT-00000002")], "move") == {
         0: 1
@@ -133,12 +133,12 @@ def test_barcode_links_before_the_name():
 
 @pytest.mark.parametrize("name", ["Stock", "Stock A", "Source", "Brewed coffee", "Original sample"])
 @pytest.mark.parametrize("left", ["{}", "{} (remaining)", "Residual {}", "{}, left over"])
-def test_remainder_of_a_material_is_linked_under_many_names(name, left):
+def test_output_described_as_the_remainder_is_linked_to_its_input_in_many_spellings(name, left):
     outputs = ["Portion 1", "Portion 2", left.format(name)]
     assert link_by_name([name], outputs) == {2: 0}
 
 
-def test_full_name_links_before_a_shortened_one():
+def test_output_is_linked_to_the_input_with_its_full_name_before_one_with_a_shortened_name():
     # Both names are "coffee" without words for remainders
     assert link_by_name(["Coffee", "Coffee stock"], ["Coffee stock", "Coffee"]) == {0: 1, 1: 0}
 
@@ -165,7 +165,7 @@ def test_container_is_read_from_a_key_or_its_value(properties, container):
         ({"wells": 96, "well volume": "300 µL"}, None),  # volume of each well, full or empty
     ],
 )
-def test_volume_of_a_material_is_not_that_of_each_well(properties, volume):
+def test_volume_stated_for_each_well_is_not_read_as_the_volume_of_the_material(properties, volume):
     volume_read = view_material(properties).volume
     assert (volume_read.value if volume_read else None) == volume
 

@@ -16,7 +16,7 @@ LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitl
 MADE_UP = [line for line in LINES if "-mutant-" in line["id"] and line["id"].startswith("L")]
 
 
-def test_suite_has_three_mutants_and_three_clean_twins_per_code():
+def test_suite_has_at_least_three_wrong_and_three_correct_transitions_for_each_code():
     wrong = Counter(line["code"] for line in LINES if line["truth"] != "correct" and "code" in line)
     clean = Counter(line["code"] for line in LINES if line["truth"] == "correct" and "code" in line)
     assert min(wrong[code] for code in CODES) >= 3
@@ -24,7 +24,7 @@ def test_suite_has_three_mutants_and_three_clean_twins_per_code():
 
 
 @pytest.mark.parametrize("line", MADE_UP, ids=[line["id"] for line in MADE_UP])
-def test_mutant_is_found_under_its_own_code(line):
+def test_wrong_transition_of_the_suite_is_reported_under_its_own_code(line):
     report = check_transition(line)
     severity = "warning" if line["code"] in WARNING_CODES else "error"
     assert (line["code"], severity) in {(finding.code, finding.severity) for finding in report.findings}
@@ -36,19 +36,19 @@ def test_correct_transition_has_no_errors(line):
     assert check_transition(line).error_findings == ()
 
 
-def test_recall_of_the_derived_suite_is_at_least_90_percent():
+def test_checker_recall_on_the_derived_suite_is_at_least_90_percent():
     result = measure_suite(DERIVED)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.malformed == 0
 
 
-def test_recall_of_the_foreign_suite_is_at_least_90_percent():
+def test_checker_recall_on_the_foreign_suite_is_at_least_90_percent():
     result = measure_suite(FOREIGN)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.false_alarms.part <= 0.05 * result.false_alarms.whole
     assert (result.malformed, result.false_alarms.whole) == (0, 94)
 
 
-def test_documentation_has_the_current_numbers():
+def test_documentation_of_the_checker_has_the_current_measurements():
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.insert_tables(page) == page, "run: python -m simulation.checker.tables"

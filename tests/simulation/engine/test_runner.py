@@ -48,7 +48,7 @@ def test_equal_seeds_give_equal_episodes(caffeine: Experiment) -> None:
     assert steps[0] == steps[1] and len(steps[0]) > 5
 
 
-def test_a_unit_is_one_call_and_a_step_takes_two(caffeine: Experiment) -> None:
+def test_unit_of_work_is_one_call_and_a_step_takes_two_units(caffeine: Experiment) -> None:
     episode = create.create_episode_run([caffeine], "offline", 1, seed=1).episodes.get()
     phases = []
     for _ in range(4):
@@ -81,7 +81,9 @@ def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> N
 
 
 @pytest.mark.one_database
-def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
+def test_episodes_of_a_random_agent_end_by_submission_quitting_rejections_or_the_step_limit(
+    caffeine: Experiment,
+) -> None:
     run = create.create_episode_run([caffeine], "offline-random", 3, seed=9)
     run_to_end(run)
     ends = set(run.episodes.values_list("status", flat=True))

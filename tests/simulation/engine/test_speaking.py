@@ -60,7 +60,7 @@ def test_episode_of_three_models_reaches_a_verdict_and_every_call_is_logged(mode
     assert not ModelCall.objects.exclude(prompt_set=run.setup["prompt_set"]["sha256"]).exists()
 
 
-def test_unit_makes_one_call(model_cast_server: Server) -> None:
+def test_unit_of_work_makes_one_model_call(model_cast_server: Server) -> None:
     run = create_run()
     for number in range(1, 6):
         run_one_unit(run)
@@ -87,7 +87,9 @@ def test_replay_repeats_no_answered_call_after_a_worker_died_before_its_commit(
 
 
 @pytest.mark.both_databases
-def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(model_cast_server: Server) -> None:
+def test_call_of_a_dead_worker_is_marked_lost_and_sent_again_and_its_reservation_is_kept(
+    model_cast_server: Server,
+) -> None:
     run = create_run(max_tokens=10_000_000)
     run_one_unit(run)
     # The state of the call log if a worker is killed between the request and its answer.
@@ -109,7 +111,7 @@ def test_call_of_a_dead_worker_is_lost_keeps_its_reservation_and_is_sent_again(m
 
 
 @pytest.mark.both_databases
-def test_call_of_a_worker_that_was_taken_over_is_stored_as_fenced_and_not_used(
+def test_call_of_a_worker_that_lost_its_lease_is_stored_as_fenced_and_not_used(
     model_cast_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = create_run()

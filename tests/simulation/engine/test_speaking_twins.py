@@ -34,7 +34,7 @@ def create_twins(*perturbations: str, cast: str = "model_cast_server") -> Run:
     return run
 
 
-def test_twins_of_both_error_types_keep_the_secret_apart_and_record_the_difference(
+def test_twins_of_both_error_types_keep_the_explanation_out_of_the_outcome_and_record_the_diff(
     step: Transition,
 ) -> None:
     run = create_twins("obvious", "subtle")
@@ -57,7 +57,7 @@ def test_twin_without_a_described_error_is_unusable_and_can_be_retried(step: Tra
     assert run.twins.get().status == "done" and ModelCall.objects.filter(twin=twin).count() == 2
 
 
-def test_twin_without_an_error_is_another_models_answer(step: Transition) -> None:
+def test_twin_without_an_error_is_the_plain_answer_of_another_model(step: Transition) -> None:
     model_casts.create_priced_model("another")
     model_casts.create_cast("others", transition_model=model_casts.build_role("another"))
     twin = create_twins("none", cast="others").twins.get()

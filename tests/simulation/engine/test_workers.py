@@ -118,7 +118,7 @@ def kill_a_worker(site: Installation) -> bool:
     return site.count_unfinished() > 0
 
 
-def test_message_delivered_five_times_runs_one_unit_each(caffeine: Experiment) -> None:
+def test_message_delivered_five_times_runs_one_unit_per_delivery_and_none_after_the_end(caffeine: Experiment) -> None:
     run = create.create_episode_run([caffeine], "offline", 1, seed=1)
     episode = run.episodes.get()
     more = [workers.run_one_unit("episode", episode.code) for _ in range(5)]
@@ -128,7 +128,7 @@ def test_message_delivered_five_times_runs_one_unit_each(caffeine: Experiment) -
     assert [workers.run_one_unit("episode", episode.code) for _ in range(5)] == [False] * 5
 
 
-def test_rows_get_one_message_until_it_is_overdue(caffeine: Experiment, settings) -> None:
+def test_row_gets_no_second_message_until_the_first_is_overdue(caffeine: Experiment, settings) -> None:
     create.create_episode_run([caffeine], "offline", 2, seed=1)
     first = workers.list_rows_to_notify()
     assert len(first) == 2
@@ -211,7 +211,7 @@ def test_sweep_continues_after_an_exception_in_one_of_its_parts(settings, monkey
 
 
 @pytest.mark.django_db(transaction=True)
-def test_worker_survives_a_start_without_database() -> None:
+def test_worker_that_starts_during_a_database_outage_continues() -> None:
     stop, away = threading.Event(), DatabaseOutage('SELECT "simulation_job"."lease_owner"', times=1)
     stop.set()
     with connection.execute_wrapper(away):

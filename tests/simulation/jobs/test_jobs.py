@@ -125,7 +125,7 @@ def test_job_writes_under_an_old_fence_are_discarded() -> None:
     assert reload_job(other).message == reload_job(job).message == "" and not job.files.exists()
 
 
-def test_fence_control_without_it_a_stale_job_write_succeeds() -> None:
+def test_control_stale_job_write_succeeds_without_the_fence() -> None:
     """Control: with a lease that ignores the fence, the stale write succeeds."""
 
     class Unfenced(Lease[Job]):
@@ -253,7 +253,7 @@ def test_job_fails_but_its_thread_survives_any_exception_of_a_handler(raised: Ba
         (interruptions.RetriesExhausted("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
     ],
 )
-def test_job_status_follows_the_outcome_of_a_model_call(raised: Exception, status: str, reason: str) -> None:
+def test_job_status_depends_on_the_exception_of_its_model_call(raised: Exception, status: str, reason: str) -> None:
     def call(work: Work) -> Mapping[str, Any]:
         raise raised
 
@@ -281,7 +281,7 @@ def test_job_under_way_is_cancelled_when_its_worker_reports_progress() -> None:
     assert (job.status, job.message, job.lease_until) == ("cancelled", "The second", None)
 
 
-def test_request_withdraws_the_cancellation_of_the_same_job() -> None:
+def test_job_requested_again_is_no_longer_cancelled() -> None:
     job = request_test_job(lambda work: {})
     lease = claim_job(job)
     jobs.cancel_job(job)

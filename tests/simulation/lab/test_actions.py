@@ -125,7 +125,7 @@ def test_missing_parameter_takes_its_default():
     assert kind.parse_parameters(Action("PCR", (A,))) == {"cycles": Decimal(30), "lid": None}
 
 
-def test_action_name_may_have_the_prefix_experiment_and_submit_may_be_short():
+def test_action_name_may_have_the_prefix_experiment_and_submit_may_be_abbreviated():
     assert CATALOGUE.normalise_action(Action("ExperimentMix", (A,))).name == "Mix"
     assert CATALOGUE.normalise_action(Action("Submit")).name == SUBMIT
     assert CATALOGUE.normalise_action(Action("ExperimentTeleport")).name == "ExperimentTeleport"

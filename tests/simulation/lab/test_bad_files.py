@@ -54,7 +54,7 @@ def replace_value(data, path, value):
 
 
 @pytest.mark.parametrize("data", ACTIONS, ids=lambda data: data["name"])
-def test_action_file_with_one_spoiled_value_is_refused_or_built(data):
+def test_action_file_with_any_one_invalid_value_is_refused_or_can_be_loaded(data):
     for path in sample_paths(data, data["name"]):
         for value in SPOILED:
             problems = catalogue.check_action_type(replace_value(data, path, value))
@@ -64,7 +64,7 @@ def test_action_file_with_one_spoiled_value_is_refused_or_built(data):
 
 
 @pytest.mark.parametrize("data", EXPERIMENTS, ids=lambda data: data["slug"])
-def test_experiment_file_with_one_spoiled_value_is_refused_or_built(data):
+def test_experiment_file_with_any_one_invalid_value_is_refused_or_can_be_loaded(data):
     without_truth = {key: part for key, part in data.items() if key != "truth"}  # checked by the offline cast
     for path in sample_paths(without_truth, data["slug"]):
         for value in SPOILED:
@@ -113,7 +113,7 @@ def test_impossible_quantities_and_unmeetable_rubric_bounds_are_refused(path, va
     )
 
 
-def test_rubric_condition_without_words_is_refused():
+def test_rubric_condition_with_an_empty_list_of_words_is_refused():
     zebrafish = next(data for data in EXPERIMENTS if data["slug"] == "zebrafish-genotyping")
     path = ("rubric", 0, "parameters", "question", "mentions")
     assert experiments.check_experiment(replace_value(zebrafish, path, []), CATALOGUE)

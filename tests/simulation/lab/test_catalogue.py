@@ -119,7 +119,7 @@ def iter_paths(data, path=()):
 
 
 @pytest.mark.parametrize("path", [path for path in iter_paths(FULL) if path], ids=repr)
-def test_action_entry_with_junk_in_one_field_is_reported_or_built(path):
+def test_action_entry_with_junk_in_one_field_is_reported_or_can_be_loaded(path):
     for junk in JUNK:
         data = copy.deepcopy(FULL)
         container = data

@@ -60,7 +60,7 @@ def test_spacing_unicode_variants_and_number_types_are_no_difference():
     [("10.0 mL", "10 mL"), ("50mL tube", "50 mL tube"), ("50-mL tube, 1.50 g", "50 ml tube, 1.5g"), ("2 uL", "2 µl"), (5, "5.00"),
      ("about 3.0. Then 4 °C", "about 3. Then 4°C"), ("1.0e6 cells", "1e6 cells")],
 )  # fmt: skip
-def test_notation_of_a_number_and_its_unit_is_no_difference(one: Any, other: Any) -> None:
+def test_different_notation_of_the_same_number_and_unit_is_no_difference(one: Any, other: Any) -> None:
     seen = tuple(
         accepted_outcome(seen=(Observation(f"It reads {value}", "visual", str(value)),)) for value in (one, other)
     )

@@ -193,7 +193,7 @@ def iter_paths(data, path=()):
 
 
 @pytest.mark.parametrize("path", [path for path in iter_paths(TEA) if path], ids=repr)
-def test_experiment_with_junk_in_one_field_is_reported_or_built(path):
+def test_experiment_with_junk_in_one_field_is_reported_or_can_be_loaded(path):
     for junk in JUNK:
         data = with_field(*path, to=junk)
         problems = experiments.check_experiment(data, CATALOGUE)

@@ -26,7 +26,7 @@ def is_found_by_quarantine(text: str, secret: str = "") -> bool:
 
 
 @pytest.mark.parametrize("text", [*WORDS, *PLAIN])
-def test_twin_maker_and_quarantine_find_the_same_words(text: str) -> None:
+def test_twin_creation_and_quarantine_recognise_the_same_telltale_words(text: str) -> None:
     assert is_found_by_twin_maker(text) == is_found_by_quarantine(text) == (text in WORDS)
 
 
@@ -39,10 +39,12 @@ def test_twin_maker_and_quarantine_find_the_same_words(text: str) -> None:
         ("1.2, 1.3, 1.4 mL", "read 1.2, 1.3, 1.4 mL", False),  # 1 2 1 3 1 4: a list of readings
     ],
 )
-def test_twin_maker_and_quarantine_find_the_same_word_sequences(text: str, secret: str, found: bool) -> None:
+def test_twin_creation_and_quarantine_recognise_the_same_telltale_word_sequences(
+    text: str, secret: str, found: bool
+) -> None:
     assert is_found_by_twin_maker(text, secret) == is_found_by_quarantine(text, secret) == found
 
 
-def test_folding_a_folded_text_changes_nothing() -> None:
+def test_text_normalisation_applied_twice_equals_once() -> None:
     for text in (*WORDS, *PLAIN):
         assert tell_words.fold_text(tell_words.fold_text(text)) == tell_words.fold_text(text)

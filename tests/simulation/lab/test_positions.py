@@ -27,7 +27,7 @@ TEXT = """{
 """
 
 
-def test_every_value_has_the_line_of_its_name_or_itself():
+def test_json_value_is_located_at_the_line_of_its_key_or_of_itself():
     assert map_lines(TEXT) == {
         "": 1,
         "name": 2,

@@ -122,7 +122,7 @@ def test_formatted_number_has_six_significant_digits_and_no_exponent():
     # four digits or fewer are kept; more are rounded to three
     [("3.125", "3.125"), ("15.9744", "16.0"), ("1.5625", "1.56"), ("869.565", "870"), ("100000", "100000"), ("0", "0")],
 )
-def test_computed_number_is_rounded_to_three_digits_unless_it_is_short(computed, written):
+def test_computed_number_is_rounded_to_three_digits_unless_it_has_few_digits(computed, written):
     assert quantities.round_for_display(Decimal(computed)) == Decimal(written)
 
 

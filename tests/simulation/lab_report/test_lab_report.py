@@ -57,7 +57,7 @@ def check_small_experiment(**changes):
 
 
 @pytest.mark.parametrize("slug", gym.list_slugs())
-def test_reference_protocol_suffices_and_all_its_parts_are_needed(slug):
+def test_reference_protocol_is_sufficient_and_every_rubric_line_is_needed(slug):
     assert report.build_report(FIXTURES, seed=1, only=[slug]).all_faults == []
 
 
@@ -73,18 +73,18 @@ def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
     ]
 
 
-def test_insufficient_protocol_is_a_fault():
+def test_lab_report_counts_an_insufficient_reference_protocol_as_a_fault():
     done = check_small_experiment(protocol=[measure_step("tea")], shortfalls=[])
     assert done.all_faults == ["the reference protocol is not VALID: missed: water_read"]
 
 
-def test_rejected_step_is_a_fault():
+def test_lab_report_counts_a_rejected_step_as_a_fault():
     frozen = build_material("tea", "frozen", condition="-80C")
     done = check_small_experiment(materials=[frozen, build_material("water")])
     assert any("rejected at step 1, MeasureVolume" in fault for fault in done.all_faults)
 
 
-def test_label_for_a_material_that_is_not_produced_is_a_fault():
+def test_lab_report_counts_a_label_for_a_material_that_is_not_produced_as_a_fault():
     # MeasureVolume gives its one material back: there is a new material 0 and no 3.
     late = [measure_step("tea") | {"yields": {"late": 3}}, measure_step("water")]
     fault = (
@@ -93,14 +93,14 @@ def test_label_for_a_material_that_is_not_produced_is_a_fault():
     assert check_small_experiment(protocol=late).all_faults == [fault]
 
 
-def test_rubric_line_that_is_not_needed_is_a_fault():
+def test_lab_report_counts_a_rubric_line_that_is_not_needed_as_a_fault():
     # Either line makes a complete route of its own, so neither is needed.
     routes = [rubric_line("tea_read", "tea", route="tea"), rubric_line("water_read", "water", route="water")]
     done = check_small_experiment(rubric=routes, shortfalls=[])
     assert done.all_faults == ["tea_read: still VALID without steps 1", "water_read: still VALID without steps 2"]
 
 
-def test_unused_route_is_listed_and_no_fault():
+def test_lab_report_lists_an_unused_route_but_not_as_a_fault():
     routes = [
         rubric_line("tea_read", "tea", route="tea"),
         rubric_line("weighed", "tea", route="scales", actions=["MeasureWeight"]),
@@ -109,7 +109,7 @@ def test_unused_route_is_listed_and_no_fault():
     assert done.all_faults == [] and done.unused_lines == ("weighed",)
 
 
-def test_shortfall_that_misses_another_line_than_declared_is_a_fault():
+def test_lab_report_counts_a_shortfall_that_misses_another_line_than_declared_as_a_fault():
     done = check_small_experiment(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
     assert done.all_faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
 
@@ -194,7 +194,7 @@ def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
     assert error.value.returncode == 2
 
 
-def test_neighbouring_steps_are_joined():
+def test_lab_report_writes_consecutive_step_numbers_as_a_range():
     assert report_tables._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
 
 
@@ -204,7 +204,7 @@ def _read_examples():
     return re.findall(r"^`fixtures/(\w+/[\w-]+\.json)`:\n\n```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def test_examples_of_the_documentation_are_complete_and_consistent(tmp_path):
+def test_examples_in_the_laboratory_documentation_are_complete_and_consistent(tmp_path):
     for kind in ("actions", "experiments"):
         (tmp_path / kind).mkdir()
     for path in (FIXTURES / "actions").glob("*.json"):
@@ -224,7 +224,7 @@ def test_examples_of_the_documentation_are_complete_and_consistent(tmp_path):
     assert all(abs(reading.first_number - Decimal("2.489")) < Decimal("0.1") for reading in portions)
 
 
-def test_documentation_names_every_field_and_entry():
+def test_laboratory_documentation_names_every_field_and_entry_of_the_data_files():
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
     names = {*RubricLine.__dataclass_fields__, *ENTRIES, *WHOLE_FIELDS, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
     names |= {name for needed, more in ENTRIES.values() for name in (*needed, *more)}

@@ -55,7 +55,7 @@ def test_commit_under_an_old_fence_writes_nothing(episode: Episode) -> None:
     assert episode.next_number == 2
 
 
-def test_fence_control_without_it_a_stale_worker_would_write(episode: Episode) -> None:
+def test_control_stale_worker_can_write_without_the_fence(episode: Episode) -> None:
     """Control: without the condition on the fence, the stale worker's write succeeds."""
     stale = claim_episode(episode)
     expire_lease(episode)
@@ -64,7 +64,7 @@ def test_fence_control_without_it_a_stale_worker_would_write(episode: Episode) -
     assert unguarded.update(next_number=99) == 1
 
 
-def test_extra_write_is_rolled_back_with_its_commit(episode: Episode) -> None:
+def test_further_write_in_a_commit_is_rolled_back_if_the_commit_fails(episode: Episode) -> None:
     lease = claim_episode(episode)
 
     def fail() -> None:

@@ -220,7 +220,7 @@ def test_plan_scaffold_plans_once_and_reuses_the_plan():
     assert script.asked[0].system == script.asked[1].system
 
 
-def test_repeated_step_sends_the_same_prompts_because_the_memory_is_unchanged():
+def test_agent_step_repeated_after_a_failure_sends_the_same_prompts():
     class SpentError(Exception):
         pass
 

@@ -44,7 +44,7 @@ def build_outcome_text(**fields: Any) -> str:
 
 
 def ignore_refusals(read: Callable[[], object]) -> Callable[[], None]:
-    """Return a call of `read` that ignores refusals."""
+    """Return a function that calls `read` and ignores refusals."""
 
     def answer() -> None:
         with suppress(MalformedCompletion, NoUsableAnswer):
@@ -80,7 +80,7 @@ def test_long_names_and_references_to_inputs_are_parsed_quickly(fields: dict[str
     assert takes_under(0.8, ignore_refusals(lambda: parsing.parse_outcome(build_outcome_text(**fields), INPUTS)))
 
 
-def test_too_many_parents_are_reported_as_a_problem() -> None:
+def test_material_derived_from_more_than_200_materials_is_reported_as_a_problem() -> None:
     with pytest.raises(MalformedCompletion, match=r"derived_from has 201 entries; allowed: 200"):
         parsing.parse_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
 

@@ -71,7 +71,7 @@ def test_classifier_reply_tags_become_a_verdict():
     assert "HIDDEN" not in text
 
 
-def test_record_lists_each_step_and_each_material_state_once():
+def test_evidence_record_prompt_lists_each_step_and_each_material_state_once():
     on = build_played_bench(1)
     on.record_outcome(Action("Mix", find_barcodes(on, "Cells", "Puromycin")), Outcome.make_rejected("it is frozen"))
     cells, puromycin = find_barcodes(on, "Cells", "Puromycin")
@@ -189,7 +189,7 @@ def test_empty_summary_raises_no_usable_answer():
     assert caught.value.reason == "no_verdict"
 
 
-def test_record_parts_are_filled_to_their_limit_and_self_contained():
+def test_evidence_record_is_split_into_parts_that_are_full_and_self_contained():
     steps = build_played_bench(6, 100).get_transcript()
     two = sum(
         len(line.encode()) + 1 for line in split_record(steps[-2:], 10**6)[0].split("\n")[1:-1]

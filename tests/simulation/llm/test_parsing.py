@@ -252,7 +252,7 @@ def test_name_made_of_barcodes_does_not_grow_from_step_to_step():
         assert len(name) <= 200
 
 
-def test_values_that_databases_change_are_stored_in_a_stable_form():
+def test_values_that_a_database_would_change_are_converted_before_storing():
     properties = {"count": 1e15, "tiny": 1e-7, "zero": -0.0, "gone": None, "list": [1, None, True]}
     read = parse_valid_outcome(write_reply(build_new_material("Cells", "S1", properties=properties)))
     assert (
@@ -275,14 +275,14 @@ def test_observed_number_becomes_text_and_measurement_type_is_normalised():
     assert read.new_observations[1].value == ""
 
 
-def test_material_without_replaces_continues_the_input_of_its_unique_name():
+def test_material_without_the_field_replaces_continues_the_input_with_the_same_unique_name():
     found = parse_valid_outcome(
         write_reply(build_new_material("Cells"), build_new_material("Puromycin"), build_new_material("Puromycin"))
     )
     assert [material.replaces for material in found.new_materials] == [CELLS, "", ""]
 
 
-def test_material_with_null_replaces_stays_new_despite_a_known_name():
+def test_material_whose_field_replaces_is_null_is_new_even_if_an_input_has_its_name():
     found = parse_valid_outcome(write_reply(build_new_material("Cells", replaces=None) | {"replaces": None}))
     assert found.new_materials[0].replaces == ""
 
@@ -334,7 +334,7 @@ def test_misspelled_and_embedded_barcodes_are_replaced_by_names(code):
     assert parse_valid_outcome(write_reply(build_new_material("New", code))).new_materials[0].replaces == CELLS
 
 
-def test_words_like_barcodes_are_kept_and_unknown_barcodes_removed():
+def test_words_that_resemble_barcodes_are_kept_and_unknown_barcodes_are_removed():
     words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
     assert (
         parse_valid_outcome(write_reply(build_new_material("Cells", "S1", properties={"look": words})))
@@ -359,7 +359,7 @@ def test_alias_in_a_name_is_replaced_if_it_refers_to_the_input(written_name, nam
     assert (found.name, found.properties["is"]) == (name, name)
 
 
-def test_material_named_like_the_alias_of_another_is_not_swapped_with_it():
+def test_material_named_like_the_alias_of_another_is_not_confused_with_it():
     tubes = Inputs.from_materials(build_bench(build_draft("S2"), build_draft("S1")).inventory.materials, "S2 S1")
     told = collect_problems(write_reply(build_new_material("S1", "S1"), build_new_material("S2", "S2")), tubes)
     assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
@@ -369,7 +369,7 @@ def test_material_named_like_the_alias_of_another_is_not_swapped_with_it():
     assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
 
 
-def test_material_may_take_the_name_of_its_source():
+def test_material_may_be_renamed_like_the_material_poured_into_it():
     poured = parse_valid_outcome(
         write_reply(build_new_material("Cells", "S1"), build_new_material("Cells", "S2"))
     ).new_materials
@@ -377,7 +377,7 @@ def test_material_may_take_the_name_of_its_source():
     assert parse_valid_outcome(write_reply(build_new_material("Medium", "S1"))).new_materials[0].replaces == CELLS
 
 
-def test_label_like_an_alias_is_kept_if_a_material_has_it():
+def test_text_that_looks_like_an_alias_is_kept_if_it_is_part_of_a_material_name():
     named = parse_valid_outcome(
         write_reply(build_new_material("Standard S1", "S1"), observations=[build_observation("S1 is blue")])
     )
@@ -428,7 +428,7 @@ def test_failed_action_may_omit_the_lists():
         ("SECRET:", "", ""),
     ],
 )
-def test_secret_is_split_from_the_reasoning(reasoning, kept, secret):
+def test_secret_explanation_is_separated_from_the_reasoning(reasoning, kept, secret):
     assert split_secret(reasoning) == (kept, secret)
 
 
@@ -498,7 +498,7 @@ def test_randomly_spoilt_reply_is_an_outcome_or_raises_malformed_completion():
     assert 50 < read < 1950
 
 
-def test_last_object_is_found_in_plain_text():
+def test_last_json_object_is_found_in_surrounding_prose():
     assert extract_last_object('see {"success": 1, "a": "line\nend"}', "success") == {"success": 1, "a": "line\nend"}
 
 
@@ -546,6 +546,6 @@ def test_invalid_verdict_is_refused_with_the_allowed_values(old, new, said):
     assert said in " | ".join(caught.value.problems)
 
 
-def test_ambiguous_input_name_is_not_matched():
+def test_material_whose_name_two_inputs_share_is_matched_to_neither():
     twins = Inputs.from_materials(build_bench(build_draft("Cells"), build_draft("Cells")).inventory.materials)
     assert parse_valid_outcome(write_reply(build_new_material("Cells")), twins).new_materials[0].replaces == ""

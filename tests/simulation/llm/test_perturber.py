@@ -37,7 +37,7 @@ def perturb(perturbation: Perturbation, *answers: str | Completion) -> tuple[Per
     return LLMPerturber(speak, TEXTS, perturbation).perturb_outcome(ACTION, ON.get_situation(), CORRECT), speak.prompts
 
 
-def test_twin_has_its_explanation_and_the_only_changed_field():
+def test_twin_records_its_explanation_and_the_one_field_it_changed():
     twin, _ = perturb(
         Perturbation.SUBTLE,
         write_reply(WRONG, observations=[build_observation()], reasoning="Mixed well. SECRET: 2 mL came from nowhere"),
@@ -49,7 +49,7 @@ def test_twin_has_its_explanation_and_the_only_changed_field():
     assert twin.outcome.new_materials[0].replaces == ACTION.materials[0]
 
 
-def test_twin_with_several_changes_names_no_field():
+def test_twin_with_several_changes_records_no_changed_field():
     answer = write_reply(WRONG, observations=[build_observation("A red liquid")], reasoning="SECRET: two things")
     assert perturb(Perturbation.SUBTLE, answer)[0].field == ""
 
@@ -119,7 +119,7 @@ def test_refusal_to_plant_an_error_raises_refusal():
         perturb(Perturbation.OBVIOUS, Completion("", Stop.REFUSAL, None, "m", refusal="bio"))
 
 
-def test_twin_with_another_success_value_is_requested_again():
+def test_twin_that_fails_although_its_original_succeeded_is_requested_again():
     refused = write_reply(success=False, failure_reason="too cold", reasoning="SECRET: it was warm")
     twin, prompts = perturb(
         Perturbation.SUBTLE, refused, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: 2 mL")
@@ -238,7 +238,7 @@ def test_placeholder_word_is_not_an_explanation(secret):
         )
 
 
-def test_other_number_notation_is_not_a_planted_error():
+def test_twin_that_differs_only_in_number_notation_is_unusable():
     same = build_new_material("Cells", "S1", properties={"Volume": "10.0 mL", "container": "50mL tube"})
     with pytest.raises(UnusableTwin, match="does not differ"):
         perturb(

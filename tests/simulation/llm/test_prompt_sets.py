@@ -120,7 +120,7 @@ def test_built_in_examples_are_three_valid_and_two_invalid() -> None:
 # Filling
 
 
-def test_filled_text_is_not_filled_again_and_other_braces_are_kept() -> None:
+def test_placeholders_inside_inserted_text_are_not_filled_and_other_braces_are_kept() -> None:
     texts = PromptTexts("mine", {"transition.user.txt": '{"a": {}} {materials}|{observations}|{action}|{goal} {{x}}'})
     filled = texts.fill_in(
         "transition.user.txt", materials="{action}", observations="{{materials}}", action="\\1 %s {0}"
@@ -188,7 +188,7 @@ def test_doubled_braces_of_a_format_template_are_unescaped(tmp_path: Path) -> No
     "json_as_it_is",
     ['{"new_materials": [{"properties": {"key": "value"}}]}', "{{x}} {goal!r:>4}", "{{ {0}", "}", "{{a}} {key:value}"],
 )
-def test_braces_of_other_texts_are_kept(tmp_path: Path, json_as_it_is: str) -> None:
+def test_braces_of_prompt_files_without_a_format_template_are_kept(tmp_path: Path, json_as_it_is: str) -> None:
     text = STATE + json_as_it_is
     read = load_folder(write_folder(tmp_path, transition_user=text), "mine")
     assert read.unescaped == () and read.texts.files["transition.user.txt"] == text
@@ -243,7 +243,7 @@ def test_missing_prompt_folder_is_refused(path: str) -> None:
         load_folder(Path(path), "mine")
 
 
-def test_prompt_set_is_named_by_name_or_name_and_hash() -> None:
+def test_prompt_set_can_be_specified_by_name_or_by_name_and_hash() -> None:
     assert SetName.parse_name("paper") == SetName("paper") and SetName.parse_name("paper@12ab34") == SetName(
         "paper", "12ab34"
     )

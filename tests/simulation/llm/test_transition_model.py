@@ -275,7 +275,7 @@ def test_prompt_text_of_the_original_label_is_allowed():
     assert outcome.new_materials[0].name == name
 
 
-def test_prompt_text_beyond_the_original_label_triggers_a_repair_turn():
+def test_prompt_text_that_is_not_in_the_original_label_triggers_a_repair_turn():
     on = build_bench(build_draft("Language model cells"))
     [name] = [material.name for material in on.inventory]
     leak = write_reply(build_new_material(name, "S1"), observations=[build_observation("As an AI I see nothing")])

@@ -95,7 +95,7 @@ def test_protocol_agent_replaces_names_by_the_barcodes_of_the_episode():
     assert measured.action.materials == (tea, *aliquot.barcodes[1:3])
 
 
-def test_protocol_agent_skips_what_depends_on_a_rejected_step():
+def test_protocol_agent_skips_steps_and_materials_that_depend_on_a_rejected_step():
     bench = build_bench(TEA)
     names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Aliquot",)))
     # Transfer needs a cup and is skipped. Of the three materials to measure only the tea exists.
@@ -109,7 +109,7 @@ def test_protocol_agent_does_not_retry_a_rejected_step():
     assert names == ["Aliquot", "Transfer", "MeasurepH", "Mix", SUBMIT]
 
 
-def test_protocol_agent_keeps_the_last_step_for_submitting():
+def test_protocol_agent_reserves_the_last_allowed_step_for_submitting():
     bench = build_bench(TEA)
     bench.max_steps = 3
     assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == ["Aliquot", "Transfer", SUBMIT]
@@ -118,7 +118,7 @@ def test_protocol_agent_keeps_the_last_step_for_submitting():
 @pytest.mark.parametrize("make", [ProtocolAgent, lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
                                   lambda spec, seed: RandomAgent(seed)])  # fmt: skip
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_agents_continue_in_another_process_with_the_same_action(slug, make):
+def test_agent_rebuilt_from_stored_steps_continues_with_the_same_action(slug, make):
     spec = SPECS[slug]
     whole = build_bench(spec)
     play(whole, make(spec, 3), GenerousModel())
@@ -149,7 +149,7 @@ def test_careless_protocols_contain_every_kind_of_lapse(slug):
     assert kinds == {"skipped replicate", "wrong order", "wrong amount"} | ({"skipped control"} if controls else set())
 
 
-def test_lapse_changes_what_its_note_says():
+def test_careless_lapse_changes_exactly_what_its_note_says():
     spec = SPECS["caffeine-hplc-analysis"]
     for seed in range(80):
         steps, lapses = plan_careless_protocol(spec, seed)
@@ -171,7 +171,7 @@ def test_lapse_changes_what_its_note_says():
                 assert sum(now[name] != value for name, value in was["parameters"].items()) == 1
 
 
-def test_lapses_leave_the_reference_protocol_unchanged():
+def test_careless_lapses_do_not_modify_the_reference_protocol_itself():
     spec = SPECS["caffeine-hplc-analysis"]
     before = repr(spec.protocol)
     for seed in range(40):

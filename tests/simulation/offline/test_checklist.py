@@ -114,7 +114,7 @@ def replace_step(index, one):
     ],
     ids=["wavelength", "no wavelength", "no number", "one vial", "above the standards", "rejected", "spiked"],
 )
-def test_checklist_ignores_a_reading_that_does_not_match_the_line(record):
+def test_checklist_ignores_a_reading_that_does_not_match_the_rubric_line(record):
     assert not judge(record, TEA_LINE, STANDARDS_LINE).sufficient
 
 
@@ -129,7 +129,7 @@ def test_lineage_follows_barcodes_and_not_names():
     assert not judge(replace_step(1, liar), TEA_LINE).sufficient
 
 
-def test_lineage_includes_what_is_poured_in_later():
+def test_lineage_includes_materials_added_later():
     spiked = step(
         5,
         "Transfer",
@@ -167,7 +167,7 @@ def test_each_material_of_a_line_needs_its_own_reading():
     assert judge([one, other], both).sufficient
 
 
-def test_after_requires_an_earlier_step_on_the_same_lineage():
+def test_rubric_field_after_requires_an_earlier_step_on_the_same_lineage():
     warmed = {"line": "warmed", "text": "warmed", "actions": ["Incubate"], "at_least": 1,
               "parameters": {"duration": {"at_least": "1 h"}}}  # fmt: skip
     looked_at = {"line": "seen", "text": "seen", "actions": ["VisualInspection"], "value": "text", "after": ["warmed"]}
@@ -181,7 +181,7 @@ def test_after_requires_an_earlier_step_on_the_same_lineage():
     assert not judge([warm, elsewhere], warmed, looked_at).sufficient
 
 
-def test_spread_requires_readings_of_different_materials():
+def test_rubric_field_spread_requires_readings_of_different_materials():
     made = {"line": "made", "text": "dilutions", "actions": ["Combine"], "of": ["Stock"], "not_of": ["Tea"]}
     read = {"line": "read", "text": "read", "actions": ["HPLC"], "value": "numeric", "spread": {"made": 2}}
     assert judge(RECORD, made, read).sufficient
@@ -279,7 +279,7 @@ def test_verdict_reveals_nothing_of_the_hidden_truth(lab, slug):
         (("5 µL", "5 µL", "5 µL", "1 µL"), False),
     ],
 )
-def test_wells_dosed_from_the_stock_count_as_dilutions_if_the_doses_differ(lab, amounts, enough):
+def test_wells_dosed_directly_from_the_stock_count_as_dilutions_if_enough_doses_differ(lab, amounts, enough):
     spec = lab.specs["lentivirus-moi-optimization"]
     doses = dict(zip(("@dilution_5", "@dilution_25", "@dilution_125", "@dilution_625"), amounts, strict=True))
     steps = []
@@ -297,7 +297,7 @@ def test_wells_dosed_from_the_stock_count_as_dilutions_if_the_doses_differ(lab, 
     assert verdict.sufficient is enough, verdict.reasoning
 
 
-def test_one_line_of_a_group_is_enough_and_later_lines_may_follow_any():
+def test_rubric_lines_in_a_group_need_only_one_met_and_a_later_line_may_follow_any_of_them():
     by_reading = {"line": "read", "text": "read", "actions": ["HPLC"], "of": ["Tea"], "one_of": "known"}
     by_pouring = {"line": "poured", "text": "poured", "actions": ["Combine"], "of": ["Tea", "Water"], "one_of": "known"}
     late = {"line": "late", "text": "read after", "actions": ["HPLC"], "after": ["known"]}
@@ -317,7 +317,7 @@ def test_one_line_of_a_group_is_enough_and_later_lines_may_follow_any():
     assert not ChecklistClassifier([by_reading, late]).judge_evidence(GOAL, [mixed, measured]).sufficient
 
 
-def test_pooled_sample_counts_for_none_of_the_materials_to_be_read_separately():
+def test_pooled_sample_does_not_count_as_a_reading_of_materials_that_must_be_read_separately():
     apart = {"line": "each", "text": "each", "actions": ["HPLC"], "each": ["Tea", "Stock"], "value": "text"}
     pool = [pour_step(1, "P", "Pool", TEA, STOCK), inject_step(2, [build_vial("P", "Pool")], ["mixed signal"])]
     single = [inject_step(1, [TEA], ["4"]), inject_step(2, [STOCK], ["5"])]

@@ -152,7 +152,7 @@ def play(lab, slug, seed, drawn):
     return done
 
 
-def test_every_experiment_is_played(lab):
+def test_conservation_is_tested_on_every_experiment(lab):
     assert sorted(lab.specs) == SLUGS
 
 
@@ -164,7 +164,7 @@ def test_amounts_are_conserved_on_every_bench(lab, drawn, slug, seed):
 
 
 @pytest.mark.parametrize("slipped", ["1E-12", "-1E-12"])
-def test_conservation_test_detects_the_smallest_slip(lab, drawn, monkeypatch, slipped):
+def test_conservation_test_detects_a_deviation_of_the_smallest_amount(lab, drawn, monkeypatch, slipped):
     whole = RuleBasedTransitionModel.predict_outcome
 
     def slipping(self, action, situation):

@@ -52,7 +52,7 @@ def test_precipitation_with_too_little_silver_leaves_chloride_in_solution():
 
 
 @pytest.mark.parametrize(("time", "turned"), [("3 day", "50"), ("6 day", "75"), ("9 day", "87.5")])
-def test_half_time_converts_half_of_a_mineral(time, turned):
+def test_reaction_with_a_half_time_converts_half_of_the_mineral_in_that_time(time, turned):
     reaction = {"action": "Incubate", "needs": ["apatite"], "from": "apatite", "makes": "calcium", "ratio": "0.4",
                 "half_time": "3 day"}  # fmt: skip
     lab = SmallLab(CATALOGUE, build_material("flask", hidden={"apatite": "100 µg"}), truth={"reactions": [reaction]})
@@ -61,7 +61,7 @@ def test_half_time_converts_half_of_a_mineral(time, turned):
     assert get_amount(lab, "flask", "calcium") == Decimal(turned) * Decimal("0.4")
 
 
-def test_poisson_reaction_hits_cells_according_to_the_efficiency():
+def test_poisson_reaction_hits_the_share_of_cells_given_by_the_effective_particles_per_cell():
     # 1000 cells, 2000 particles of which half are effective: 1000 (1 - exp(-1)) = 632.12
     reaction = {"action": "Incubate", "needs": ["cells", "minicells"], "makes": "hit cells",
                 "poisson": {"targets": "cells", "agent": "minicells", "efficiency": "0.5"}}  # fmt: skip
@@ -98,7 +98,7 @@ def test_attached_components_stay_when_the_liquid_is_aspirated():
     assert get_amount(lab, "well", "dye") == 0
 
 
-def test_contact_reaction_allows_no_conditions():
+def test_reaction_on_contact_cannot_declare_conditions():
     assert check_truth({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
     found = check_truth({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
     assert found == ['truth.reactions[0].when: not allowed with the action "*"']

@@ -12,7 +12,7 @@ SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(settings.FI
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_unchanged_material_shows_the_same_properties(slug: str) -> None:
+def test_initial_material_shows_the_same_properties_after_a_step_that_does_not_change_it(slug: str) -> None:
     for material in build_inventory(SPECS[slug].initial_materials(), seed=1):
         assert dict(Vessel.from_material(material, now=0).build_new_material().properties) == dict(
             material.properties

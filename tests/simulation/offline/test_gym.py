@@ -48,7 +48,7 @@ def play(env, write, seed=7):
 
 
 def bench_line(env) -> str:
-    """Waiting on the first material: something that can be done for ever."""
+    """Return an action that can be repeated for ever: waiting with the first material."""
     return f"ACTION: Wait\nMATERIALS: {env.unwrapped.bench.inventory.materials[0].barcode}\nPARAMETERS: duration=1 s"
 
 

@@ -109,7 +109,7 @@ def read(value, description="Reading of Stock: signal", kind="quantitative", nam
 # Obvious errors
 
 
-def test_matter_from_nothing_is_many_times_all_that_went_in():
+def test_planted_matter_from_nothing_is_more_than_the_volume_of_all_inputs():
     plants = plant_errors(OBVIOUS, "matter_from_nothing", build_dilution())
     # 901 mL went in; 10 mL of dilution and 891 mL of water result.
     assert all(
@@ -118,7 +118,7 @@ def test_matter_from_nothing_is_many_times_all_that_went_in():
     )
 
 
-def test_matter_from_nothing_is_more_than_the_container_holds():
+def test_planted_matter_from_nothing_exceeds_the_container_capacity():
     well = liquid("Well", volume="1 mL", container_capacity="20 mL", replaces="", derived_from=(SAMPLE,))
     action, situation, outcome = case("Incubate", (well,))
     example = (replace(action, materials=(SAMPLE,)), situation, outcome)
@@ -128,19 +128,19 @@ def test_matter_from_nothing_is_more_than_the_container_holds():
     )
 
 
-def test_matter_vanishes_removes_at_least_nine_tenths():
+def test_planted_loss_of_matter_removes_at_least_nine_tenths_of_the_volume():
     for text in collect_properties(plant_errors(OBVIOUS, "matter_vanishes", build_dilution()), 0, "volume"):
         assert volume(text) * 11 < 10_000
 
 
-def test_matter_vanishes_does_not_apply_to_a_dryer():
+def test_planted_loss_of_matter_does_not_apply_to_evaporation():
     dryer = replace(CATALOGUE.types["Incubate"], name="Evaporate")
     action, situation, outcome = case("Evaporate", (liquid(volume="1 mL"),))
     situation = replace(situation, catalogue=Catalogue({"Evaporate": dryer}))
     assert not is_applicable(OBVIOUS, "matter_vanishes", (action, situation, outcome))
 
 
-def test_substance_from_nothing_is_far_above_every_input():
+def test_planted_substance_from_nothing_is_ten_times_the_highest_input_concentration():
     for text in collect_properties(
         plant_errors(OBVIOUS, "substance_from_nothing", build_dilution()), 0, "caffeine concentration"
     ):
@@ -149,14 +149,14 @@ def test_substance_from_nothing_is_far_above_every_input():
         )  # ten times the 100 µg/mL of the stock
 
 
-def test_beyond_solubility_exceeds_two_grams_per_millilitre():
+def test_planted_impossible_concentration_exceeds_two_grams_per_millilitre():
     for text in collect_properties(
         plant_errors(OBVIOUS, "beyond_solubility", build_dilution()), 0, "caffeine concentration"
     ):
         assert quantities.parse_quantity(text, "mass_concentration").value > 2_000_000
 
 
-def test_cells_in_no_time_double_ten_times_or_die_out():
+def test_planted_impossible_growth_is_about_ten_doublings_or_a_thousandfold_loss_of_cells():
     culture = liquid(**{"HeLa cells_concentration": "300000 cells/mL"})
     found = collect_properties(
         plant_errors(OBVIOUS, "cells_in_no_time", case("Incubate", (culture,))), 0, "HeLa cells concentration"
@@ -167,7 +167,7 @@ def test_cells_in_no_time_double_ten_times_or_die_out():
     assert all(number > 300_000 * 900 or number < 300_000 / 900 for number in numbers)
 
 
-def test_consumed_comes_back_restores_the_previous_properties():
+def test_planted_return_of_a_used_up_material_restores_its_previous_properties():
     gone = NewMaterial("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
     back = plant_errors(OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0].outcome.new_materials[0]
     assert back.properties == {"phase": "liquid", "volume": "1 mL"}
@@ -175,7 +175,7 @@ def test_consumed_comes_back_restores_the_previous_properties():
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("MeasureVolume", False), ("CellCounter", True)])
-def test_consumed_comes_back_does_not_apply_to_measurements_that_leave_sample(name, wrong):
+def test_planted_return_of_a_used_up_material_does_not_apply_to_measurements_that_leave_sample(name, wrong):
     gone = NewMaterial("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
     action, situation, outcome = case(name, (gone,))
     measuring = replace(CATALOGUE.types["MeasureVolume"], name=name, kind="measurement")
@@ -183,7 +183,7 @@ def test_consumed_comes_back_does_not_apply_to_measurements_that_leave_sample(na
     assert is_applicable(OBVIOUS, "consumed_comes_back", (action, situation, outcome)) == wrong
 
 
-def test_frozen_in_the_warm_freezes_a_liquid_or_moves_a_frozen_material():
+def test_planted_ice_in_the_warm_freezes_a_liquid_or_puts_a_frozen_material_into_an_incubator():
     assert collect_properties(plant_errors(OBVIOUS, "frozen_in_the_warm", build_dilution()), 0, "phase") == {"frozen"}
     ice = NewMaterial("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
     plants = plant_errors(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
@@ -191,16 +191,16 @@ def test_frozen_in_the_warm_freezes_a_liquid_or_moves_a_frozen_material():
     assert places == {"incubating_conditions", "cell_culture_conditions"}
 
 
-def test_frozen_in_the_warm_does_not_apply_on_ice():
+def test_planted_ice_in_the_warm_does_not_apply_to_a_material_on_ice():
     assert not is_applicable(OBVIOUS, "frozen_in_the_warm", case("Incubate", (liquid(condition="ice"),)))
 
 
-def test_impossible_place_puts_a_liquid_in_deep_cold():
+def test_planted_impossible_place_is_deep_cold_for_a_liquid():
     for plant in plant_errors(OBVIOUS, "impossible_place", build_dilution()):
         assert {draft.environmental_condition for draft in plant.outcome.new_materials} & {"-80C", "-196C", "dry_ice"}
 
 
-def test_another_phase_turns_liquids_solid_and_solids_liquid():
+def test_planted_wrong_phase_makes_a_liquid_solid_or_a_tissue_liquid():
     fin = NewMaterial("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
     for draft, wrong in ((fin, {"liquid", "suspension"}), (liquid(), {"powder", "solid", "tissue"})):
         assert (
@@ -208,7 +208,7 @@ def test_another_phase_turns_liquids_solid_and_solids_liquid():
         )
 
 
-def test_impossible_temperature_is_beyond_the_bench_or_kills_cells():
+def test_planted_impossible_temperature_is_beyond_laboratory_equipment_or_lethal_for_cells():
     warm = liquid(temperature="37 °C")
     cells = replace(warm, properties={**warm.properties, "phase": "adherent culture"})
     for draft, most in ((warm, 400), (cells, 90)):
@@ -219,19 +219,19 @@ def test_impossible_temperature_is_beyond_the_bench_or_kills_cells():
             assert degrees < -273 or degrees > most
 
 
-def test_wet_after_drying_records_wet():
+def test_planted_wet_after_drying_changes_the_observation_from_dry_to_wet():
     assert collect_values(plant_errors(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {
         "wet"
     }
 
 
-def test_negative_reading_changes_every_replicate():
+def test_planted_negative_reading_changes_every_replicate():
     assert collect_values(plant_errors(OBVIOUS, "negative_reading", build_measurement())) == {"-1.002 mL, -998 µL"}
     # An electrode can read a negative potential.
     assert not is_applicable(OBVIOUS, "negative_reading", read("0.12 V"))
 
 
-def test_contradicting_observation_is_at_least_ten_times_the_true_amount():
+def test_planted_contradicting_observation_is_at_least_ten_times_the_true_amount():
     for value in collect_values(plant_errors(OBVIOUS, "contradicting_observation", build_measurement())):
         assert all(volume(part) > 9_900 for part in value.split(", "))
 
@@ -245,12 +245,12 @@ def test_contradicting_observation_is_at_least_ten_times_the_true_amount():
         ("31.2988 g, 31.2990 g", "MeasureWeight of Stock, balance analytical: mass", 320),
     ],
 )
-def test_beyond_the_instrument_exceeds_the_limit(value, description, most):
+def test_planted_reading_beyond_the_instrument_exceeds_its_limit(value, description, most):
     for wrong in collect_values(plant_errors(OBVIOUS, "beyond_the_instrument", read(value, description))):
         assert all(Decimal(number) > most for number in re.findall(r"[0-9.]+", wrong))
 
 
-def test_beyond_the_instrument_puts_a_peak_outside_the_sweep():
+def test_planted_reading_beyond_the_instrument_puts_a_peak_outside_the_potential_sweep():
     sweep = tuple(
         Parameter(name, "range_with_units", "to", dimension="voltage", minimum="-3 V", maximum="3 V")
         for name in ("start_potential", "vertex_potential")
@@ -264,7 +264,7 @@ def test_beyond_the_instrument_puts_a_peak_outside_the_sweep():
     assert all(Decimal(value.split()[0]) > Decimal("0.5") for value in collect_values(plants))
 
 
-def test_band_too_long_and_unit_out_of_reach_change_the_unit():
+def test_planted_band_too_long_and_planted_impossible_count_change_the_unit():
     assert collect_values(plant_errors(OBVIOUS, "band_too_long", read("one band at about 350 bp"))) == {
         "one band at about 350 kb"
     }
@@ -273,13 +273,13 @@ def test_band_too_long_and_unit_out_of_reach_change_the_unit():
     }
 
 
-def test_more_than_all_reports_more_positive_events_than_events():
+def test_planted_share_above_all_reports_more_positive_events_than_events():
     for value in collect_values(plant_errors(OBVIOUS, "more_than_all", read("45.2 % (4520 of 10000 events)"))):
         positive, events = map(int, re.search(r"\((\d+) of (\d+)", value).groups())
         assert positive > events
 
 
-def test_impossible_setting_is_far_beyond_the_instrument():
+def test_planted_impossible_setting_is_more_than_twice_the_maximum_of_the_instrument():
     seen = (Observation("Incubate of Stock, temperature 37 °C: run completed", "instrumental"),)
     for plant in plant_errors(OBVIOUS, "impossible_setting", case("Incubate", (), seen, {"temperature": "37 °C"})):
         degrees = re.search(r"temperature ([\d.]+) °C", plant.outcome.new_observations[0].description)[1]
@@ -289,7 +289,7 @@ def test_impossible_setting_is_far_beyond_the_instrument():
 # Subtle errors
 
 
-def test_dilution_slip_divides_by_the_solvent_instead_of_the_total():
+def test_planted_dilution_slip_divides_by_the_solvent_volume_instead_of_the_total():
     # 100 µg/mL x 1 mL / 9 mL = 11.1 µg/mL where 100 x 1 / 10 = 10 is right; 11 is it to two digits
     plants = plant_errors(SUBTLE, "dilution_slip", build_dilution())
     assert collect_properties(plants, 0, "caffeine concentration") == {"11 µg/mL"}
@@ -297,7 +297,7 @@ def test_dilution_slip_divides_by_the_solvent_instead_of_the_total():
     assert "11 µg/mL" in plants[0].explanation and "10 µg/mL" in plants[0].explanation
 
 
-def test_dilution_slip_is_between_the_correct_and_the_undiluted_concentration():
+def test_planted_dilution_slip_does_not_apply_if_it_is_obvious_or_equal_to_rounding():
     # 1 mL and 0.5 mL of water: 100 x 1 / 0.5 = 200 µg/mL would be more than the stock had, which is an obvious error
     weak = liquid(volume="1.5 mL", caffeine_concentration="66.7 µg/mL", derived_from=(SOLVENT,))
     # 1 mL in 100 mL: 1 µg/mL, and 1.01 for the slip, which is indistinguishable from rounding
@@ -305,40 +305,40 @@ def test_dilution_slip_is_between_the_correct_and_the_undiluted_concentration():
     assert not any(is_applicable(SUBTLE, "dilution_slip", case("Dilute", (draft,))) for draft in (weak, weaker))
 
 
-def test_off_by_ten_is_a_tenth_or_ten_times():
+def test_planted_tenfold_error_is_a_tenth_or_ten_times_the_concentration():
     found = collect_properties(plant_errors(SUBTLE, "off_by_ten", build_dilution()), 0, "caffeine concentration")
     assert found == {"1 µg/mL", "100 µg/mL"}
 
 
-def test_wrong_unit_is_a_thousand_times_too_small():
+def test_planted_wrong_unit_makes_the_concentration_a_thousand_times_smaller():
     assert collect_properties(plant_errors(SUBTLE, "wrong_unit", build_dilution()), 0, "caffeine concentration") == {
         "10 ng/mL"
     }
 
 
-def test_concentration_errors_do_not_apply_to_reacting_steps():
+def test_planted_concentration_errors_do_not_apply_to_steps_with_a_reaction():
     made = liquid(volume="1 mL", caffeine_concentration="100 µg/mL")
     for kind in ("off_by_ten", "wrong_unit"):
         assert is_applicable(SUBTLE, kind, case("Dilute", (made,)))
         assert not is_applicable(SUBTLE, kind, case("Thermocycler", (made,)))
 
 
-def test_residual_not_reduced_shows_the_previous_volume():
+def test_planted_unreduced_volume_of_a_source_is_the_volume_before_the_step():
     assert collect_properties(plant_errors(SUBTLE, "residual_not_reduced", build_dilution()), 1, "volume") == {"900 mL"}
 
 
-def test_addition_ignored_shows_the_previous_volume():
+def test_planted_ignored_addition_shows_the_volume_before_the_step():
     assert collect_properties(plant_errors(SUBTLE, "addition_ignored", build_dilution()), 0, "volume") == {"1 mL"}
 
 
-def test_portion_slip_is_off_by_a_part_of_what_was_moved():
+def test_planted_portion_slip_is_off_by_a_fraction_of_the_moved_volume():
     # 9 mL were added to 1 mL: a half, a quarter, a fifth, a tenth of 9 mL more or less than 10 mL, to a digit or two
     # 5.5 and 14.5, 7.75 and 12.25, 8.2 and 11.8, 9.1 and 10.9
     found = collect_properties(plant_errors(SUBTLE, "portion_slip", build_dilution()), 0, "volume")
     assert found == {"5.5 mL", "14.5 mL", "7.8 mL", "12.2 mL", "8.2 mL", "12 mL", "9 mL", "11 mL"}
 
 
-def test_volume_gained_applies_only_where_the_step_moves_nothing():
+def test_planted_gain_of_volume_applies_only_to_steps_that_move_nothing():
     kept = liquid(volume="1.5 mL")
     action, situation, outcome = case("Mix", (kept,))
     situation.inventory[SAMPLE].properties["volume"] = "1.5 mL"
@@ -350,12 +350,12 @@ def test_volume_gained_applies_only_where_the_step_moves_nothing():
     assert not is_applicable(SUBTLE, "volume_gained", build_dilution())
 
 
-def test_volume_gained_never_removes_liquid_in_slow_steps():
+def test_planted_gain_of_volume_is_never_a_loss_in_steps_during_which_liquid_could_evaporate():
     plants = plant_errors(SUBTLE, "volume_gained", case("Incubate", (liquid(volume="1 mL"),)))
     assert all(volume(text) > 1000 for text in collect_properties(plants, 0, "volume"))
 
 
-def test_swapped_solutes_and_samples_exchange_concentrations():
+def test_planted_swaps_exchange_the_concentrations_of_two_solutes_or_two_samples():
     one = liquid(calcium_concentration="2 mM", sodium_concentration="140 mM")
     other = liquid("Other", replaces="", calcium_concentration="8 mM")
     plant = plant_errors(SUBTLE, "swapped_solutes", case("Dilute", (one,)))[0]
@@ -366,7 +366,7 @@ def test_swapped_solutes_and_samples_exchange_concentrations():
         assert [draft.properties["calcium concentration"] for draft in plant.outcome.new_materials] == ["8 mM", "2 mM"]
 
 
-def test_swapped_identities_contradict_the_names():
+def test_planted_swap_of_identities_contradicts_the_material_names():
     fins = [NewMaterial(f"Fin {n}", {"phase": "tissue", "fish": f"progeny {n}, tank {n}"}) for n in (1, 2)]
     for plant in plant_errors(SUBTLE, "swapped_identities", case("Dilute", fins)):
         assert [draft.properties["fish"][:9] for draft in plant.outcome.new_materials] == ["progeny 2", "progeny 1"]
@@ -377,13 +377,13 @@ def microscope(*places):
     return case("UseMicroscope", (), seen)
 
 
-def test_wrong_objective_changes_every_record_alike():
+def test_planted_wrong_objective_is_the_same_in_every_record_of_the_step():
     for plant in plant_errors(SUBTLE, "wrong_objective", microscope("Stock", "Water")):
         named = {re.search(r"objective (\d+x)", one.description)[1] for one in plant.outcome.new_observations}
         assert len(named) == 1 and named < {"4x", "20x"}
 
 
-def test_wrong_temperature_ignores_an_equal_setting_of_another_parameter():
+def test_planted_wrong_temperature_is_not_confused_with_an_equal_setting_of_another_parameter():
     warm = replace(HEAT, name="lid_temperature", maximum="110 °C")
     cycler = ActionType("Incubate", "transformation", "d", "i", "o", (HEAT, warm), echo=("temperature",))
     seen = (Observation("Incubate of Stock, temperature 58 °C: run completed", "instrumental"),)
@@ -393,7 +393,7 @@ def test_wrong_temperature_ignores_an_equal_setting_of_another_parameter():
         assert plant.explanation.startswith("temperature was set to 58 °C")
 
 
-def test_wrong_temperature_stays_within_the_allowed_range():
+def test_planted_wrong_temperature_stays_within_the_allowed_range():
     plants = plant_errors(
         SUBTLE, "wrong_temperature", case("Incubate", (liquid(temperature="37 °C"),), (), {"temperature": "37C"})
     )
@@ -402,7 +402,7 @@ def test_wrong_temperature_stays_within_the_allowed_range():
         assert 4 <= quantities.parse_quantity(text, "temperature").value <= 95
 
 
-def test_frozen_reagent_used_applies_only_to_cold_reagents():
+def test_planted_frozen_reagent_applies_only_to_reagents_kept_cold():
     left = liquid(volume="900 µL", condition="4C")
     for plant in plant_errors(SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C")):
         back = plant.outcome.new_materials[0]
@@ -410,7 +410,7 @@ def test_frozen_reagent_used_applies_only_to_cold_reagents():
     assert not is_applicable(SUBTLE, "frozen_reagent_used", build_dilution())
 
 
-def test_not_thawed_changes_the_material_and_its_observation():
+def test_planted_failure_to_thaw_changes_the_material_and_its_observation():
     action, situation, outcome = read("no ice left", "Stock after warming", "visual")
     situation.inventory[SAMPLE].properties["phase"] = "frozen"
     for plant in plant_errors(SUBTLE, "not_thawed", (action, situation, outcome)):
@@ -418,13 +418,13 @@ def test_not_thawed_changes_the_material_and_its_observation():
         assert plant.outcome.new_observations[0].value == "still ice in it"
 
 
-def test_stale_property_is_the_previous_one():
+def test_planted_outdated_property_has_the_value_from_before_the_step():
     assert collect_properties(
         plant_errors(SUBTLE, "stale_property", build_dilution()), 0, "caffeine concentration"
     ) == {"100 µg/mL"}
 
 
-def test_wrong_phase_does_not_detach_cells_in_trypsin():
+def test_planted_detachment_of_cells_does_not_apply_to_cells_in_trypsin():
     attached = NewMaterial("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
     action, situation, outcome = case("Dilute", (attached,))
     situation.inventory[SAMPLE].properties["phase"] = "adherent culture"
@@ -435,14 +435,14 @@ def test_wrong_phase_does_not_detach_cells_in_trypsin():
     assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
 
 
-def test_wrong_place_is_the_previous_place_or_an_incubator():
+def test_planted_wrong_place_is_room_temperature_or_an_incubator():
     action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
     plants = plant_errors(SUBTLE, "wrong_place", (action, situation, outcome))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
     assert places == {"room_temp", "incubating_conditions", "cell_culture_conditions"}
 
 
-def test_another_vessel_changes_container_and_capacity_together():
+def test_planted_wrong_vessel_changes_container_and_capacity_together():
     held = {"volume": "1 mL", "container": "15 mL tube", "container_capacity": "15 mL"}
     action, situation, outcome = case("Mix", (liquid(**held),))
     situation.inventory[SAMPLE].properties.update(held)
@@ -452,19 +452,19 @@ def test_another_vessel_changes_container_and_capacity_together():
         assert volume(shown["container_capacity"]) >= 1000
 
 
-def test_unasked_change_replaces_a_number_the_step_leaves_alone():
+def test_planted_unrequested_change_replaces_a_number_that_the_step_should_not_affect():
     action, situation, outcome = case("Mix", (liquid(viability="96 %"),))
     situation.inventory[SAMPLE].properties["viability"] = "96 %"
     found = collect_properties(plant_errors(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "viability")
     assert found == {f"{digit}6 %" for digit in (1, 2, 3, 4, 5, 6, 7, 8)}
 
 
-def test_reading_off_deviates_by_about_a_fifth():
+def test_planted_wrong_reading_deviates_by_a_tenth_to_a_third():
     for value in collect_values(plant_errors(SUBTLE, "reading_off", build_measurement())):
         assert all(100 < abs(volume(part) - 1000) < 320 for part in value.split(", "))
 
 
-def test_reading_off_keeps_the_scatter_of_a_balance():
+def test_planted_wrong_reading_of_a_balance_keeps_the_difference_between_replicates():
     portion = NewMaterial("Stock", {"phase": "powder", "mass": "301.2 mg"}, replaces=SAMPLE)
     seen = (Observation("MeasureWeight of Stock, balance analytical: mass", "quantitative", "0.3010 g, 0.3011 g"),)
     for value in collect_values(plant_errors(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
@@ -472,7 +472,7 @@ def test_reading_off_keeps_the_scatter_of_a_balance():
         assert second - first == Decimal("0.0001") and re.fullmatch(r"0\.\d{4} g, 0\.\d{4} g", value)
 
 
-def test_replicate_off_changes_one_replicate():
+def test_planted_wrong_replicate_changes_one_replicate_tenfold():
     found = collect_values(plant_errors(SUBTLE, "replicate_off", read("512.3, 508.9, 515 mAU·s")))
     assert {"51.23, 508.9, 515 mAU·s", "512.3, 5089, 515 mAU·s", "512.3, 508.9, 51.5 mAU·s"} <= found
     for value in found:
@@ -480,7 +480,7 @@ def test_replicate_off_changes_one_replicate():
         assert sum(one == other for one, other in zip(parts, ("512.3", "508.9", "515"), strict=True)) == 2
 
 
-def test_odd_one_out_changes_one_vessel_tenfold():
+def test_planted_outlier_changes_the_reading_of_one_vessel_tenfold():
     drafts = [liquid(f"Well {n}", replaces="") for n in (1, 2, 3)]
     seen = [Observation(f"Reading of Well {n}: absorbance", "quantitative", f"0.5{n} AU") for n in (1, 2, 3)]
     found = [
@@ -489,7 +489,7 @@ def test_odd_one_out_changes_one_vessel_tenfold():
     assert found[0] == {"0.51 AU", "0.051 AU", "5.1 AU"}
 
 
-def test_swapped_readings_apply_only_to_samples_known_to_differ():
+def test_planted_swap_of_readings_applies_only_to_samples_known_to_differ():
     drafts = [
         liquid(f"Standard {i}", replaces="", caffeine_concentration=f"{c} µg/mL") for i, c in ((1, 5), (2, 50), (3, 5))
     ]
@@ -501,7 +501,7 @@ def test_swapped_readings_apply_only_to_samples_known_to_differ():
         assert [one.value for one in plant.outcome.new_observations] in (["99", "10", "11"], ["10", "11", "99"])
 
 
-def test_swapped_readings_exchange_blank_and_standard_or_ladder_and_lane():
+def test_planted_swap_of_readings_exchanges_blank_and_standard_or_ladder_and_lane():
     drafts = [liquid("Blank", replaces=""), liquid("Standard", replaces="", caffeine_concentration="5 µg/mL")]
     seen = [
         Observation(f"HPLC of {name}: caffeine peak area", "quantitative", value)
@@ -517,13 +517,13 @@ def test_swapped_readings_exchange_blank_and_standard_or_ladder_and_lane():
     assert [one.value for one in plant.outcome.new_observations] == ["ladder", "no band"]
 
 
-def test_share_and_count_contradict_each_other():
+def test_planted_wrong_share_contradicts_the_count_beside_it():
     for value in collect_values(plant_errors(SUBTLE, "share_and_count", read("2 % (200 of 10000 events)"))):
         percent, positive = re.match(r"([\d.]+) % \((\d+) of", value).groups()
         assert Decimal(percent) * 100 != int(positive) and Decimal(percent) <= 100
 
 
-def test_reading_in_wrong_unit_is_off_by_a_thousand():
+def test_planted_reading_in_a_wrong_unit_is_off_by_a_factor_of_a_thousand():
     assert collect_values(plant_errors(SUBTLE, "reading_in_wrong_unit", read("0.1203, 0.119 V"))) == {
         "0.1203, 0.119 mV"
     }
@@ -532,7 +532,7 @@ def test_reading_in_wrong_unit_is_off_by_a_thousand():
 # The injector
 
 
-def test_injector_leaves_numbers_alone_that_a_reading_repeats():
+def test_injector_does_not_change_a_number_that_a_reading_of_the_step_repeats():
     kept = liquid(pH="7.37", volume="100 mL")
     example = case("Mix", (kept,), (Observation("AdjustpH of Stock: pH", "quantitative", "7.37"),))
     example[1].inventory[SAMPLE].properties["pH"] = "7.37"
@@ -543,7 +543,7 @@ def test_injector_leaves_numbers_alone_that_a_reading_repeats():
     assert not is_applicable(OBVIOUS, "matter_vanishes", weighed)
 
 
-def test_balance_shares_gives_equal_weight_to_growing_and_shrinking_errors():
+def test_style_matching_gives_equal_weight_to_errors_that_lengthen_and_shorten_the_text():
     # three make it longer and one shorter: a half of all is 1/4 each and 1/4 of the rest goes to the one that changes nothing
     shares = style_matching.balance_shares([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
     assert sum(shares[:3]) == pytest.approx(shares[3])
@@ -552,7 +552,7 @@ def test_balance_shares_gives_equal_weight_to_growing_and_shrinking_errors():
     assert shares[4] == pytest.approx(1 / (1 + 2 * 3**0.5))
 
 
-def test_balance_shares_drops_unbalanced_errors_unless_all_are():
+def test_style_matching_drops_errors_that_change_style_in_one_direction_unless_all_do():
     assert style_matching.balance_shares([1, 1], [(1, 0), (0, 0)])[0] < 0.001
     assert style_matching.balance_shares([1, 3], [(1, 0), (1, 1)])[0] > 0.99
     assert style_matching.balance_shares([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])

@@ -115,7 +115,7 @@ def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
     assert guessed <= 0.4 * len(twins[perturbation])
 
 
-def test_nearly_every_step_has_room_for_several_kinds_of_error(steps):
+def test_nearly_every_step_allows_several_kinds_of_planted_error(steps):
     for perturbation in BOTH:
         fits = [len(Injector(perturbation, 1).list_applicable_kinds(*step)) for step in steps[::3]]
         assert min(fits) >= 1
@@ -228,7 +228,7 @@ LONGEST = {"longest number": lambda written: max(map(len, NUMBER.findall(written
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_no_feature_of_style_grows_more_often_than_it_shrinks(texts, perturbation):
+def test_no_feature_of_style_is_larger_in_twins_more_often_than_it_is_smaller(texts, perturbation):
     tests = {}
     for name, feature in FEATURES.items():
         changes = [feature(twin) - feature(original) for original, twin in texts[perturbation]]

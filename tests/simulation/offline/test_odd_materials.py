@@ -76,7 +76,7 @@ def find_impossible_volume(small):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rules_give_an_outcome_or_a_reason_for_any_action(lab, seed):
+def test_rules_return_an_outcome_or_a_rejection_with_a_reason_for_any_action(lab, seed):
     rng, accepted = random.Random(seed), set()
     for name, kind in sorted(lab.catalogue.types.items()):
         if name in NEVER:
@@ -95,7 +95,7 @@ def test_rules_give_an_outcome_or_a_reason_for_any_action(lab, seed):
     assert len(accepted) > 35, "too little was possible to have tested anything"
 
 
-def test_tablets_of_no_mass_are_not_counted(lab):
+def test_tablets_without_a_known_mass_are_not_counted(lab):
     assert build_odd_lab(lab.catalogue).read_values("MeasureCount", "tablets") == [""]
 
 
@@ -105,7 +105,7 @@ def test_titration_accepts_a_ph_given_in_words(lab):
     assert seen == [""]
 
 
-def test_there_is_no_dna_in_an_empty_container(lab):
+def test_dna_extraction_from_an_empty_container_is_rejected(lab):
     refused = build_odd_lab(lab.catalogue).get_rejection("AttemptDNAExtraction", "empty")
     assert refused == "wrong phase: empty is empty container; there is nothing to extract DNA from"
 
@@ -137,7 +137,7 @@ def test_a_cell_counter_needs_a_range_of_sizes(lab):
     assert refused == "empty range: minimum_diameter is not below maximum_diameter"
 
 
-def test_the_wells_of_a_plate_kept_in_the_cold_are_frozen(lab):
+def test_wells_separated_from_a_frozen_plate_are_frozen(lab):
     small = build_odd_lab(lab.catalogue)
     assert small.run_step("Storage", "plate", condition="-80C").outcome.success
     small.run_step("SeparateWells", "plate", labels="well", grouping="each well")
@@ -145,12 +145,12 @@ def test_the_wells_of_a_plate_kept_in_the_cold_are_frozen(lab):
 
 
 @pytest.mark.parametrize(("action", "parameters"), [("Autoclave", {}), ("Incubate", {"temperature": "37 °C"})])
-def test_rules_reject_a_whole_plate(lab, action, parameters):
+def test_rules_reject_a_whole_plate_whose_wells_were_not_separated(lab, action, parameters):
     refused = build_odd_lab(lab.catalogue).get_rejection(action, "plate", **parameters)
     assert refused == "wrong phase: plate is a whole plate; separate its wells first"
 
 
-def test_measurement_of_a_blank_alone_takes_time(lab):
+def test_measurement_of_nothing_but_a_blank_takes_the_time_of_one_sample(lab):
     small = build_odd_lab(lab.catalogue)
     done = small.run_step("UsePhotospectrometer", "liquid", blank="@liquid", mode="absorbance", wavelength="500 nm")
     # 2 min for each sample, of which the blank is the only one
@@ -166,7 +166,7 @@ def test_reagent_volumes_are_rounded_to_the_smallest_amount(lab):
 
 
 @pytest.mark.parametrize("label", [" ", "\u200b", "\u202e \ufeff"])
-def test_invisible_label_is_ignored(lab, label):
+def test_label_of_invisible_characters_is_ignored(lab, label):
     small = build_odd_lab(lab.catalogue)
     names = [
         small.run_step("Aliquot", "liquid tubes", volume="10 µL", label=label),

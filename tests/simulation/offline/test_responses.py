@@ -33,7 +33,7 @@ def read_values(truth, hidden, **parameters):
     return lab.read_values("Meter", "tea", **parameters)
 
 
-def test_hill_response_is_halfway_at_its_half_point_and_at_the_bottom_without_substance():
+def test_hill_response_is_halfway_at_its_half_point_and_at_its_bottom_without_the_substance():
     curve = {"component": "dye", "hill": {"bottom": "1", "top": "9", "half": "4 µM", "n": "2"}}
     assert read_values(curve, {"dye": "4 µM"}) == ["5 AU"]  # 1 + 8 / 2
     assert read_values(curve, {"dye": "12 µM"}) == ["8.2 AU"]  # 1 + 8 * 144 / (16 + 144)
@@ -56,13 +56,13 @@ def test_response_sums_components_by_weight():
     assert read_values(weights, {"sodium": "10 mM", "sugar": "5 mM"}) == ["25 AU"]
 
 
-def test_response_to_a_parameter_takes_a_missing_value_as_zero():
+def test_response_to_an_action_parameter_treats_a_missing_value_as_zero():
     light = {"parameter": "power", "hill": {"bottom": "0", "top": "10", "half": "2 mW/mm²", "n": "1"}}
     assert read_values(light, {"sensor": "1 µM"}, power="2 mW/mm²") == ["5 AU"]
     assert read_values(light, {"sensor": "1 µM"}) == ["0 AU"]
 
 
-def test_response_without_required_component_reads_zero_input_and_outside_its_medium_nothing():
+def test_response_is_the_background_without_its_required_component_and_absent_outside_its_medium():
     light = {"parameter": "power", "slope": "1", "intercept": "0.5", "requires": ["sensor"], "within": ["medium"]}
     assert read_values(light, {"medium": "1 µM", "sensor": "1 µM"}, power="2 mW/mm²") == ["2.5 AU"]
     assert read_values(light, {"medium": "1 µM"}, power="2 mW/mm²") == ["0.5 AU"]
@@ -83,7 +83,7 @@ def test_response_scales_with_a_power_of_a_parameter():
     assert read_values(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["6 AU"]  # twice at four times the speed
 
 
-def test_response_needs_a_chosen_material_with_the_declared_property_or_component():
+def test_response_requires_that_the_chosen_probe_or_reagent_has_the_declared_property_or_component():
     liquid = build_material("tea", hidden={"ferrocene": "3 µM"})
     shows = {"component": "ferrocene", "slope": "1", "intercept": "0", "chosen": {"probe": {"kind": "silver"}}}
     lab = build_lab(shows, liquid, build_material("silver_rod", kind="silver"), build_material("gold_rod", kind="gold"))

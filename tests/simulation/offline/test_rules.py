@@ -172,7 +172,7 @@ def test_microscope_rejects_tubes(lab):
     assert "wrong format: culture is in 50 mL tube" in small.get_rejection("UseMicroscope", "culture")
 
 
-def test_the_question_about_tails_is_answered_for_every_fish(lab):
+def test_visual_inspection_of_tails_gives_an_answer_for_every_fish(lab):
     spec = lab.specs["zebrafish-genotyping"]
     start = Bench("x", lab.catalogue, build_inventory(spec.initial_materials(), 11), 11)
     clips = tuple(m.barcode for m in start.inventory if m.name.startswith("Tail fin clip"))

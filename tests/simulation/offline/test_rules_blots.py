@@ -71,14 +71,14 @@ def test_gel_shows_dna_only_with_a_dna_stain(small):
     assert do(small, "PAGE", "dna", gel_type="TBE", stain="silver") == [""]
 
 
-def test_western_draws_diluted_antibody_and_shows_a_band_per_declared_protein(small):
+def test_western_uses_antibody_by_its_dilution_and_shows_a_band_for_each_declared_protein(small):
     # 100 x 20 and 100 x 5; two capillaries of 10 µL at 1:5 take 4 µL of the antibody
     values = do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=5)
     assert values == ["2000, 2000 area", "500 area"]
     assert (small.get_property("anti_GFP", "volume"), small.get_property("lysate", "volume")) == ("96 µL", "990 µL")
 
 
-def test_western_draws_at_least_the_smallest_pipette_volume(small):
+def test_western_uses_at_least_the_smallest_pipette_volume_of_antibody(small):
     do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=1000)
     assert small.get_property("anti_GFP", "volume") == "99.5 µL"  # 0.02 µL would do
 
@@ -93,7 +93,7 @@ def test_western_without_an_antibody_is_rejected(small):
     assert step.outcome.failure_reason.startswith("CapillaryWestern needs primary_antibody")
 
 
-def test_an_immunoassay_in_a_plate_draws_every_reagent(small):
+def test_immunoassay_in_a_plate_uses_up_some_of_every_reagent(small):
     given = {"primary_antibody": "@anti_GFP", "capture_antibody": "@anti_actin", "wash_buffer": "@wash", "substrate": "@substrate"}  # fmt: skip
     values = do(
         small, "ELISA", "lysate blank anti_GFP anti_actin wash substrate", sample_volume="50 µL", antibody_dilution=50, **given
@@ -128,7 +128,7 @@ def test_a_capillary_immunoassay_dilutes_its_samples(small):
     assert reason == "critically unclear: diluent is not given; samples are to be diluted 2 times"
 
 
-def test_a_threshold_cycle_needs_both_primers_and_takes_them_from_their_tubes(small):
+def test_qpcr_gives_a_threshold_cycle_only_with_both_primers_and_takes_them_from_their_tubes(small):
     # 30 - 3.32 x log10(10 µg/mL) = 26.68
     assert do(small, "qPCR", "dna primer_A primer_B mix", **PCR) == ["26.68 cycles"]
     left = {key: small.get_property(key, "volume") for key in ("dna", "primer_A", "primer_B", "mix")}
@@ -149,7 +149,7 @@ def test_qpcr_that_exceeds_the_reaction_volume_is_rejected(small):
     )
 
 
-def test_sequencing_with_a_primer_tube_takes_a_little_for_each_strand(small):
+def test_sequencing_uses_up_sample_and_primer_for_each_strand(small):
     do(small, "DNASequencing", "dna primer_A", primer_tube="@primer_A", primer_volume="2 µL", direction="both")
     assert (small.get_property("dna", "volume"), small.get_property("primer_A", "volume")) == ("40 µL", "96 µL")
 

@@ -48,7 +48,7 @@ def test_oven_leaves_a_sample_wet_if_the_time_is_too_short(small):
     assert small.get_property("brine", "salt concentration") == "11.4 mM"
 
 
-def test_drying_removes_only_moisture_from_a_solid(small):
+def test_drying_a_solid_removes_water_and_nothing_else(small):
     small.run_step("Desiccate", "hydrate", "moisture")
     assert small.get_property("hydrate", "mass") == "8.5 mg"
     assert list(small["hydrate"].ledger["components"]) == ["salt"]
@@ -84,7 +84,7 @@ def test_concentrator_removes_a_millilitre_per_hour(small):
     assert amount(small, "broth", "yeast cells") == "4000000"
 
 
-def test_a_component_that_is_a_liquid_leaves_in_proportion(small):
+def test_evaporation_removes_a_volatile_component_in_proportion_to_the_volume(small):
     small.run_step("Evaporate", "spirit", "condensate", target_volume="250 µL", duration="2 h")
     # three quarters of the volume leave, with three quarters of the 400 µL of ethanol
     assert (amount(small, "spirit", "ethanol"), amount(small, "condensate", "ethanol")) == ("100", "300")
@@ -93,7 +93,7 @@ def test_a_component_that_is_a_liquid_leaves_in_proportion(small):
     assert list(small["spirit"].ledger["components"]) == ["dye"]
 
 
-def test_freeze_drying_leaves_a_powder_and_takes_the_sum_of_its_times(small):
+def test_freeze_drying_leaves_a_powder_and_lasts_for_the_sum_of_its_phases(small):
     small.run_step("Lyophilize", "ice broth", "trap", primary_drying_time="8 h")
     assert [small.get_property(key, "phase") for key in ("ice", "broth")] == ["powder", "powder"]
     assert (amount(small, "ice", "protein"), small["ice"].environmental_condition) == ("3000", "room_temp")

@@ -46,7 +46,7 @@ def small(lab):
     )
 
 
-def test_microscope_additions_are_read_and_stay_in_the_sample(small):
+def test_microscope_measures_with_the_added_compound_which_stays_in_the_sample(small):
     step = small.run_step("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
     # 100 µL of 1 mM into 900 µL: 100 µM, half way up
     assert [seen.value for seen in step.outcome.new_observations] == ["1", "1"]
@@ -57,7 +57,7 @@ def test_microscope_additions_are_read_and_stay_in_the_sample(small):
     assert step.outcome.new_materials[0].taken == {small.codes["glutamate"]: "100 µL"}
 
 
-def test_microscope_second_dose_adds_to_the_first(small):
+def test_microscope_reading_reflects_the_first_and_second_dose_together(small):
     small.run_step("UseMicroscope", "dish glutamate", **ADD)
     # 200 µL of 1 mM in 1100 µL: 181.8 µM, so 2 x 181.8 / 281.8 = 1.290
     assert small.read_values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
@@ -111,7 +111,7 @@ def test_plate_reader_additions_are_conserved(small):
         ("bare", {}, "no cells: there is nothing to image in bare"),
     ],
 )  # fmt: skip
-def test_rejected_imaging_pours_nothing(small, keys, parameters, reason):
+def test_rejected_imaging_gives_the_reason_and_changes_nothing(small, keys, parameters, reason):
     assert small.get_rejection("UseMicroscope", keys, **parameters) == reason
 
 

@@ -81,12 +81,12 @@ def reagents(parameters):
     return " ".join(["sample", *dict.fromkeys(v[1:] for v in parameters.values() if str(v).startswith("@"))])
 
 
-def test_the_table_holds_every_measurement_action(lab):
+def test_measurement_tests_cover_every_measurement_action(lab):
     assert set(RUNS) == {kind.name for kind in lab.catalogue.types.values() if kind.kind == "measurement"}
 
 
 @pytest.mark.parametrize("action", RUNS)
-def test_measurement_uses_exactly_its_load_and_invents_no_number(lab, action):
+def test_measurement_uses_up_exactly_the_sample_it_needs_and_invents_no_number(lab, action):
     phase, container, parameters, left = RUNS[action]
     small = bench(lab, phase, container)
     step = small.run_step(action, reagents(parameters), **parameters)
@@ -143,7 +143,7 @@ def test_measurement_rejects_a_container_of_the_wrong_format(lab, action, contai
         ("CellCounter", "5 µL", "10 µL"),
     ],
 )
-def test_measurement_rejects_too_small_a_volume_and_gives_both_numbers(lab, action, have, needs):
+def test_measurement_rejects_too_small_a_volume_and_states_the_needed_and_the_usable_one(lab, action, have, needs):
     phase, container, parameters, _ = RUNS[action]
     refused = bench(lab, phase, container, volume=have).get_rejection(action, reagents(parameters), **parameters)
     assert refused == f"short of volume: needs {needs}, {have} usable in sample"

@@ -84,7 +84,7 @@ def test_dilute_and_fill_to_volume_add_the_given_volume(small):
     assert "too full" in small.get_rejection("FillToVolume", "stock water", solvent="@water", total_volume="1 mL")
 
 
-def test_combine_pools_everything_and_empties_the_parts(small):
+def test_combine_pools_the_materials_and_uses_them_up(small):
     step = small.run_step("Combine", "stock vial big_tubes", "pool")
     assert small.get_property("pool", "volume") == "1.48 mL"
     assert set(step.outcome.new_materials[-1].derived_from) == {small.codes["stock"], small.codes["vial"]}
@@ -138,7 +138,7 @@ def test_transfer_checks_the_total_volume_before_anything_moves(small):
     assert reason == "short of volume: needs 500 µL, 480 µL usable in vial"
 
 
-def test_mixing_a_known_with_a_hidden_amount_hides_the_sum(lab):
+def test_mixing_a_known_with_a_hidden_amount_shows_no_concentration(lab):
     small = SmallLab(
         lab.catalogue,
         build_material("standard", contents={"caffeine": "1 mg/mL"}),
@@ -205,7 +205,7 @@ def test_transfer_leaves_the_dead_volume_of_a_trough(droplets):
     assert droplets.get_property("trough", "volume") == "2 mL"
 
 
-def test_resuspend_dissolves_a_dry_strand(droplets):
+def test_resuspend_dissolves_a_dry_dna_strand(droplets):
     droplets.run_step("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
     assert (droplets.get_property("primer", "phase"), droplets.get_property("primer", "strand concentration")) == (
         "liquid",
@@ -213,7 +213,7 @@ def test_resuspend_dissolves_a_dry_strand(droplets):
     )
 
 
-def test_powder_dissolves_unless_it_has_particles_or_no_named_component(lab):
+def test_powder_dissolves_unless_it_is_particles_or_has_no_named_component(lab):
     salt, sand = (
         build_material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
         build_material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),

@@ -45,7 +45,7 @@ def small(lab):
     )
 
 
-def test_peak_areas_follow_the_declared_line_and_the_injection_volume(small):
+def test_peak_areas_are_proportional_to_the_declared_concentration_and_the_injection_volume(small):
     # 50 x 40 µg/mL = 2000 for 10 µL, twice that for 20 µL
     assert small.read_values("HPLC", "sample", **AT_273) == ["2000, 2000 mAU·s"]
     assert small.read_values("HPLC", "sample", injection_volume="20 µL", **AT_273) == ["4000, 4000 mAU·s"]
@@ -91,7 +91,7 @@ def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
     assert not small["cells"].is_usable
 
 
-def test_volume_weight_and_ph_come_from_the_state_or_are_not_given(small):
+def test_volume_weight_and_ph_are_read_from_the_simulated_state_or_not_given(small):
     (volume,) = small.read_values("MeasureVolume", "blank", replicates=1)
     assert float(volume.removesuffix(" µL").removesuffix(" mL")) in (
         pytest.approx(1000, rel=0.05),
@@ -115,7 +115,7 @@ def test_sequencing_dna_of_two_fish_gives_a_mixed_signal(small):
     assert small.read_values("DNASequencing", "fish_b") == ["mixed signal of several origins"]
 
 
-def test_a_gel_shows_a_band_where_there_is_product_and_takes_the_load_from_each(small):
+def test_gel_shows_a_band_if_there_is_product_and_uses_up_the_loaded_volume_of_each_sample(small):
     step = small.run_step("AgaroseGelElectrophoresis", "fish_a blank ladder", "gel", ladder="@ladder")
     assert [seen.value for seen in step.outcome.new_observations] == [
         "one band at about 350 bp",
@@ -131,7 +131,7 @@ def test_gel_without_a_ladder_gives_no_length(small):
     assert "bp" not in value
 
 
-def test_visual_inspection_answers_from_declared_lookups(small):
+def test_visual_inspection_answers_only_questions_that_the_experiment_declares(small):
     values = small.read_values("VisualInspection", "fish_a fish_b", question="Which fins are black?")
     assert values == ["black lines", ""]
     assert small.read_values("VisualInspection", "fish_a", question="Which fins smell?") == [""]
@@ -140,7 +140,7 @@ def test_visual_inspection_answers_from_declared_lookups(small):
     assert step.outcome.rejected_by == "catalogue", "it asks one question"
 
 
-def test_pictures_are_recorded_without_content(small):
+def test_images_are_recorded_without_any_content(small):
     assert small.read_values("ImageSample", "sample dish") == ["", ""]
     assert small.read_values("UseMicroscope", "dish") == [""]
 
@@ -205,7 +205,7 @@ def test_mass_of_a_liquid_needs_a_density(lab):
     assert oil == ""
 
 
-def test_density_is_mass_by_volume_with_little_noise(lab):
+def test_density_is_measured_as_mass_divided_by_volume_with_little_noise(lab):
     small = SmallLab(lab.catalogue, build_material("acid", mass="1.84 g"))
     (value,) = small.read_values("MeasureDensity", "acid", replicates=1)
     assert float(value.removesuffix(" g/mL")) == pytest.approx(1.84, rel=0.003)
@@ -291,7 +291,7 @@ def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
     assert small.get_property("dye", "volume") == "3.8 mL"
 
 
-def test_measurement_reads_the_last_drop_of_a_sample(small):
+def test_measurement_can_use_up_the_last_of_a_sample(small):
     small.run_step("DNASequencing", "fish_a", sample_volume="40 µL")
     assert small.read_values("DNASequencing", "fish_a", sample_volume="10 µL") == ["CAG"]
     assert not small["fish_a"].is_usable
@@ -328,13 +328,13 @@ def test_visual_inspection_checks_long_questions_quickly(small):
     assert takes_under(1, ask_them)  # a pattern that backtracks would take years
 
 
-def test_detector_voltages_are_typed(small):
+def test_detector_voltages_are_checked_against_their_allowed_range(small):
     assert small.run_step("FlowCytometry", "cells", detector_voltages="{FSC:400 V,FL1:0.5 kV}").outcome.success
     refused = small.run_step("FlowCytometry", "cells", detector_voltages="{FSC:4000 V}").outcome.failure_reason
     assert "0 V to 1000 V" in refused
 
 
-def test_components_declared_together_are_counted_together(lab):
+def test_components_declared_as_one_count_are_counted_together(lab):
     truth = {
         "counted": {"HeLa cells": ["bright cells", "dark cells"]},
         "noise": {"CellCounter": "0"},
@@ -350,7 +350,7 @@ def test_components_declared_together_are_counted_together(lab):
     assert small.read_values("CellCounter", "cells", replicates=1) == ["400000 cells/mL"]
 
 
-def test_cytometer_stirs_up_sediment_unless_told_not_to(lab):
+def test_cytometer_mixes_sediment_before_counting_unless_mixing_is_switched_off(lab):
     spun = build_material(
         "spun", "pellet and supernatant", hidden={"HeLa cells": "1e5 cells/mL", "green cells": "1e5 cells/mL"}
     )
@@ -362,7 +362,7 @@ def test_cytometer_stirs_up_sediment_unless_told_not_to(lab):
     ]
 
 
-def test_lookup_gives_nothing_if_an_excluded_component_is_present(lab):
+def test_declared_answer_is_not_given_if_an_excluded_component_is_present(lab):
     truth = {"lookups": [
         {"action": "ImageSample", "signal": "crystals", "requires": ["salt"], "without": ["water"], "values": {"dry": "white", "wet": "white"}}]}  # fmt: skip
     dry = build_material("dry", hidden={"salt": "1 g"})

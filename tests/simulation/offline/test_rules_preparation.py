@@ -37,7 +37,7 @@ def small(lab):
     return bench(lab)
 
 
-def test_titration_adds_steps_until_the_declared_ph_is_reached(lab):
+def test_titration_adds_increments_until_the_target_ph_is_reached(lab):
     small = bench(lab, TRUTH)
     values = small.read_values(
         "AdjustpH", "buffer base", titrant="@base", target_ph="7.0", tolerance="0.02", increment="5 µL"
@@ -177,5 +177,7 @@ def test_autoclave_cycle_that_is_too_short_does_not_sterilise(small):
         ("Autoclave", "full", {}, "too full: 1.9 mL in full, above 1.5 mL of 2 mL it boils over"),
     ],
 )  # fmt: skip
-def test_freezing_and_autoclaving_reject_what_would_break_or_burn(small, action, keys, parameters, reason):
+def test_freezing_and_autoclaving_reject_unsuitable_materials_and_settings_with_a_reason(
+    small, action, keys, parameters, reason
+):
     assert small.get_rejection(action, keys, **parameters) == reason

@@ -42,7 +42,7 @@ def small(lab):
     )
 
 
-def test_ph_probe_reads_the_declared_curve_or_the_label(small):
+def test_ph_probe_reads_the_declared_curve_or_the_stated_ph(small):
     # 5 mM lies half way from 7 to 4
     assert small.read_values("MeasurepH", "broth buffer", replicates=2, probe="micro") == ["5.5, 5.5", "7, 7"]
     small.run_step("Transfer", "buffer broth", source="@buffer", amount="500 µL")
@@ -50,7 +50,7 @@ def test_ph_probe_reads_the_declared_curve_or_the_label(small):
     assert small.read_values("MeasurepH", "broth", replicates=1) == ["6"]
 
 
-def test_ph_probe_reads_the_label_where_nothing_is_declared(lab):
+def test_probes_read_the_stated_property_if_no_curve_is_declared(lab):
     small = SmallLab(
         lab.catalogue,
         build_material("buffer", pH="7.40", osmolality="290 mOsm/kg", density="1.02 g/mL"),
@@ -91,7 +91,7 @@ def test_freezing_point_osmometer_needs_a_larger_drop_than_vapour_pressure(small
     assert small.get_property("buffer", "volume") == "970 µL"  # 3 x 10 µL gone
 
 
-def test_density_uses_up_the_sample_only_if_it_is_not_recovered(small):
+def test_density_measurement_uses_up_the_sample_only_if_it_is_not_recovered(small):
     small.run_step("MeasureDensity", "buffer", sample_volume="400 µL")
     assert small.get_property("buffer", "volume") == "1 mL"
     small.run_step("MeasureDensity", "buffer", sample_volume="400 µL", recover_sample=False)

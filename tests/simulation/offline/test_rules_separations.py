@@ -150,7 +150,7 @@ def amounts(small, key):
     return {name: part["amount"] for name, part in small[key].ledger["components"].items()}
 
 
-def test_filter_keeps_a_precipitate_in_its_crucible_and_the_rinse_passes(column):
+def test_filter_keeps_a_precipitate_in_its_crucible_while_the_rinse_passes_through(column):
     step = column.run_step("Filter", "slurry crucible vessels rinse", "filtrate used", keep_residue=True, residue_wash="@rinse",
                      residue_wash_volume="10 mL", residue_washes=3)  # fmt: skip
     assert amounts(column, "crucible") == {"silver chloride": "14300"}  # µg
@@ -164,7 +164,7 @@ def test_filter_keeps_a_precipitate_in_its_crucible_and_the_rinse_passes(column)
     assert column.codes["slurry"] in next(d for d in step.outcome.new_materials if d.name == "crucible").derived_from
 
 
-def test_filter_puts_residues_into_new_containers_without_a_crucible(column):
+def test_filter_without_a_crucible_puts_residues_into_new_containers(column):
     column.run_step("Filter", "slurry blank vessels", "filtrate residue filtrate_2 residue_2", keep_residue=True)
     assert amounts(column, "residue") == {"silver chloride": "14300"}
     assert amounts(column, "residue_2") == {}
@@ -202,7 +202,7 @@ def test_aspirate_leaves_a_residual_volume_over_the_cells(column):
     assert (column.get_property("dish", "volume"), column.get_property("off", "volume")) == ("150 µL", "850 µL")
 
 
-def test_solid_phase_extract_has_known_amounts_only_of_declared_components(column):
+def test_solid_phase_extract_has_a_known_amount_only_of_components_with_a_declared_yield(column):
     column.run_step("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
               sample_volume="1 mL", wash_volume="500 µL", washes=2, elution_volume="400 µL")  # fmt: skip
     # 1 mL x 10 µg/mL x 0.9; where the urea went is not declared
@@ -217,7 +217,7 @@ def test_solid_phase_extract_has_known_amounts_only_of_declared_components(colum
     assert column.get_property("extract", "urea concentration") is None
 
 
-def test_dialysis_keeps_the_volume_and_declared_components_only(column):
+def test_dialysis_keeps_the_volume_and_only_the_components_declared_as_retained(column):
     column.run_step("Dialysis", "lysate bath", "used", dialysis_buffer="@bath", buffer_volume="1 mL", buffer_changes=1)
     assert column.get_property("lysate", "volume") == "1 mL"
     assert amounts(column, "lysate") == {"salt": "", "Tris": "", "protein": "2000", "debris": "1000"}

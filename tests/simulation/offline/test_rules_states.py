@@ -28,7 +28,7 @@ def test_medium_lists_each_addition_once(small):
     assert small.get_property("portion", "medium") == "DMEM with 10 % FBS + saline"
 
 
-def test_handled_material_leaves_the_incubator_and_waiting_material_stays(small):
+def test_material_leaves_the_incubator_when_it_is_handled_but_not_while_it_waits(small):
     small.run_step("CellCultureIncubate", "cells", **CULTURED)
     small.run_step("Wait", "cells", duration="10 min")
     assert (small["cells"].environmental_condition, small.get_property("cells", "temperature")) == (
@@ -40,7 +40,7 @@ def test_handled_material_leaves_the_incubator_and_waiting_material_stays(small)
     assert small.get_property("cells", "humidity") is None
 
 
-def test_filtrate_names_its_filter_until_something_is_added(small):
+def test_filtrate_shows_its_filter_until_something_is_added(small):
     small.run_step("Filter", "tea tubes", "filtrate", volume="500 µL", pore_size="0.22 µm", membrane="PTFE")
     assert small.get_property("filtrate", "filtered through") == "0.22 µm PTFE"
     assert small.get_property("tea", "filtered through") is None

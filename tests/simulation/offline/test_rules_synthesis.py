@@ -30,7 +30,7 @@ def test_chain_mass_is_the_sum_of_residues_and_ends(chain, sequence, mass):
     assert compute_molecular_mass(chain, sequence) == Decimal(mass)
 
 
-def test_amide_weighs_less_and_a_mixed_base_has_no_mass():
+def test_peptide_amide_weighs_less_and_dna_with_a_mixed_base_has_no_calculated_mass():
     assert compute_molecular_mass(PEPTIDE, "ECG", amide=True) == Decimal("306.35")  # 307.33 - 0.98
     assert compute_molecular_mass(DNA, "ACGN") is None
 
@@ -59,7 +59,7 @@ def test_synthesis_without_a_delivered_amount_has_an_unknown_amount(small):
     assert (small.get_property("guide", "phase"), small.get_property("guide", "volume")) == ("liquid", "50 µL")
 
 
-def test_modified_strand_shows_its_groups_and_no_mass(small):
+def test_modified_dna_strand_shows_its_modifications_and_no_molecular_mass(small):
     small.run_step("DNASynthesis", "", "probe", sequences="ACGTACGT", five_prime_modification="6-FAM")
     assert (small.get_property("probe", "5' end"), small.get_property("probe", "molecular mass")) == ("6-FAM", None)
 

@@ -63,7 +63,7 @@ def test_waiting_in_the_freezer_thaws_nothing(small):
     assert "frozen" in small.get_rejection("Mix", "virus")
 
 
-def test_storage_in_the_cold_freezes(small):
+def test_storage_at_minus_20_degrees_freezes_a_liquid(small):
     small.run_step("Storage", "soda", condition="-20C")
     assert (small.get_property("soda", "phase"), small["soda"].environmental_condition) == ("frozen", "-20C")
     assert "frozen" in small.get_rejection("Degas", "soda")
@@ -86,7 +86,7 @@ def test_culture_stops_at_the_declared_density_and_does_not_grow_in_the_cold(sma
     assert float(small["cells"].ledger["components"]["HeLa cells"]["amount"]) == pytest.approx(1e6)
 
 
-def test_one_virus_per_cell_hits_63_percent_of_them(small):
+def test_one_virus_per_cell_infects_63_percent_of_the_cells(small):
     small.run_step("CellCultureIncubate", "infected", duration="24 h")
     parts = small["infected"].ledger["components"]
     # 1 - exp(-1) = 0.632121, and both double
@@ -123,7 +123,7 @@ def test_degas_is_recorded_and_changes_no_volume(small):
         ("CellCultureIncubate", "virus", "frozen: thaw it first (virus)"),
     ],
 )
-def test_rules_reject_what_cannot_be_heated_or_mixed(small, action, keys, reason):
+def test_rules_reject_heating_or_mixing_of_unsuitable_materials_with_a_reason(small, action, keys, reason):
     assert small.get_rejection(action, keys) == reason
 
 

@@ -36,7 +36,7 @@ def test_every_component_the_truth_needs_is_in_a_material_or_made_by_a_reaction(
 
 
 @pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
-def test_lookups_name_initial_materials(lab, slug):
+def test_lookups_of_every_experiment_name_only_initial_materials(lab, slug):
     spec = lab.specs[slug]
     keys = {key for key, _ in spec.materials}
     assert {key for lookup in spec.truth.get("lookups", ()) for key in lookup["values"]} <= keys
@@ -64,7 +64,7 @@ def test_lookups_name_initial_materials(lab, slug):
         ("when", {"percent_b": {"least": "3 %"}}, "truth.responses[0].when.percent_b: is {'least': '3 %'}; allowed: "),
     ],
 )
-def test_truth_check_names_a_wrong_field_and_what_is_allowed(lab, field, value, problem):
+def test_truth_check_names_a_wrong_field_and_the_allowed_values(lab, field, value, problem):
     truth = {"responses": [{**copy.deepcopy(RESPONSE), field: value}]}
     assert check_truth({"responses": [RESPONSE]}, lab.catalogue) == []
     (found,) = check_truth(truth, lab.catalogue)
@@ -78,7 +78,7 @@ def test_truth_check_names_missing_fields_and_unknown_kinds(lab):
     assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
 
 
-def test_truth_check_covers_fields_without_entries(lab):
+def test_truth_check_also_covers_fields_that_are_not_lists_of_entries(lab):
     assert (
         check_truth(
             {"retained": {"fines": "1 µm"}, "counted": ["cells"], "noise": {"CellCounter": "0.1"}}, lab.catalogue

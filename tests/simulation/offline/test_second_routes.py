@@ -1,7 +1,6 @@
 """Sound ways to a goal that its rubric's author had not written down: other instruments, other designs, other economy.
 
-Each was planned from the goal and the bench alone, before the rubric was read; what the verdict then rightly missed was
-mended (calibrators around the samples, each drug alone), and where the rubric was too narrow, the rubric was. Each must
+Each was planned from the goal and the bench alone, before the rubric was read; the attempt was corrected if the verdict rightly missed something (calibrators around the samples, each drug alone), and the rubric if it was too narrow. Each must
 suffice, whatever the seed, and must not suffice without the one measurement it hangs on.
 """
 

@@ -71,7 +71,7 @@ DOSED = {"line": "dosed", "text": "dosed", "actions": ["Transfer"], "of": ["viru
 
 
 def doses(*sources):
-    """A well each with 500 µL of that source, then washed and read."""
+    """Add 500 µL of each source to a well of its own, then wash and read the wells."""
     lab = diluted(bench())
     for number, source in enumerate(sources, start=1):
         lab.run_step("Transfer", f"{source} well_{number}", source=f"@{source}", amount="250 µL")
@@ -92,7 +92,7 @@ def test_different_shares_need_distinct_doses_even_after_a_wash():
     assert "different shares of virus: 1, needed: 3" in same.reason
 
 
-def test_shares_of_materials_counted_by_an_earlier_line_are_followed():
+def test_shares_can_be_traced_to_materials_counted_by_an_earlier_rubric_line():
     lab = bench()
     lab.run_step("Aliquot", "virus tubes", "lysate", volume="400 µL", count=1)
     lab.run_step("MeasureVolume", "lysate")
@@ -115,7 +115,7 @@ def test_shares_are_unknown_if_a_step_does_not_state_the_amount_taken():
     assert found[-1].shares == {}
 
 
-def test_reading_counts_only_within_its_time_since_another_line():
+def test_reading_counts_only_within_the_required_time_after_an_earlier_rubric_line():
     lab = bench()
     lab.run_step("Transfer", "virus well_1", source="@virus", amount="100 µL")
     lab.run_step("CellCultureIncubate", "well_1", duration="3 day", temperature="37 °C")
@@ -126,7 +126,7 @@ def test_reading_counts_only_within_its_time_since_another_line():
     assert not finding(lab, DOSED, {**late, "elapsed": {"since": "dosed", "at_most": "2 day"}}).met
 
 
-def test_reading_matches_by_number_words_and_properties():
+def test_reading_matches_a_rubric_line_by_number_by_words_or_by_properties():
     lab = bench()
     lab.run_step("MeasureVolume", "medium virus")
     assert (
@@ -147,7 +147,7 @@ def test_missing_setting_counts_as_its_default():
     assert finding(lab, {**WEIGHED, "parameters": {"replicates": {"equals": str(default)}}}).met
 
 
-def test_mentions_all_requires_every_word():
+def test_rubric_field_mentions_all_requires_every_word():
     lab = bench()
     lab.run_step("MeasureVolume", "medium")
     both = {**WEIGHED, "properties": {"container": {"mentions_all": ["50 mL", "tube"]}}}

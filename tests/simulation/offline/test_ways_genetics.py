@@ -28,7 +28,7 @@ def missed(verdict):
 
 
 # Zebrafish Genotyping: nacre/nacre fish have no melanophores, so inspection is enough (paper, case 3).
-def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
+def test_inspecting_the_tails_of_five_fish_is_sufficient_to_find_nacre_mutants(lab):
     bench, verdict = run_attempt(
         lab,
         "zebrafish-genotyping",
@@ -45,7 +45,7 @@ def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
     [(range(1, 5), TAILS), (range(1, 6), "Which tubes are full?")],
     ids=["four of five", "another question"],
 )
-def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish, question):
+def test_inspecting_too_few_tails_or_asking_another_question_is_insufficient(lab, fish, question):
     _, verdict = run_attempt(
         lab,
         "zebrafish-genotyping",
@@ -67,7 +67,7 @@ def test_inspecting_progeny_cannot_distinguish_wild_type_from_heterozygous(lab):
     assert len({answers[n - 1] for n in (1, 2, 4, 5, 6, 8)}) == 1
 
 
-def test_enzyme_and_gel_are_sufficient_for_progeny_without_sequencing(lab):
+def test_digestion_and_gel_are_sufficient_to_genotype_progeny_without_sequencing(lab):
     spec = lab.specs["zebrafish-progeny-genotyping"]
     cycled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Thermocycler")
     tubes = spec.protocol[cycled]["materials"]
@@ -95,7 +95,7 @@ def images_instead_of_cytometry(spec, wells):
     return [*spec.protocol[: washes[-1]], plan_step("UseMicroscope", wells, **GFP_IMAGES), SUBMIT]
 
 
-def test_minicells_may_be_counted_in_the_cells_under_a_microscope(lab):
+def test_minicell_uptake_may_be_measured_under_a_microscope_instead_of_by_cytometry(lab):
     spec = lab.specs["minicell-uptake"]
     wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
     *before, image, submit = images_instead_of_cytometry(spec, wells)
@@ -112,7 +112,7 @@ def test_minicells_may_be_counted_in_the_cells_under_a_microscope(lab):
     assert not unwashed.sufficient
 
 
-def test_share_of_green_cells_under_puromycin_may_be_read_in_the_wells(lab):
+def test_share_of_green_cells_under_puromycin_may_be_measured_under_a_microscope_in_the_wells(lab):
     spec = lab.specs["puromycin-concentration-optimization"]
     wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
     bench, verdict = run_attempt(lab, spec.slug, images_instead_of_cytometry(spec, wells))
@@ -123,7 +123,7 @@ def test_share_of_green_cells_under_puromycin_may_be_read_in_the_wells(lab):
     assert [mean >= 90 for mean in means] == [True, True, False, False, False, False]
 
 
-def test_selection_for_one_day_only_is_not_enough(lab):
+def test_puromycin_selection_for_only_one_day_is_insufficient(lab):
     spec = lab.specs["puromycin-concentration-optimization"]
     steps = [
         {**step, "parameters": {**step["parameters"], "duration": "24 h"}}
@@ -174,7 +174,7 @@ def test_twelve_wells_with_the_same_dose_are_one_dose(lab):
             "Share of GFP-positive cells read in at least nine of these wells, at three or more doses"} == missed(verdict)  # fmt: skip
 
 
-def test_the_cell_suspension_straight_from_its_tube_is_no_control(lab):
+def test_cell_suspension_taken_directly_from_its_tube_does_not_count_as_the_control(lab):
     def change(step):
         if step["role"] != "control" or step["action"] != "FlowCytometry":
             return step
@@ -205,7 +205,7 @@ def test_the_reference_record_gives_the_lowest_sufficient_puromycin_concentratio
     assert [mean >= 90 for mean in means] == [True, True, False, False, False, False]
 
 
-def test_the_reference_record_names_the_seven_good_colonies(lab):
+def test_reference_record_of_colony_screening_identifies_the_seven_correct_colonies(lab):
     record = lab.play_reference("gfp-colony-screening")
     faults = (
         "read backwards",

@@ -53,7 +53,7 @@ def dissolved_at_the_ends_and_mixed():
     ]
 
 
-def test_potassium_solutions_may_be_mixed_from_the_two_ends_and_measured_after_filtering(lab):
+def test_potassium_solutions_may_be_mixed_from_the_lowest_and_highest_and_measured_after_filtering(lab):
     filtered = plan_step("Filter", ["lo", "k20", "k40", "hi", "bottles"], {"a": 4, "b": 5, "c": 6, "d": 7},
                   pore_size="0.2 µm", membrane="PES")  # fmt: skip
     checks = [plan_step("MeasurepH", "abcd"), plan_step("MeasureOsmolality", "abcd")]
@@ -106,7 +106,7 @@ def test_a_vector_given_the_day_before_imaging_is_not_expressed_yet(lab, slug, d
     ("slug", "durations"),
     [("gcamp7-viral-packaging", ("5 day", "7 day")), ("chr2-gcamp-fusion", ("3 day", "14 day"))],
 )
-def test_cultures_past_the_days_in_vitro_of_the_goal_do_not_count(lab, slug, durations):
+def test_cultures_older_than_the_days_in_vitro_of_the_goal_do_not_count(lab, slug, durations):
     _, verdict = run_attempt(lab, slug, cultured(lab.specs[slug].protocol, *durations))
     assert not verdict.sufficient
 
@@ -130,7 +130,7 @@ def test_glutamate_may_be_pipetted_before_the_plate_is_read(lab):
     assert mean(numbers(bench, -2, "mean fluorescence")) == pytest.approx(3325, rel=0.15)
 
 
-def test_three_wells_may_get_more_and_more_glutamate(lab):
+def test_three_wells_may_receive_increasing_doses_of_glutamate_one_after_another(lab):
     wells = ["w1", "w2", "w3"]
     images = {**GREEN_IMAGES, "record_for": "30 s", "frame_interval": "0.2 s"}
     doses = [("um100", "2 µL"), ("um100", "4 µL"), ("mm1", "1.6 µL"), ("mm1", "4.5 µL"), ("mm1", "20 µL"),
@@ -158,7 +158,7 @@ def test_three_wells_may_get_more_and_more_glutamate(lab):
 
 
 @pytest.mark.parametrize(("light", "sufficient"), [("488 nm", True), ("590 nm", False)])
-def test_light_of_the_right_colour_may_come_from_a_plate_reader(lab, light, sufficient):
+def test_stimulation_light_of_the_right_colour_may_come_from_a_plate_reader(lab, light, sufficient):
     spec = lab.specs["chr2-gcamp-fusion"]
     steps = [
         plan_step("UsePlateReader", step["materials"], **BLUE, stimulation_wavelength=light, record_for="20 s",
@@ -201,7 +201,7 @@ def two_readings(spec, *images):
     return [*steps, SUBMIT]
 
 
-def test_both_signals_may_be_read_before_and_after_the_drugs_are_pipetted(lab):
+def test_both_signals_may_be_measured_before_and_after_the_drugs_are_pipetted(lab):
     spec = lab.specs["dual-fret-biosensor"]
     bench, verdict = run_attempt(lab, spec.slug, two_readings(spec, TWO_COLOURS))
     assert verdict.sufficient, verdict.reasoning
@@ -221,7 +221,7 @@ def test_the_two_signals_read_in_separate_images_are_not_simultaneous(lab):
     assert len(missed) == 2 and all("ionomycin and" in text or "same recordings" in text for text in missed)
 
 
-def test_the_drugs_may_follow_each_other_in_the_same_dishes(lab):
+def test_both_drugs_may_be_added_one_after_the_other_to_the_same_dishes(lab):
     both, forskolin, solvent = ["b1", "b2", "b3"], ["f1", "f2"], ["v1", "v2"]
     dishes = [*both, *forskolin, *solvent]
     images = {**TWO_COLOURS, "record_for": "10 min", "compound_at": "1 min"}

@@ -15,7 +15,7 @@ def changed(step, **changes):
 
 
 def taking(steps, where, **changes):
-    """The steps with this change to those that hold all of `where`; there must be one."""
+    """Return the steps with this change applied to those that match all of `where`; at least one must match."""
     hit = [step for step in steps if where.items() <= {"action": step["action"], **step.get("parameters", {})}.items()]
     assert hit, f"no step with {where}"
     return [changed(step, **changes) if step in hit else step for step in steps]

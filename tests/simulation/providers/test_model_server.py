@@ -184,7 +184,7 @@ def test_roles_of_the_built_in_prompt_set_are_recognised(server, system, user, r
     assert server.get_counters()["total"]["roles"] == {role: 1}
 
 
-def test_observation_names_the_action_of_the_prompt(server):
+def test_scripted_observation_names_the_action_of_the_prompt(server):
     action = json.dumps({"description": "It names things", "inputs": "one", "name": "Mix", "parameters": {}})
     reply = json.loads(send_chat(server, f"<action>\n<<<A\n{action}\nA>>>\n</action>", TRANSITION).text)
     assert "Mix " in reply["new_observations"][0]["description"]
@@ -418,7 +418,7 @@ def fetch_spoilt_text(server: Server, name: str, role: str, **more: Any) -> str:
 
 @pytest.mark.parametrize("role", ["agent", "transition", "classifier"])
 @pytest.mark.parametrize("name", SPOILT)
-def test_spoilt_text_differs_from_the_good_text(server, name, role):
+def test_faulty_reply_of_the_model_server_differs_from_the_correct_one(server, name, role):
     user, system = prompts_by_role()[role]
     good = send_chat(server, user, system).text
     assert (fetch_spoilt_text(server, name, role) == good) is (name == "rejected" and role != "transition")
@@ -546,7 +546,7 @@ def test_gzip_bomb_fault_decompresses_to_sixteen_megabytes(server):
         ("late", TimeoutError),
     ],
 )
-def test_failed_delivery_is_counted_as_gone(server, name, error):
+def test_reply_that_could_not_be_delivered_is_counted_as_gone(server, name, error):
     set_fault(server, name)
     with pytest.raises(error):
         send_chat(server, "Hello", timeout=0.2)

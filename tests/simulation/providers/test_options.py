@@ -14,7 +14,7 @@ def prepare_request(provider: str, params: Params, prompt: Prompt = PROMPT, **op
     return connections.prepare_request(Endpoint(provider, "model-1", WireOptions(**options)), prompt, params)
 
 
-def test_claude_of_the_paper_thinks_and_gets_no_temperature() -> None:
+def test_claude_of_the_paper_gets_a_thinking_budget_and_no_temperature() -> None:
     asked = Params(16384, Decimal("0.7"), thinking_budget=4096)
     request = prepare_request("anthropic", asked, thinking="budget", api_version="2023-06-01")
     assert request.body["thinking"] == {"type": "enabled", "budget_tokens": 4096}
@@ -33,7 +33,7 @@ def test_invalid_thinking_budget_is_dropped_and_the_temperature_is_kept(budget: 
     assert "thinking" not in request.body and request.body["temperature"] == 0.7
 
 
-def test_adaptive_claude_gets_a_thinking_type_and_an_effort() -> None:
+def test_claude_with_adaptive_thinking_gets_a_thinking_type_and_an_effort() -> None:
     request = prepare_request(
         "anthropic", Params(4096, None, 2048, "high"), thinking="adaptive", effort_levels=("low", "high")
     )

@@ -207,7 +207,7 @@ def test_error_message_is_found_in_every_server_format(body: object) -> None:
      b'{"choices": [{"message": {"content": 7}}]}', b'{"content": "text"}', b"\xff\xfe\xff", b'{"n": 1e999999999999999999}'],
 )  # fmt: skip
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_unparsable_reply_is_garbled_and_kept(provider: str, body: bytes) -> None:
+def test_unparsable_reply_is_classified_as_garbled_and_kept(provider: str, body: bytes) -> None:
     found = parse_error(body, provider)
     assert found.error_class is ErrorClass.GARBLED and isinstance(found, ProviderUnavailable)
     assert found.reply is not None and found.reply.body == body and len(str(found)) < 1000
@@ -264,7 +264,7 @@ def test_google_retry_delay_is_parsed_from_the_body() -> None:
     assert parse_error([{"error": error}], "gemini", 429).retry_after == 27.0
 
 
-def test_choice_that_ends_with_an_error_is_a_server_error() -> None:
+def test_reply_whose_finish_reason_is_error_is_a_server_error() -> None:
     broken = build_chat_completion("half", "error")
     broken["choices"][0]["error"] = {"code": 502, "message": "upstream closed"}
     assert parse_error(broken, "openrouter").error_class is ErrorClass.SERVER

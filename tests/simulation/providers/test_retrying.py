@@ -11,7 +11,7 @@ ALMOST_ONE = 0.999999
 TRANSIENT_ERRORS = [error for error, settled in REACTIONS.items() if isinstance(settled, Retry)]
 
 
-def test_every_error_class_has_a_reaction() -> None:
+def test_every_error_class_has_a_defined_reaction_such_as_retrying() -> None:
     assert set(REACTIONS) == set(ErrorClass)
 
 

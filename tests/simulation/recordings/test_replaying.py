@@ -84,7 +84,7 @@ def test_replay_is_never_run_by_workers_with_their_own_keys(recorded: Path, mode
     assert model_server.get_counters()["total"]["requests"] == asked
 
 
-def test_replay_of_a_run_that_was_blocked_by_its_key_reaches_the_same_end(
+def test_replay_of_a_run_that_was_blocked_by_a_rejected_key_reaches_the_same_end(
     caffeine: Experiment, model_server: Server, tmp_path: Path
 ) -> None:
     model_casts.create_cast()

@@ -100,7 +100,7 @@ def unreadable(caffeine: Experiment) -> Episode:
     return episode
 
 
-def test_trajectory_replays_an_unparsable_reply_as_a_rejected_step_without_text(caffeine, env):
+def test_trajectory_replays_an_unparsable_reply_as_a_rejected_step_without_the_reply_text(caffeine, env):
     line = trajectory_files.build_trajectory(unreadable(caffeine))
     assert [(step["action"], step["thought"], step["terminated"]) for step in line["steps"]] == [
         (None, "", False), (None, "hm", False), (None, "", True),

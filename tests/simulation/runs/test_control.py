@@ -78,7 +78,7 @@ def test_stop_ends_a_waiting_episode_at_once(model_cast_server: Server) -> None:
     assert (episode.status, episode.not_before, episode.error) == ("cancelled", None, "")
 
 
-def test_stop_of_a_run_of_twins_ends_twins_between_two_turns(model_cast_server: Server) -> None:
+def test_stopping_a_run_of_twins_ends_a_twin_between_two_model_calls(model_cast_server: Server) -> None:
     run_to_end(run := create_run())
     model_cast_server.set_faults({"fault": "wrong_enum"})
     twins = create.create_twin_run(
@@ -102,7 +102,9 @@ def test_try_again_reopens_a_limiter_that_another_run_closed(model_cast_server: 
     assert second.episodes.get().status == "submitted"
 
 
-def test_sweep_counts_a_call_that_was_under_way_when_the_first_limit_was_set(model_cast_server: Server) -> None:
+def test_budget_recount_includes_a_call_that_was_under_way_when_the_first_limit_was_set(
+    model_cast_server: Server,
+) -> None:
     run = create_run()
     runner.run_episode_unit(claim_episode(run), connect_during(lambda: control.continue_run(run, max_tokens=5_000_000)))
     run_usage.recount_live_runs()
@@ -112,7 +114,7 @@ def test_sweep_counts_a_call_that_was_under_way_when_the_first_limit_was_set(mod
     )
 
 
-def test_retries_end_for_a_failing_turn_although_other_calls_are_answered(model_cast_server: Server) -> None:
+def test_retries_of_a_failing_turn_end_even_if_other_calls_are_answered(model_cast_server: Server) -> None:
     other = create_run()
     workers.run_one_unit("episode", other.episodes.get().code)
     run = create_run()

@@ -56,7 +56,7 @@ def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
     assert control.stop_episode(episode) is False
 
 
-def test_retry_replaces_the_replicate_and_only_the_retry_counts(caffeine: Experiment) -> None:
+def test_retried_episode_replaces_the_replicate_and_only_the_retry_counts(caffeine: Experiment) -> None:
     episode = create.create_episode_run([caffeine], "offline", 1, seed=3).episodes.get()
     control.stop_episode(episode)
     again = create.retry_episode(episode)

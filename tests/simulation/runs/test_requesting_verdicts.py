@@ -45,7 +45,7 @@ def verdict_calls() -> dict[str, int]:
     return {name: list(calls).count(name) for name in set(calls)}
 
 
-def test_requested_verdict_is_given_without_other_calls(run: Run, model_cast_server: Server) -> None:
+def test_requested_verdict_needs_no_model_call_except_its_own(run: Run, model_cast_server: Server) -> None:
     before = verdict_calls()
     model_cast_server.set_faults()
     assert [control.request_verdicts(run.episodes.all()), control.request_verdicts(run.episodes.all())] == [1, 0]
@@ -76,7 +76,9 @@ def test_requested_verdict_without_a_key_stays_missing_and_does_not_block(
     assert (episode().status, missing()) == ("submitted", [("judge-two", "credentials")])
 
 
-def test_stop_during_a_verdict_request_restores_the_ending(run: Run, model_cast_server: Server) -> None:
+def test_stopping_a_verdict_request_restores_the_status_of_the_ended_episode(
+    run: Run, model_cast_server: Server
+) -> None:
     model_cast_server.set_faults()
     control.request_verdicts(run.episodes.all())
     assert control.stop_run(run) == 1

@@ -25,7 +25,7 @@ def verdicts(found: dict[str, list[int]], kind: int) -> int:
     return sum(found[verdict][kind] for verdict in ("ok", "undecidable", "error"))
 
 
-def test_stored_check_only_checks_rows_without_findings(played: None, capsys) -> None:
+def test_stored_check_covers_only_rows_without_findings(played: None, capsys) -> None:
     before = dict(Transition.objects.values_list("pk", "findings"))
     gap = Transition.objects.order_by("pk").first()
     lost = Twin.objects.filter(status="done", perturbation="obvious").order_by("pk").first()
@@ -43,7 +43,7 @@ def test_stored_check_only_checks_rows_without_findings(played: None, capsys) ->
     assert [verdicts(found, kind) for kind in range(3)] == [0, 0, 0]
 
 
-def test_stored_check_with_again_checks_all_rows_and_counts_codes_by_kind(played: None, capsys) -> None:
+def test_stored_check_with_the_option_again_checks_all_rows_and_counts_codes_by_kind(played: None, capsys) -> None:
     Transition.objects.update(findings={"verdict": "stale", "findings": []})
     call_command("check_transitions", stored=True, again=True)
     found = table(capsys)

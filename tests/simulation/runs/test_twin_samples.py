@@ -84,7 +84,7 @@ def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys
     assert not Run.objects.filter(kind="twins", seed=77).exists()
 
 
-def test_sample_requested_again_creates_no_twins(pool, capsys) -> None:
+def test_sample_requested_again_creates_no_further_twins(pool, capsys) -> None:
     Twin.objects.all().delete()
     call_command("make_twins", sample=6, seed=3)
     made = Counter(Twin.objects.values_list("transition", "perturbation"))

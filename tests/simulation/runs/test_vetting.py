@@ -59,7 +59,9 @@ def test_twin_from_rules_is_accepted_unless_a_person_is_required(step: Transitio
     assert list(vetting.get_vetting_queue()) == [] and list(vetting.get_vetting_queue(include_rules=True)) == [twin]
 
 
-def test_twin_accepted_unread_may_enter_but_still_waits_for_a_person(step: Transition, ada: User) -> None:
+def test_twin_accepted_without_being_read_may_enter_studies_and_still_waits_for_vetting(
+    step: Transition, ada: User
+) -> None:
     twin, unplaced = by_model(step, field=DIFF[0]["path"]), by_model(step, 2, field="nowhere")
     vetted, planted = by_model(step, 3), by_rule(step)
     vetting.record_decision(vetted, FINE, ada)
@@ -108,14 +110,14 @@ def test_decision_of_a_person_is_stored_and_logged(step: Transition, ada: User) 
     assert said.note == "well made" and may_enter(twin, by_person=True)
 
 
-def test_decision_may_change_the_error_type(step: Transition, ada: User) -> None:
+def test_vetting_decision_may_change_the_error_type(step: Transition, ada: User) -> None:
     twin = by_model(step)
     assert vetting.record_decision(twin, FINE._replace(perturbation="obvious"), ada).decision == "relabelled"
     twin.refresh_from_db()
     assert vetting.get_error_type(twin) == "obvious" and twin.perturbation == "subtle"
 
 
-def test_all_decisions_are_stored_and_the_last_one_counts(step: Transition, ada: User) -> None:
+def test_all_vetting_decisions_are_stored_and_the_last_one_counts(step: Transition, ada: User) -> None:
     twin = by_model(step)
     vetting.record_decision(twin, FINE._replace(perturbation="obvious"), ada)
     vetting.record_decision(twin, FINE._replace(decision="rejected", wrong=False), ada)
@@ -134,7 +136,9 @@ def test_all_decisions_are_stored_and_the_last_one_counts(step: Transition, ada:
         (FINE._replace(decision=""), "whether it may enter"),
     ],
 )
-def test_contradictory_answers_change_nothing(step: Transition, ada: User, answers: VettingAnswers, why: str) -> None:
+def test_contradictory_vetting_answers_change_nothing(
+    step: Transition, ada: User, answers: VettingAnswers, why: str
+) -> None:
     twin = by_model(step)
     with pytest.raises(vetting.LabError, match=why):
         vetting.record_decision(twin, answers, ada)
@@ -207,7 +211,7 @@ def test_vetting_page_points_out_text_that_reveals_a_twin(staff: Client, step: T
     twin.outcome["new_observations"][0]["description"] = "This error type is implausible"
     twin.save()
     shown = staff.get(reverse("ratings:vet", args=[twin.code])).content.decode()
-    assert "Its text may reveal the error" in shown and "implausible" in shown
+    assert "The text of this twin may reveal the error" in shown and "implausible" in shown
 
 
 def test_vetting_queue_has_a_constant_number_of_queries(staff: Client, step: Transition) -> None:
@@ -223,7 +227,7 @@ def test_vetting_queue_has_a_constant_number_of_queries(staff: Client, step: Tra
     assert counts[0] == counts[1]
 
 
-def test_kind_of_a_models_error_is_named_by_the_person(step: Transition, ada: User) -> None:
+def test_kind_of_an_error_planted_by_a_model_is_named_by_the_vetter(step: Transition, ada: User) -> None:
     twin = by_model(step)
     decision = vetting.record_decision(twin, FINE._replace(kind="  Wrong  concentration "), ada)
     twin.refresh_from_db()
@@ -240,7 +244,9 @@ def test_kind_of_a_models_error_is_named_by_the_person(step: Transition, ada: Us
         vetting.record_decision(twin, FINE._replace(kind="x" * 70), ada)
 
 
-def test_kind_of_a_rules_error_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
+def test_kind_of_an_error_planted_by_rules_cannot_be_changed_by_the_vetter(
+    step: Transition, ada: User, client: Client
+) -> None:
     twin = by_rule(step, kind="mass_appears")
     vetting.record_decision(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
     twin.refresh_from_db()

@@ -88,7 +88,7 @@ def test_prompt_set_field_offers_only_newest_versions() -> None:
 
 
 @pytest.mark.usefixtures("two_experiments")
-def test_cast_without_its_key_is_refused_with_the_variable_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cast_without_its_api_key_is_refused_with_the_variable_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
     assert collect_form_errors(EpisodesForm(build_form_data())) == {
         "cast": ["paper is not available: GEMINI_API_KEY is not set: gemini needs a key."]
@@ -157,7 +157,7 @@ def test_start_page_warns_of_retired_models_and_missing_prices(staff_client: Cli
 
 @pytest.mark.usefixtures("two_experiments")
 @pytest.mark.parametrize("cast", ["gpt-9", "", "offline'"])
-def test_size_of_an_unknown_cast_shows_no_estimate(staff_client: Client, cast: str) -> None:
+def test_run_form_with_an_unknown_cast_shows_no_cost_estimate(staff_client: Client, cast: str) -> None:
     ticked = {"experiments": ["caffeine"], "cast": cast, "replicates": "9" * 50}
     answer = staff_client.get(ADDRESS, ticked, headers={"HX-Request": "true"})
     assert answer.status_code == 200 and "Maximum cost" not in get_text(answer)
@@ -173,7 +173,7 @@ def test_started_run_stores_cast_prompts_and_budget(staff_client: Client, caffei
 
 
 @pytest.mark.usefixtures("two_experiments")
-def test_key_removed_before_start_is_reported_on_the_form(
+def test_api_key_removed_before_the_start_is_reported_on_the_form(
     staff_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "disabled" not in find_cast_radio(get_text(staff_client.get(ADDRESS)), "paper")
@@ -263,7 +263,7 @@ def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client
 @pytest.mark.parametrize(
     "odd", [{"error": "grave"}, {"per_transition": "6"}, {"per_transition": "²"}, {"cast": "gpt-9"}]
 )
-def test_size_of_invalid_twins_shows_no_estimate(staff_client: Client, odd: dict[str, str]) -> None:
+def test_twins_form_with_invalid_values_shows_no_cost_estimate(staff_client: Client, odd: dict[str, str]) -> None:
     run_factory.create_transition(run_factory.create_episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
     answer = staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})

@@ -455,7 +455,9 @@ def test_running_episode_page_announces_new_steps(staff_client: Client, played_e
     assert "Show new steps" not in get_text(staff_client.get(address))
 
 
-def test_episode_page_open_at_the_end_links_to_the_verdict(staff_client: Client, played_episode: Episode) -> None:
+def test_episode_page_that_is_open_when_the_episode_ends_links_to_the_verdict(
+    staff_client: Client, played_episode: Episode
+) -> None:
     steps = played_episode.next_number - 1
     address = reverse("simulation:episode", args=[played_episode.code])
 

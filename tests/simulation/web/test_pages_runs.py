@@ -93,7 +93,10 @@ def test_lost_calls_are_shown_with_their_possible_cost(staff_client: Client, run
         row, state="lost", error_class="", reserved_tokens=9000, reserved_cost=Decimal("0.2")
     )
     shown = get_page(staff_client, run_url("run", run))
-    assert "1 call was lost when a worker stopped and may have been billed: up to 9,000 tokens and $0.2000" in shown
+    assert (
+        "1 call was lost when a worker stopped and may have been billed. Up to 9,000 tokens and $0.2000 remain reserved for it"
+        in shown
+    )
 
 
 def test_rule_based_run_shows_no_costs(staff_client: Client, db: None) -> None:

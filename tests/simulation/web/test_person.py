@@ -105,7 +105,9 @@ def test_human_episode_with_a_budget_requires_a_priced_transition_model(
     assert str(Run.objects.get().max_cost) == "0.500000"
 
 
-def test_human_episode_is_created_once_per_submission_and_waits_for_a_choice(staff_client: Client, lab: None) -> None:
+def test_human_episode_is_created_once_per_submission_and_waits_for_the_person_to_choose(
+    staff_client: Client, lab: None
+) -> None:
     wanted = {"experiment": "caffeine-hplc-analysis", "cast": "offline"}
     episodes = []
     for submission in ("0" * 32, "1" * 32):

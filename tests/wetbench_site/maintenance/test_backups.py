@@ -214,7 +214,7 @@ def test_restore_rejects_a_changed_file_and_changes_nothing(made: CreatedBackup)
     assert not list(Path(str(connection.settings_dict["NAME"])).parent.glob(".*restoring*"))
 
 
-def test_restore_is_rejected_while_a_worker_is_alive_or_the_file_is_open(made: CreatedBackup) -> None:
+def test_restore_is_rejected_while_a_worker_is_alive_or_the_database_file_is_open(made: CreatedBackup) -> None:
     alive = Worker.objects.create(owner="host:1:x", kind="embedded")
     with pytest.raises(BackupError, match="Workers are running: host:1:x"):
         restore(made.file)
@@ -309,7 +309,7 @@ def test_backups_of_the_same_second_have_different_names(folder: Path) -> None:
     assert len(set(made)) == 3 and set(retention.list_backups(folder)) == set(made)
 
 
-def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_all_other_files(folder: Path) -> None:
+def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_files_that_are_not_backups(folder: Path) -> None:
     # 60 days, a backup at 03:00 and one at 15:00; the last day is Sunday, 1 March 2026.
     last = datetime(2026, 3, 1, tzinfo=UTC)
     for day in range(60):

@@ -59,7 +59,7 @@ def test_verify_finds_nothing_in_an_intact_database_and_reports_every_planted_fa
     assert tables.findings != ()
 
 
-def test_verify_has_a_planted_fault_for_every_check() -> None:
+def test_verify_tests_plant_a_fault_for_every_check() -> None:
     assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"integrity of tables"} == set(CHECKS)
 
 

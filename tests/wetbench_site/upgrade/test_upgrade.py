@@ -76,7 +76,7 @@ def upgraded(empty: Database) -> Upgraded:
     return Upgraded(empty, before, empty.run_command("migrate", "--skip-checks"))
 
 
-def test_the_release_in_the_dump_is_the_one_that_refusals_name(upgraded: Upgraded) -> None:
+def test_release_in_the_dump_is_the_one_named_when_an_older_database_is_refused(upgraded: Upgraded) -> None:
     from tests.wetbench_site.upgrade import make_release
 
     assert make_release.RELEASE == LAST_RELEASE_WITH_ALL_MIGRATIONS
@@ -88,13 +88,13 @@ def test_the_dump_has_a_study_event_of_every_kind_that_the_release_wrote(upgrade
     assert kinds == {kind for kind, _ in StudyEvent.KINDS}
 
 
-def test_the_initial_migrations_are_recorded_and_not_run(upgraded: Upgraded) -> None:
+def test_upgrade_records_the_initial_migrations_without_running_them(upgraded: Upgraded) -> None:
     assert "0001_squashed" not in upgraded.printed
     applied = {(row["app"], row["name"]) for row in upgraded.database.read_tables()["django_migrations"]}
     assert {("simulation", "0001_squashed"), ("ratings", "0001_squashed")} <= applied
 
 
-def test_no_row_is_lost_and_no_value_is_changed(upgraded: Upgraded) -> None:
+def test_upgrade_loses_no_row_and_changes_no_value(upgraded: Upgraded) -> None:
     after = upgraded.database.read_tables()
     before = rename_tables_and_columns(upgraded.before)
     assert set(before) <= set(after)
@@ -122,7 +122,7 @@ def values(rows: list[Row], columns: list[str]) -> list[str]:
     return [repr([row[column] for column in columns]) for row in rows]
 
 
-def test_the_schema_is_that_of_a_fresh_database(upgraded: Upgraded, request: Any) -> None:
+def test_upgraded_database_has_the_schema_of_a_new_database(upgraded: Upgraded, request: Any) -> None:
     fresh = beside(upgraded.database, "fresh", request)
     fresh.run_command("migrate", "--verbosity", "0", "--skip-checks")
     here, there = upgraded.database.describe_schema(), fresh.describe_schema()
@@ -135,16 +135,16 @@ def test_models_and_migrations_agree_and_nothing_is_left_to_migrate(upgraded: Up
     upgraded.database.run_command("migrate", "--check", "--skip-checks")
 
 
-def test_verify_finds_nothing(upgraded: Upgraded) -> None:
+def test_verify_finds_nothing_in_the_upgraded_database(upgraded: Upgraded) -> None:
     assert upgraded.database.run_command("verify").endswith("nothing found\n")
 
 
-def test_a_rater_answers_the_next_item(upgraded: Upgraded) -> None:
+def test_rater_answers_the_next_item_after_the_upgrade(upgraded: Upgraded) -> None:
     answered = upgraded.database.run("tests/wetbench_site/upgrade/answer_next.py")
     assert answered.stdout.split() == ["1", "2"], answered.stdout + answered.stderr
 
 
-def test_a_backup_of_the_release_is_restored(empty: Database, request: Any) -> None:
+def test_backup_of_the_last_release_can_be_restored_by_this_one(empty: Database, request: Any) -> None:
     old = beside(empty, "release", request)
     old.load_release()
     tables = rename_tables_and_columns(old.read_tables())

@@ -13,7 +13,7 @@ from tests.support.steps import run_to_end
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
-def test_source_name_check_holds_none_of_two_hundred_rule_made_items() -> None:
+def test_source_name_check_puts_none_of_two_hundred_rule_based_items_into_quarantine() -> None:
     load_files.load_lab(settings.FIXTURES_DIR)
     experiments = list(Experiment.objects.all())
     run_to_end(create.create_episode_run(experiments, "offline", 1, seed=5))

@@ -113,16 +113,16 @@ def test_every_model_of_the_data_file_is_recognised_by_each_of_its_names(lexicon
     [("Kyoto simulator", "source"), ("KYOTO-SIMULATOR", "source"), ("Team Blue", "source"), ("paper-gpt-4o", "cast"),
      ("Anthropic", "maker"), ("as Gemini predicted", "model"), ("as an AI", "speech")],
 )  # fmt: skip
-def test_recognised_source_name_has_a_kind(lexicon: Lexicon, text: str, kind: str) -> None:
+def test_source_name_is_reported_with_its_kind(lexicon: Lexicon, text: str, kind: str) -> None:
     assert kind in {finding.kind for finding in lexicon.find_names(text)}
 
 
-def test_source_named_with_an_ordinary_word_is_recognised_only_as_a_predictor(lexicon: Lexicon) -> None:
+def test_source_named_like_an_ordinary_word_is_recognised_only_where_it_predicts_something(lexicon: Lexicon) -> None:
     water = build_lexicon(frozenset(), frozenset(), frozenset({"water"}))
     assert not water.find_names("10 mL of water") and water.find_names("as water predicted")
 
 
-def test_every_laboratory_word_has_a_reason_and_resembles_a_model_or_maker() -> None:
+def test_every_listed_laboratory_word_has_a_reason_and_resembles_a_model_or_its_maker() -> None:
     written = load_names_file()
     known = {source_names._join_tokens(name.text) for name in written.names}
     assert all(lab.reason for lab in written.laboratory)

@@ -45,7 +45,7 @@ def get_figure_url(study: Study, name: str, ending: str) -> str:
     return reverse("ratings:figure", kwargs={"slug": study.slug, "name": name, "ending": ending})
 
 
-def test_figure_svg_and_csv_are_sent_at_once_and_print_files_after_one_job(admin_client, study):
+def test_figure_svg_and_csv_are_sent_immediately_and_print_files_after_one_job(admin_client, study):
     compute_analysis(study)
     svg = admin_client.get(get_figure_url(study, "rates", "svg"))
     assert svg["Content-Type"] == "image/svg+xml" and "rates.svg" in svg["Content-Disposition"]

@@ -125,7 +125,7 @@ def test_forest_plot_counts_the_rows_beyond_its_limit():
     assert f"row {forest.MAX_ROWS - 1}" in list_texts(root) and f"row {forest.MAX_ROWS}" not in list_texts(root)
 
 
-def test_forest_plot_shares_its_rows_between_sections() -> None:
+def test_forest_plot_divides_its_limited_rows_among_its_sections() -> None:
     assert forest.share_rows([3, 100, 20, 50], 60) == [3, 19, 19, 19]
     assert forest.share_rows([3, 4], 60) == [3, 4] and forest.share_rows([], 60) == []
     assert sum(forest.share_rows([61, 1, 200, 7], 60)) == 60
@@ -175,13 +175,13 @@ def test_contrasts_figure_colours_contrasts_by_adjusted_p() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_figure_without_rows_is_not_drawn(name):
+def test_figure_whose_table_has_no_rows_is_not_drawn(name):
     empty = {"tables": {table: documents.table(table, []) for table in documents.COLUMNS}}
     assert not registry.FIGURES[name].has_data(empty)
     assert not registry.FIGURES[name].has_data({"tables": {}})
 
 
-def test_figure_without_known_numbers_is_not_drawn():
+def test_figure_whose_table_has_only_missing_values_is_not_drawn():
     silent = documents.study()["tables"]
     drift = [[1, 10, 8, None, None, None, 0.002]]
     human = [["checker", "checker", *[None] * 9, 4, 6, 24, "no items in common"]]
@@ -217,7 +217,7 @@ def test_cost_figure_is_not_drawn_if_nothing_has_a_cost():
     assert registry.FIGURES["cost"].has_data(documents.benchmark())
 
 
-def test_figures_are_drawn_in_order_with_both_screen_sizes():
+def test_figures_are_drawn_in_a_fixed_order_each_in_both_screen_sizes():
     made = list(islice(registry.render_all(documents.study()), 4))
     assert [(one.name, one.profile) for one in made] == [
         ("rates", "wide"), ("rates", "narrow"), ("confidence", "wide"), ("confidence", "narrow"),
@@ -225,7 +225,7 @@ def test_figures_are_drawn_in_order_with_both_screen_sizes():
     assert all(one.svg.startswith("<svg ") and one.summary for one in made)
 
 
-def test_roc_curve_increases_in_hits_and_false_alarms():
+def test_roc_curve_rises_in_hits_before_it_moves_right_in_false_alarms():
     # Three thresholds without a false alarm, then two at 3 in 10: at each, the line rises before it continues to the right.
     shares = [(0, 0), (0, 0.2), (0, 0.5), (0, 0.5), (0.3, 0.5), (0.3, 0.8), (1, 1)]
     rows = [
@@ -243,7 +243,7 @@ def test_roc_curve_increases_in_hits_and_false_alarms():
     assert np.allclose(drawn, [(x * side, (1 - y) * side) for x, y in shares])
 
 
-def test_precision_summary_allows_a_half_width_of_zero():
+def test_precision_summary_states_a_half_width_of_zero():
     rows = [["rate", "", raters, 40, half, raters == 6, ""] for raters, half in ((6, 0.1), (8, 0.0), (12, None))]
     said = registry.FIGURES["precision"].describe({"tables": {"precision": documents.table("precision", rows)}})
     assert said == "Half-widths: Rate ±0.10 now, 0.00 with 8 raters and 40 items."
@@ -274,7 +274,7 @@ def test_precision_figure_gives_the_reason_for_an_unknown_half_width() -> None:
         ("people and simulated", "imported", "all raters (people and simulated)"),
     ],
 )
-def test_misses_figure_names_kinds_of_raters_and_omits_single_people(together, each, name) -> None:
+def test_misses_figure_names_people_as_a_group_and_each_model_but_no_single_person(together, each, name) -> None:
     rows = [
         ["all raters", together, "subtle", "", 3, 6, 0.5, 0.2, 0.8],
         ["R1", each, "subtle", "", 2, 3, 2 / 3, 0.2, 0.9],
@@ -291,7 +291,7 @@ def test_misses_figure_names_kinds_of_raters_and_omits_single_people(together, e
     assert "Models" not in names.NAMES["misses"].get_note(people)
 
 
-def test_drift_figure_without_a_known_truth_shows_pace_only() -> None:
+def test_drift_figure_without_reference_labels_shows_only_the_pace() -> None:
     rows = [[1, 5, 10, None, None, None, 30.0], [6, 10, 10, None, None, None, 20.0]]
     paced = {"tables": {"drift": documents.table("drift", rows)}}
     named = names.NAMES["drift"]
@@ -326,7 +326,7 @@ def test_rates_note_explains_published_values_only_if_there_are_any():
     assert said not in names.NAMES["rates"].get_note(document)
 
 
-def test_violin_density_has_an_area_of_one_and_reflects_at_the_ends():
+def test_violin_density_has_area_1_and_is_reflected_at_the_ends_of_the_scale():
     grid = np.linspace(1, 5, 2001)
     for counts in ({3: 7}, {1: 4}, {5: 2, 1: 1, 2: 8}):
         assert np.trapezoid(confidence.compute_density(counts, grid), grid) == pytest.approx(1, abs=1e-3)

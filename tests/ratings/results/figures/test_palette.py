@@ -45,7 +45,7 @@ def test_line_contrast_is_at_least_3_on_the_page(side):
 
 
 @pytest.mark.parametrize("side", SIDES, ids=["light", "dark"])
-def test_outline_contrast_is_at_least_3_with_its_fill(side):
+def test_outline_contrast_with_the_fill_is_at_least_3(side):
     for tone in palette.TONES.values():
         solid, tint = (DARK[tone.solid], DARK[tone.tint]) if side else tone
         assert compute_contrast(solid, tint) >= 3, tone

@@ -63,7 +63,7 @@ def test_audit_of_a_real_study_passes_and_examines_everything(laboratory: None, 
 
 
 @pytest.mark.thorough
-def test_audit_passes_on_every_arm_of_the_screen(laboratory: None) -> None:
+def test_audit_passes_for_every_combination_of_layout_context_and_marks(laboratory: None) -> None:
     arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
             "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
     report = run_audit(open_study_to_audit(each=4, display=arms))
@@ -79,7 +79,7 @@ def test_audit_examines_items_that_nobody_has_reserved(laboratory: None) -> None
     assert shown["item fragment, 200"] == study.items.count() == 6
 
 
-def test_audit_leaves_only_its_report(laboratory: None) -> None:
+def test_audit_stores_its_report_and_changes_nothing_else(laboratory: None) -> None:
     study = open_study_to_audit(each=1, raters=1)
     rater = study.raters.first()
     before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
@@ -94,7 +94,7 @@ def test_audit_leaves_only_its_report(laboratory: None) -> None:
     assert study.events.filter(kind="audited", data={"passed": True}).count() == 1
 
 
-def test_audit_of_a_closed_study_visits_it_as_when_it_was_open(laboratory: None) -> None:
+def test_audit_of_a_closed_study_requests_its_pages_as_if_it_were_open(laboratory: None) -> None:
     study = open_study_to_audit(each=1, raters=1)
     lifecycle.close_study(study)
     audit = audit_runner.run_audit(Study.objects.get(pk=study.pk))
@@ -108,7 +108,7 @@ def _order_of(study: Study) -> dict[str, Check]:
     return {check.name: check for check in order_tests.check_orders(study)}
 
 
-def test_audit_accepts_that_added_items_come_later(laboratory: None) -> None:
+def test_audit_does_not_report_that_items_added_to_an_open_study_come_later(laboratory: None) -> None:
     """As if all planted errors had been added to an open study: they have the last rows, and the last positions of all raters."""
     study = open_study_to_audit(each=7, ratings_per_item=2, raters=6)
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda one: one.perturbation != "none")
@@ -144,7 +144,7 @@ def test_audit_accepts_studies_without_lineage_but_not_mixed_ones(study: Study) 
     assert "no payload key 'lineage'" in str(keys.leaks)
 
 
-def test_audit_check_with_too_few_items_is_undecided_and_not_passed(
+def test_audit_check_with_too_few_items_is_reported_as_undecided_and_not_as_passed(
     laboratory: None, client: Client, capsys: Any
 ) -> None:
     study = open_study_to_audit(each=2, raters=1)
@@ -163,7 +163,7 @@ def test_audit_check_with_too_few_items_is_undecided_and_not_passed(
 
 
 @pytest.mark.thorough
-def test_audit_accepts_ordinary_words_of_the_bench(study: Study) -> None:
+def test_audit_accepts_ordinary_laboratory_words_such_as_obvious(study: Study) -> None:
     """ "No obvious precipitate" is what chemists write; nothing states that the twin is an obvious one."""
     item = study.items.first()
     assert item
@@ -184,30 +184,30 @@ def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> N
     ]
 
 
-def test_holms_correction_by_hand() -> None:
+def test_holms_correction_equals_the_one_computed_by_hand() -> None:
     # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
     assert separation_tests.adjust_holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
-def test_an_auc_by_hand() -> None:
+def test_auc_of_two_groups_equals_the_one_computed_by_hand() -> None:
     # ones 3, 4 against noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
     found = separation_tests.compare_groups("size", [1, 2, 3], [3, 4])
     assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
 
 
-def test_constant_numbers_separate_nothing() -> None:
+def test_separation_test_of_constant_numbers_has_auc_one_half_and_reports_nothing() -> None:
     assert separation_tests.compare_groups("size", [1, 1], [1, 1]).auc == 0.5
     assert not separation_tests.compare_pairs("size", [1.0] * 20, [1.0] * 20).is_telling
 
 
-def test_pairs_that_all_differ_in_one_direction_are_telling() -> None:
+def test_separation_test_reports_pairs_that_all_differ_in_the_same_direction() -> None:
     # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
     originals = [float(n) for n in range(1, 21)]
     found = separation_tests.compare_pairs("characters", originals, [n + 10 for n in originals])
     assert found.auc > 0.8 and separation_tests.correct_contrasts([found])[0].is_telling
 
 
-def test_form_features_count_what_raters_read() -> None:
+def test_form_features_count_numbers_decimals_and_materials_as_raters_see_them() -> None:
     made = [{"ref": "A", "name": "Tube", "properties": [["Volume", "1.50 mL"], ["Mass", "-20 g"]], "condition": "on ice",
              "availability": "", "continues": ""}]  # fmt: skip
     counted = form_tests.compute_features({"after": made, "observations": [], "rejected": ""})
@@ -240,7 +240,7 @@ def test_audit_command_fails_and_names_the_leak(laboratory: None, settings: Any,
 
 
 @pytest.mark.thorough
-def test_audit_report_never_points_at_an_item(study: Study, settings: Any) -> None:
+def test_audit_report_contains_no_code_of_an_item_or_assignment(study: Study, settings: Any) -> None:
     add_leak(settings, "mark_header")
     told = json.dumps(run_audit(study))
     assert not [
@@ -302,7 +302,7 @@ def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
     assert not BlindingAudit.objects.exists()
 
 
-def test_audit_reports_slow_answers_only_if_confirmed(study: Study) -> None:
+def test_audit_reports_slower_answers_only_if_a_second_measurement_confirms_them(study: Study) -> None:
     """As if the computer had been busy whenever a planted error was shown: a second measurement does not confirm it."""
     times = timing.RequestTimes()
     for assignment in Assignment.objects.filter(rater__study=study):

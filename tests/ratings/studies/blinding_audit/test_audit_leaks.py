@@ -32,14 +32,14 @@ def of_order(study: Study) -> dict[str, Any]:
     return {"passed": not any(check.has_failed for check in checks), "checks": [check.to_dict() for check in checks]}
 
 
-def test_audit_names_an_additional_payload_key(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_reports_an_additional_payload_key(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
     monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "x2" if given[1:] else ""})
     assert "payload: payload key 'model'" in describe_leaks(of_payloads(open_study_to_audit()), "payload keys")
 
 
 @pytest.mark.thorough
-def test_audit_names_a_nested_payload_key(study: Study) -> None:
+def test_audit_reports_a_nested_payload_key(study: Study) -> None:
     item = study.items.first()
     assert item
     item.payload["before"][0]["barcode"] = "x"
@@ -49,7 +49,7 @@ def test_audit_names_a_nested_payload_key(study: Study) -> None:
     assert "does not match its digest" in describe_leaks(report, "payload digest")
 
 
-def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
+def test_audit_reports_words_of_a_secret_explanation_in_texts_shown_to_raters(study: Study) -> None:
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source and source.twin
     Twin.objects.filter(pk=source.twin.pk).update(explanation="somebody doubled what was poured into the second tube")
@@ -63,7 +63,9 @@ def test_audit_names_words_of_a_secret_in_shown_texts(study: Study) -> None:
 
 
 @pytest.mark.thorough
-def test_audit_names_another_key_order_of_twins(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_reports_twins_whose_properties_are_in_another_order(
+    laboratory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blind = pool.blind_transition
 
     def reversed_for_twins(*given: Any) -> dict[str, Any]:
@@ -94,7 +96,9 @@ def _row(report: dict[str, Any]) -> None:
 SENT = {"mark_header": _header, "mark_card": _attribute, "add_row_to_address": _row}
 
 
-def test_audit_names_a_neutral_attribute_and_the_number_of_a_row(small: Study, settings: Any) -> None:
+def test_audit_reports_an_attribute_that_differs_by_source_and_a_database_key_in_an_address(
+    small: Study, settings: Any
+) -> None:
     """A header is covered by the test of the command."""
     for middleware in ("mark_card", "add_row_to_address"):
         add_leak(settings, middleware)
@@ -105,39 +109,39 @@ def test_audit_names_a_neutral_attribute_and_the_number_of_a_row(small: Study, s
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("middleware", SENT)
-def test_audit_names_each_mark_that_occurs_alone(small: Study, settings: Any, middleware: str) -> None:
+def test_audit_reports_each_planted_leak_that_is_the_only_one(small: Study, settings: Any, middleware: str) -> None:
     add_leak(settings, middleware)
     SENT[middleware](run_audit(small))
 
 
 @pytest.mark.thorough
-def test_audit_names_slower_answers_to_twins(laboratory: None, settings: Any) -> None:
+def test_audit_reports_item_pages_that_take_longer_for_twins(laboratory: None, settings: Any) -> None:
     study = open_study_to_audit(each=5)
     add_leak(settings, "delay_twins")
     assert "planted errors take" in describe_leaks(run_audit(study), "timing")
 
 
 @pytest.mark.thorough
-def test_audit_names_a_source_in_the_raters_own_download(study: Study, settings: Any) -> None:
+def test_audit_reports_a_source_in_the_raters_own_download(study: Study, settings: Any) -> None:
     add_leak(settings, "add_model_to_download")
     assert "own ratings, the body: the source: 'offline'" in describe_leaks(run_audit(study), "sent words")
 
 
 @pytest.mark.thorough
-def test_audit_names_a_header_that_allows_caching(study: Study, settings: Any) -> None:
+def test_audit_reports_a_header_that_allows_caching(study: Study, settings: Any) -> None:
     add_leak(settings, "add_etag")
     assert "header ETag" in describe_leaks(run_audit(study), "headers")
 
 
 @pytest.mark.thorough
-def test_audit_names_a_different_answer_to_strangers_for_existing_items(study: Study, settings: Any) -> None:
+def test_audit_reports_if_strangers_get_a_different_response_for_existing_items(study: Study, settings: Any) -> None:
     add_leak(settings, "reveal_existence")
     assert "answered differently from an item that does not exist (404)" in describe_leaks(
         run_audit(study), "closed doors"
     )
 
 
-def test_audit_names_items_ordered_by_error_type(laboratory: None) -> None:
+def test_audit_reports_items_ordered_by_error_type(laboratory: None) -> None:
     study = open_study_to_audit(ratings_per_item=2, raters=6, each=5)
     assignments = (
         Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
@@ -150,7 +154,7 @@ def test_audit_names_items_ordered_by_error_type(laboratory: None) -> None:
 
 
 @pytest.mark.thorough
-def test_audit_names_items_frozen_in_the_order_of_their_sources(
+def test_audit_reports_items_frozen_in_the_order_of_their_sources(
     laboratory: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the batch had not been shuffled: payloads are sorted so that rows with planted errors come last."""
@@ -169,7 +173,7 @@ def test_audit_names_items_frozen_in_the_order_of_their_sources(
 
 
 @pytest.mark.thorough
-def test_audit_names_twins_with_another_number_format(laboratory: None) -> None:
+def test_audit_reports_twins_with_another_number_format(laboratory: None) -> None:
     study = open_study_to_audit(each=7)
     for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
         for material in source.item.payload["after"]:
@@ -197,7 +201,7 @@ MARKS = {
         pytest.param([name for name in MARKS if name != "mark_last_page"], id="all others"),
     ],
 )
-def test_audit_names_a_mark_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
+def test_audit_reports_leaks_in_several_requests_all_together(small: Study, settings: Any, marked: list[str]) -> None:
     """Each middleware marks another request, and one audit names them all. The last page has several marks."""
     for middleware in marked:
         add_leak(settings, middleware)
@@ -207,13 +211,15 @@ def test_audit_names_a_mark_wherever_it_is_sent(small: Study, settings: Any, mar
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("middleware", "told"), MARKS.items())
-def test_audit_names_a_mark_that_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
+def test_audit_reports_a_single_leak_in_any_part_of_a_response(
+    small: Study, settings: Any, middleware: str, told: str
+) -> None:
     add_leak(settings, middleware)
     assert told in describe_leaks(run_audit(small), "another origin")
 
 
 @pytest.mark.thorough
-def test_audit_names_slower_answers_to_planted_errors(laboratory: None, settings: Any) -> None:
+def test_audit_reports_responses_that_take_longer_after_rating_a_planted_error(laboratory: None, settings: Any) -> None:
     add_leak(settings, "delay_answers")
     said = describe_leaks(run_audit(open_study_to_audit(each=4, raters=1)), "timing")
     assert "timing of answer: planted errors take" in said or "timing of plain answer: planted errors take" in said
@@ -271,9 +277,11 @@ def _with_small_references(item: Item) -> None:
         (_with_small_references, "references that are capital letters"),
     ],
 )
-def test_audit_names_twins_with_another_form(dealt: Study, rewrite: Callable[[Item], None], told: str) -> None:
+def test_audit_reports_twins_whose_payload_differs_in_form(
+    dealt: Study, rewrite: Callable[[Item], None], told: str
+) -> None:
     assert f"{told}: AUC" in _twins_rewritten(dealt, rewrite)
 
 
-def test_audit_finds_nothing_in_the_form_of_real_twins(dealt: Study) -> None:
+def test_audit_reports_nothing_about_the_form_of_unchanged_twins(dealt: Study) -> None:
     assert _twins_rewritten(dealt, lambda item: None) == ""

@@ -40,7 +40,9 @@ def study(laboratory: None) -> Study:
     return open_study_to_audit()
 
 
-def test_declared_name_passes_and_is_listed_in_the_certificate_and_on_the_page(study: Study, client: Client) -> None:
+def test_audit_passes_a_declared_name_and_lists_it_in_the_certificate_and_on_the_page(
+    study: Study, client: Client
+) -> None:
     item = study.items.order_by("pk")[0]
     _let_in(study, item, "Mounted Gemini, 3 um", [["gemini", "an HPLC column"]])
     assert _names(study).is_passed
@@ -55,7 +57,7 @@ def test_declared_name_passes_and_is_listed_in_the_certificate_and_on_the_page(s
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi> (1 item)" in page
 
 
-def test_released_item_with_an_undeclared_name_fails(study: Study) -> None:
+def test_audit_fails_on_a_released_item_with_a_source_name_that_was_not_declared(study: Study) -> None:
     first, second = study.items.order_by("pk")[:2]
     _let_in(study, first, "Mounted Gemini, 3 um", [])
     _let_in(study, second, "Mounted Gemini, by Claude", [["gemini", "an HPLC column"]])

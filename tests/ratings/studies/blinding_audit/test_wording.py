@@ -25,7 +25,7 @@ def test_style_preserves_function_words_and_signs_and_masks_numbers_and_content(
     )
 
 
-def test_auc_within_strata_by_hand() -> None:
+def test_auc_within_strata_equals_the_one_computed_by_hand() -> None:
     # Stratum a: 3 above 1 and 2 below 3 of (2 | 1, 3): one of two won. Stratum b: 5 above 4: one of one. (1 + 1) / 3.
     np = text_classifier.np
     scores, kinds = np.array([2.0, 1.0, 3.0, 5.0, 4.0]), np.array([1, 0, 0, 1, 0])
@@ -35,13 +35,13 @@ def test_auc_within_strata_by_hand() -> None:
     assert text_classifier.compute_auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
 
 
-def test_standard_error_of_hanley_and_mcneil_by_hand() -> None:
+def test_standard_error_of_hanley_and_mcneil_equals_the_one_computed_by_hand() -> None:
     # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
     # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
     assert text_classifier.compute_standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
 
 
-def test_smallest_auc_is_the_right_number_of_standard_errors_above_its_margin() -> None:
+def test_smallest_detectable_auc_is_2_8_standard_errors_above_its_margin() -> None:
     smallest = text_classifier.compute_smallest_auc(50, 50, 0.6)
     assert smallest is not None
     assert smallest - 0.6 == pytest.approx(
@@ -70,7 +70,7 @@ def _examples(seed: int, told: float) -> list[Example]:
     return rows
 
 
-def test_classifier_finds_a_style_of_twins_and_no_style_where_there_is_none() -> None:
+def test_classifier_recognises_twins_by_a_style_only_if_they_have_one() -> None:
     told = text_classifier.evaluate_classifier(_examples(1, 0.9), 5)
     assert told.is_above(0.6) and told.n == (40, 40) and told.pairs == 40
     nothing = text_classifier.evaluate_classifier(_examples(2, 0.0), 5)
@@ -121,7 +121,7 @@ def test_classifier_has_the_nominal_rate_of_false_alarms(sentences: list[str]) -
     assert not any(told.is_above(style_tests.PLANTED_MARGIN) for told in found)
 
 
-def test_classifier_power_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
+def test_classifier_detects_a_tell_in_other_texts_about_as_often_as_its_power_states(sentences: list[str]) -> None:
     """A sign in the stated share of the twins of other prose is found about as often as stated."""
     rows = _prose(sentences, 5, str, False)
     power = text_classifier.find_power(rows, 0.6, text_classifier.evaluate_classifier(rows, 18).chance, 18)
@@ -140,12 +140,12 @@ def test_classifier_of_empty_texts_finds_nothing() -> None:
     assert told.auc == 0.5 and told.p == 1
 
 
-def test_classifier_states_no_power_if_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
+def test_classifier_states_no_power_if_even_a_word_in_every_twin_would_be_missed(sentences: list[str]) -> None:
     rows = _prose(sentences, 5, str, False)[:20]
     assert text_classifier.find_power(rows, 0.8, text_classifier.evaluate_classifier(rows, 18).chance, 18) is None
 
 
-def test_permutation_exchanges_kinds_within_pairs_and_between_uniform_pairs() -> None:
+def test_permutation_swaps_twin_labels_within_pairs_or_between_pairs_of_a_single_kind() -> None:
     np = text_classifier.np
     kinds, pairs = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
     strata = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
@@ -260,7 +260,5 @@ def test_audit_page_explains_the_power_and_what_is_not_covered(told: Study, admi
     audit_runner.store_report(told, audit_runner.build_report(told, [planted]))
     page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
     power = planted.power
-    assert (
-        f"an AUC of {power['smallest_auc']:.2f}, was detected in {power['found']} of {power['trials']} trials" in page
-    )
+    assert f"an AUC of {power['smallest_auc']:.2f} was detected in {power['found']} of {power['trials']} trials" in page
     assert power["not_covered"] in page

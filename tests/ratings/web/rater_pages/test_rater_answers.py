@@ -231,7 +231,7 @@ def test_answer_before_the_last_one_cannot_be_changed(at_work: Client, rater: Ra
     page = get_rating_page(at_work, get_assignment(rater, 1))
     sent = at_work.post(get_rating_url(get_assignment(rater, 1)), build_answer(verdict="no", revision="1"))
 
-    assert "Your answer to this item counts: plausible, confidence 4" in page and "<form class" not in page
+    assert "You have already answered this item: plausible, confidence 4" in page and "<form class" not in page
     assert sent.status_code == 409 and "was not saved" in sent.content.decode()
     assert not Rating.objects.filter(verdict=False).exists()
 
@@ -372,13 +372,13 @@ def test_confirm_arm_accepts_no_final_answer_before_the_balance_sheet(client: Cl
     assert InitialRating.objects.get().verdict and not Rating.objects.exists()
 
 
-def test_arm_with_one_answer_stores_no_initial_rating(at_work: Client, rater: Rater) -> None:
+def test_arm_that_asks_for_one_answer_stores_no_initial_rating(at_work: Client, rater: Rater) -> None:
     at_work.post(get_rating_url(get_assignment(rater)), build_answer(stage="first"))
 
     assert Rating.objects.exists() and not InitialRating.objects.exists()
 
 
-def test_confirm_arm_ends_with_cannot_judge_as_first_answer(client: Client, asked_twice: Rater) -> None:
+def test_confirm_arm_asks_no_second_time_after_cannot_judge_as_first_answer(client: Client, asked_twice: Rater) -> None:
     client.post(
         get_rating_url(get_assignment(asked_twice)),
         {"cannot_judge": "1", "stage": "first", "submission_id": str(uuid.uuid4())},
@@ -387,7 +387,7 @@ def test_confirm_arm_ends_with_cannot_judge_as_first_answer(client: Client, aske
     assert Rating.objects.get().cannot_judge and not InitialRating.objects.exists()
 
 
-def test_confirm_arm_asks_once_if_lineage_is_uncertain(client: Client, asked_twice: Rater) -> None:
+def test_confirm_arm_asks_only_once_if_the_lineage_is_unknown(client: Client, asked_twice: Rater) -> None:
     item = get_assignment(asked_twice).item
     item.payload["lineage"] = False
     item.save()

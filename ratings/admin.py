@@ -1,6 +1,6 @@
-"""The admin site shows studies, raters and the log, and changes none of them: the pages of the site do that.
+"""The admin site shows studies, raters and the log read-only; they are changed on the pages of the site.
 
-Items, sources, assignments and ratings are not registered: the admin site would join them and so break the blinding.
+Items, sources, assignments and ratings are not registered: showing them together would break the blinding.
 """
 
 from typing import Any
@@ -47,12 +47,12 @@ class StudyAdmin(ReadOnlyAdmin):
 @admin.register(Rater)
 class RaterAdmin(ReadOnlyAdmin):
     list_display = ["study", "label", "simulated", "invited_at", "consented_at", "started_at", "finished_at"]
-    exclude = ["user"]  # no page shows which person has which code
+    exclude = ["user"]  # no page may show which person has which label
     list_select_related = ["study"]
 
 
 class StudyEventList(ChangeList):
-    """A page of events with their descriptions. The names of all accounts on it take one query."""
+    """A page of study events with their descriptions. One query fetches the names of all accounts on the page."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -74,7 +74,7 @@ class StudyEventAdmin(ReadOnlyAdmin):
 
 
 def _get_own_session(request: HttpRequest, user: User) -> str | None:
-    """Return the key of the current session if it is this user's own, else None."""
+    """Return the key of the current session if `user` is the signed-in user, else None."""
     return request.session.session_key if user.pk == request.user.pk else None
 
 
@@ -96,7 +96,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         return sign_in_page or super().changelist_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Save the account. Changed rights and deactivation end all its sessions at once."""
+        """Save the account. If its rights change or it is deactivated, end its sessions, except the current one."""
         super().save_model(request, obj, form, change)
         changed = set(form.changed_data) & {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"}
         if changed:
@@ -105,8 +105,8 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     @admin.action(description="Reset two-factor authentication (for people who lost their phone and backup codes)")
     def reset_second_step(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Reset the selected accounts, except one's own."""
-        # Resetting one's own would bypass the code that the account page asks for.
+        """Delete the two-factor devices of the selected accounts, except those of the signed-in superuser."""
+        # To turn off their own, superusers must use the account page, which asks for a code.
         own_key = request.user.pk or 0
         for user in queryset.exclude(pk=own_key):
             if two_factor.delete_devices(user):
@@ -118,7 +118,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
         """Change the password of another account, after re-authentication."""
-        # Not one's own: this page does not ask for the old password, which unblinding relies on.
+        # Never the user's own: this page does not ask for the old password, and unblinding relies on passwords.
         user = self.get_object(request, unquote(id))
         if user is not None and user.pk == request.user.pk:
             raise PermissionDenied
@@ -130,7 +130,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
             log_security_event("password changed", request, user=user.pk)
         return response
 
-    # Deleting an account would remove the person behind its ratings; erasing personal data replaces it.
+    # Deleting an account would remove the person behind its ratings. Its personal data can be erased instead.
     def has_delete_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
 

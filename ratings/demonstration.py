@@ -1,4 +1,4 @@
-"""Create the demo with the real code. `fixtures/demo.json` contains only parameters."""
+"""Create the demo with the same code as any run and study. `fixtures/demo.json` contains only parameters."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def create_demo(directory: Path, report: ReportProgress, watch: Callable[[str], 
 
 
 def create_demo_links(directory: Path) -> DemoLinks:
-    """Return new links. They replace those of an earlier start, except for a rater who has begun, whose browser stays signed in."""
+    """Return new links, which replace those of an earlier start. A rater who has begun stays signed in."""
     parameters = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
     slugs = {part["protocol"]["slug"]: part for part in parameters["studies"]}
     finished = next(slug for slug, part in slugs.items() if part.get("unblind"))
@@ -71,7 +71,7 @@ def get_or_create_admin() -> User:
 
 
 def _queue_episodes(part: Mapping[str, Any], slugs: Sequence[str]) -> Run:
-    """Return a run of one experiment of each group."""
+    """Return a run of the experiments that this part of the demo names, or of `slugs` if it names none."""
     # All eighteen experiments would take minutes. The study that the user rates has runs of other experiments, so
     # that the finished studies reveal nothing about it.
     return create.create_episode_run(
@@ -84,7 +84,7 @@ def _queue_episodes(part: Mapping[str, Any], slugs: Sequence[str]) -> Run:
 
 
 def _queue_twins(part: Mapping[str, Any]) -> Run:
-    """Return a run that creates twins of a sample of steps, with the cast of the original run."""
+    """Return a run that creates twins of a sample of an earlier run's steps, with the same cast."""
     original_run = Run.objects.get(submission_id=f"demo-{part['run']}")
     steps = Transition.objects.filter(
         episode__run=original_run, episode__counts=True, episode__status__in=Episode.ENDED, accepted=True

@@ -1,7 +1,7 @@
 """The kinds of jobs of this app and their modules, which are imported when a job of the kind first runs.
 
 A handler may return `said` (a sentence: what was done) and `href` with `label` (a link to the result), which the job's page
-shows. This module imports no other module of the app than the registry.
+shows. Of the project's modules, this one imports only the registry.
 """
 
 from simulation.jobs import job_kinds

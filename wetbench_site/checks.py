@@ -69,7 +69,7 @@ def _check_exposure() -> Iterator[Error]:
 
 
 def _is_weak_key(key: str) -> bool:
-    """Return whether the key is shorter than 50 characters, has few different ones, or is from an example."""
+    """Return whether the key has fewer than 50 characters or 10 different ones, or is a sequence or an example."""
     regular = key in string.printable or len(set(key)) < 10
     return len(key) < 50 or regular or key.startswith("django-insecure-") or "change" in key.lower()
 

@@ -11,7 +11,7 @@ def release_connection() -> None:
     """Return this thread's connection to the pool, unless a transaction is open on it.
 
     A process with hundreds of threads shares ten connections. SQLite has no pool, and closing the last connection of a
-    file costs more than keeping it, so there nothing is closed.
+    file costs more than keeping it, so SQLite connections stay open.
     """
     if connection.vendor == "postgresql" and not connection.in_atomic_block:
         connection.close()
@@ -36,7 +36,7 @@ def read_snapshot() -> Iterator[None]:
 
 @contextmanager
 def _defer_write_lock(database: Any) -> Iterator[None]:
-    """Begin transactions of the block without the write lock that the site's settings take at once."""
+    """Begin transactions in the block without taking the write lock, which the site's settings take at the start."""
     database.ensure_connection()
     usual_mode, database.transaction_mode = database.transaction_mode, "DEFERRED"
     try:

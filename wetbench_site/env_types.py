@@ -57,7 +57,7 @@ def integer_type(low: int, high: int) -> ValueType:
 
 
 def secret_type(min_length: int) -> ValueType:
-    """Return a type for secrets: printable ASCII without blanks, `fewest` characters or more."""
+    """Return a type for secrets: printable ASCII without blanks, `min_length` characters or more."""
 
     def parse_secret(text: str) -> str:
         _reject_if(not re.fullmatch(rf"[\x21-\x7e]{{{min_length},}}", text))

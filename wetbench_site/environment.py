@@ -133,7 +133,7 @@ def load_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def list_secrets(environ: Mapping[str, str]) -> set[str]:
-    """Return every secret that is set, so that logs can hide them. A variable with several keys also adds each of them."""
+    """Return every secret that is set, so that logs can hide them. Include each key of a variable with several."""
     texts = {variable: _read_variable(variable, environ) for variable in VARIABLES if variable.secret}
     return {value for variable, text in texts.items() if text for value in _split_secrets(variable, text)}
 

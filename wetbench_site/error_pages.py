@@ -18,7 +18,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def fill_error_page(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """Return the response, with a page if it is an error with an empty body. For fragments the status is enough."""
+    """Return the response, with a page if it is an error with an empty body. A fragment needs only the status."""
     if response.status_code not in STATUSES_WITHOUT_BODY or request.headers.get("HX-Request") == "true":
         return response
     if isinstance(response, HttpResponse) and not response.content:

@@ -38,7 +38,7 @@ METRICS_DIR_VARIABLE, METRICS_DIR_PREFIX = "PROMETHEUS_MULTIPROC_DIR", "wetbench
 
 
 def on_starting(server: Any) -> None:
-    """Exit, before anything is bound, if the embedded profile may not bind the address. Create the folder of metrics."""
+    """Exit before binding an address that the embedded profile may not bind; else create the metrics folder."""
     if not ENVIRONMENT.is_production and (reason := loopback_only.explain_bind_refusal(server.cfg.address)):
         sys.exit(reason)
     _remove_stale_folders()
@@ -69,7 +69,7 @@ def _lock_folder(folder: str | Path) -> int:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """Give the worker the lowest free number. It continues the metrics file of an earlier worker, so there are never many files."""
+    """Give the worker the lowest free number. A new worker reuses the metrics file of its number."""
     used_numbers = {other.file_number for other in server.WORKERS.values()}
     worker.file_number = next(number for number in count() if number not in used_numbers)
 

@@ -1,6 +1,6 @@
 """Compare the migrations that a database has with those of this version.
 
-Each app has one initial migration. It names in `replaces` the migrations of the last release that had them one by one.
+Each app has one initial migration. Its `replaces` lists the single migrations of the last release that had them.
 A database or backup with all of those counts as migrated by the initial migration. One with only some of them cannot be
 migrated by this version, because the files of the others no longer exist.
 """
@@ -18,7 +18,10 @@ _MAX_NAMES = 3
 
 
 def find_missing_migrations(applied: Iterable[Key]) -> list[Key]:
-    """Return the migrations that still have to be applied, sorted. Of a partly applied replaced set, these are its absent ones."""
+    """Return the migrations that still have to be applied, sorted.
+
+    If only some of the replaced migrations are applied, these are the others.
+    """
     applied_keys = set(applied)
     return sorted(
         {key for name, migration in _load_migrations() for key in _list_unapplied(name, migration, applied_keys)}
@@ -26,7 +29,7 @@ def find_missing_migrations(applied: Iterable[Key]) -> list[Key]:
 
 
 def find_unknown_migrations(applied: Iterable[Key]) -> list[Key]:
-    """Return the migrations of our apps that this version does not know, sorted: a newer version applied them."""
+    """Return the migrations of our apps that this version lacks, sorted: a newer version applied them."""
     known = {key for name, migration in _load_migrations() for key in (name, *_list_replaced(migration))}
     apps = {app for app, _ in known}
     return sorted(key for key in set(applied) - known if key[0] in apps)
@@ -54,7 +57,7 @@ def explain_migration_gaps(applied: Iterable[Key], holder: str) -> str:
 
 
 def _list_unapplied(name: Key, migration: Migration, applied_keys: set[Key]) -> Iterable[Key]:
-    """Return the migrations to apply for one migration of this version."""
+    """Return what is left to apply of one migration of this version: itself, or the absent migrations it replaces."""
     replaced = set(_list_replaced(migration))
     if not replaced:
         return () if name in applied_keys else (name,)

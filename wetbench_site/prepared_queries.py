@@ -15,7 +15,7 @@ from django.db.models.query import get_related_populators  # type: ignore[attr-d
 from django.db.models.sql.compiler import SQLCompiler
 
 _FIRST_NUMBER = 2_147_000_000  # of the placeholders: within 32 bits, because keys of accounts have no more
-# By kind: a value for the parameter at this position that no constant of a query has.
+# Kind -> function of a parameter's position that returns a placeholder value, which no query has as a constant.
 _PLACEHOLDERS: dict[str, Callable[[int], object]] = {
     "number": lambda position: _FIRST_NUMBER + position,
     "uuid": lambda position: UUID(int=_FIRST_NUMBER + position),
@@ -64,7 +64,7 @@ class PreparedQuery(Generic[M]):
         return rows
 
     def find_first(self, *values: object) -> M | None:
-        """Return the first object with all that the query selects beside it, or None if there is no row."""
+        """Return the first object with the related data that the query selects, or None if there is no row."""
         return next(self.iter_objects(*values), None)
 
     def iter_objects(self, *values: object) -> Iterator[M]:

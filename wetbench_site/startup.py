@@ -1,4 +1,4 @@
-"""Checks at the start of a server or worker, which ends with a list of problems if the site is not usable."""
+"""Checks at the start of a server or worker. It exits with a list of problems if the site is not usable."""
 
 import logging
 

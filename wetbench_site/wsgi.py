@@ -1,4 +1,7 @@
-"""The WSGI application that gunicorn serves. It does not start with invalid settings; embedded, it serves only this machine."""
+"""The WSGI application that gunicorn serves. It does not start with invalid settings.
+
+In the embedded profile it serves only this machine.
+"""
 
 import os
 import sys

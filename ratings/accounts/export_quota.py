@@ -1,7 +1,7 @@
 """Limit exports per person and hour, counted from the logs of studies and the jobs that create archives.
 
-The limit is checked before an export begins, so simultaneous requests may exceed it. It limits runaway programs;
-every export is logged in any case.
+The limit is checked before an export begins, so simultaneous requests may exceed it. Its purpose is to stop programs
+that export in a loop; every export is logged in any case.
 """
 
 from datetime import timedelta
@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 def seconds_until_allowed(user: User) -> int:
-    """Return how long this user must wait for the next export; 0 if allowed now."""
+    """Return how many seconds this user must wait before the next export; 0 if an export is allowed now."""
     since = timezone.now() - HOUR
     events = StudyEvent.objects.filter(kind="exported", by=user, at__gt=since).values_list("at", flat=True)
     # Jobs that are not done count as well: their event is written at the end, and until then they would not be limited.

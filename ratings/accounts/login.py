@@ -1,4 +1,4 @@
-"""Turn a correct password or link into a session, with the two-factor code in between for users who have it."""
+"""Sign a user in after a correct password or link; users with two-factor authentication must first enter a code."""
 
 import time
 from typing import Any
@@ -14,11 +14,12 @@ CODE_TIMEOUT = 10 * 60  # seconds between password and code
 
 
 def sign_in(request: HttpRequest, user: User, then: str, by_link: bool = False, fresh: bool = True) -> bool:
-    """Sign the user in under a new session key. Return False if a code is required first; `then` is the page to show afterwards.
+    """Sign the user in under a new session key. Return False if a code is required first; `then` is the page to show
+    afterwards.
 
-    `fresh` is False for a link that other people may have found where it was opened before.
+    `fresh` is False for a link that was opened before, because other people may have found it in a browser's history.
     """
-    # Asked before the login: with a second factor, a password alone must not create a signed-in session.
+    # Checked before the login: with a second factor, a password alone must not create a signed-in session.
     needs_code = two_factor.find_device(user) is not None
     if by_link and request.user.pk == user.pk and (two_factor.is_verified(request) or not needs_code):
         _record_sign_in(request, by_link, fresh)
@@ -35,7 +36,10 @@ def sign_in(request: HttpRequest, user: User, then: str, by_link: bool = False, 
 
 
 def find_user_awaiting_code(request: HttpRequest) -> User | None:
-    """Return the user who recently gave the password in this browser and whose account has not changed since, or None."""
+    """Return the user who gave a correct password or link in this browser within the last 10 minutes, or None.
+
+    Return None also if the password has changed since then or the account was deactivated.
+    """
     pending: dict[str, Any] | None = request.session.get(_WAITING)
     # Not negative: a clock that was set back must not extend the time.
     if pending is None or not 0 <= time.time() - pending["at"] < CODE_TIMEOUT:

@@ -1,4 +1,6 @@
-"""Throttle password guesses: django-axes counts them by account and address; here is what is counted and shown."""
+"""Throttle password guesses. django-axes counts them by account and address; this module defines what is counted and
+shown.
+"""
 
 import ipaddress
 import math
@@ -20,9 +22,11 @@ _NAME_ATTRIBUTE = "signing_in_as"
 
 
 def record_attempted_name(request: HttpRequest, name: str) -> None:
-    """Record the account that this request tries, existing or not, so that address and name share their count.
+    """Record the user name that this request tries, so that guesses by user name and by e-mail address share one
+    count.
 
-    A name of no account may be a password in the wrong field, so it is counted and logged as a hash keyed with the site's secret.
+    A name without an account may be a password typed into the wrong field. It is therefore counted and logged as a
+    hash keyed with the site's secret.
     """
     exists = User.objects.filter(username=name).exists()
     # Unknown names share one format, so the log does not show which names exist.
@@ -35,13 +39,15 @@ def _hash_name(name: str) -> str:
 
 
 def get_attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """Return the account that is tried, as axes counts it and the log shows it."""
+    """Return the name that this request tries, in the form that django-axes counts and the log shows."""
     # At most 250 characters, which the column of django-axes can store.
     return str(getattr(request, _NAME_ATTRIBUTE, "") or (credentials or {}).get("username") or "")[:250]
 
 
 def counted_address(request: HttpRequest) -> str | None:
-    """Return the address as axes counts it: of IPv6 the /64 network, because one household has 2^64 addresses."""
+    """Return the client address that django-axes counts; for IPv6 its /64 network, since a household has 2^64
+    addresses.
+    """
     address_text = get_client_address(request)
     if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
         return address_text
@@ -50,7 +56,10 @@ def counted_address(request: HttpRequest) -> str | None:
 
 
 def is_locked(request: HttpRequest, name: str) -> bool:
-    """Return whether this address has given too many wrong passwords for this account. The response is then `locked_out`."""
+    """Return whether this address has given too many wrong passwords for this account.
+
+    If so, mark the request: django-axes then does not count it again, and answers it with `locked_out_response`.
+    """
     if AxesProxyHandler.is_allowed(request, {"username": name}):
         return False
     request.axes_locked_out = True  # type: ignore[attr-defined]  # read by axes, so that this attempt is not counted again
@@ -58,7 +67,7 @@ def is_locked(request: HttpRequest, name: str) -> bool:
 
 
 def clear_attempts(request: HttpRequest, name: str) -> None:
-    """Delete earlier wrong passwords of this address after a correct one."""
+    """Delete the records of wrong passwords from this address for this account, after a correct one."""
     # Only of this address: attempts from elsewhere remain counted.
     AccessAttempt.objects.filter(username=name, ip_address=counted_address(request)).delete()
 
@@ -66,7 +75,7 @@ def clear_attempts(request: HttpRequest, name: str) -> None:
 def locked_out_response(
     request: HttpRequest, response: object = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
-    """Return 429 with the waiting time, the same for every name, so that it does not reveal whether the account exists."""
+    """Return a page with status 429 and the waiting time. It is the same for every name, so it reveals no account."""
     seconds = _seconds_left(request, get_attempted_name(request, credentials))
     log_security_event("locked out", request, name=get_attempted_name(request, credentials))
     fragment = request.headers.get("HX-Request") == "true"
@@ -85,7 +94,7 @@ def _seconds_left(request: HttpRequest, name: str) -> float:
 
 
 def delete_expired() -> int:
-    """Delete expired counts and return their number."""
+    """Delete the expired records of wrong passwords and return how many there were."""
     # Expired counts lock nobody; deleting them removes the addresses from the database.
     deleted, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
     return int(deleted)

@@ -8,7 +8,10 @@ MAX_LENGTH = 128  # characters
 
 
 class Argon2(Argon2PasswordHasher):
-    """Argon2id with OWASP's minimum. With Django's own 100 MiB, a few simultaneous sign-ins would fill a small server."""
+    """Argon2id with the minimum parameters that OWASP recommends.
+
+    With Django's default of 100 MiB, a few simultaneous sign-ins would fill the memory of a small server.
+    """
 
     time_cost = 2
     memory_cost = 19 * 1024  # KiB
@@ -16,7 +19,7 @@ class Argon2(Argon2PasswordHasher):
 
 
 class MaximumLengthValidator:
-    """Limit the length, because hashing takes longer the longer a password is."""
+    """Limit the length of a password, because the time for hashing grows with it."""
 
     def validate(self, password: str, user: User | None = None) -> None:
         if len(password) > MAX_LENGTH:

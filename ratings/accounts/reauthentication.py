@@ -26,7 +26,7 @@ def record_reauthentication(request: HttpRequest) -> None:
 
 
 def clear_reauthentication(request: HttpRequest) -> None:
-    """Clear the record: somebody else could have opened this session."""
+    """Delete the record of a recent sign-in, because somebody else could have opened this session."""
     request.session.pop(_CONFIRMED, None)
 
 
@@ -36,14 +36,14 @@ def is_recent(request: HttpRequest) -> bool:
 
 
 def has_password(request: HttpRequest) -> bool:
-    """Return False for users without a password, who must open a new sign-in link instead."""
+    """Return whether this user has a password. Users without one must open a new sign-in link instead."""
     return isinstance(request.user, User) and request.user.has_usable_password()
 
 
 def verify_identity(request: HttpRequest, password: str) -> bool:
-    """Return whether it is still the same person: by password or, without one, by a link within the last 15 minutes.
+    """Return whether the given password is correct; for users without a password, whether a link was opened recently.
 
-    Wrong passwords count as on the sign-in page.
+    A wrong password is counted as on the sign-in page. A link must have been opened within the last 15 minutes.
     """
     user = request.user
     # The account may have been deactivated while the page was open.

@@ -1,4 +1,6 @@
-"""Ask users to sign in again before actions that a stolen session must not perform, and keep what they submitted."""
+"""Ask users for the password before actions that nobody may perform with a stolen session, and keep what they
+submitted.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,10 +24,11 @@ View = Callable[..., HttpResponseBase]
 
 
 def require_recent_sign_in(view: View) -> View:
-    """Require a sign-in or password within the last 15 minutes; ask for it otherwise.
+    """Wrap a view so that it asks for the password unless the user signed in or gave it within the last 15 minutes.
 
-    A GET is redirected to the page that asks, and returns afterwards. A POST is answered by that page, which then submits the same data
-    again, except passwords, which must be typed again.
+    A GET request is redirected to the page that asks for the password, which leads back to the view. A POST request
+    is answered with that page, which then submits the same data again. Passwords are excluded and must be typed
+    again.
     """
 
     @wraps(view)
@@ -36,7 +39,7 @@ def require_recent_sign_in(view: View) -> View:
 
 
 def require_recent_for_post(view: View) -> View:
-    """Require the same for POST requests only."""
+    """Wrap a view so that it requires a recent sign-in for POST requests only (see `require_recent_sign_in`)."""
 
     @wraps(view)
     def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -46,7 +49,11 @@ def require_recent_for_post(view: View) -> View:
 
 
 def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
-    """Return the response that asks for the password; None if the sign-in is recent. A file must be selected again on the page `back`."""
+    """Return the response that asks for the password, or None if the last sign-in is recent.
+
+    `back` is the name of the URL to return to. After a POST request with a file, the user must select the file there
+    again.
+    """
     if reauthentication.is_recent(request):
         return None
     # The page that asks submits the original data together with the password, to the original URL.
@@ -70,7 +77,7 @@ def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | N
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def confirm_password(request: HttpRequest) -> HttpResponse:
-    """Show the page that asks for the password, and redirect to `next`."""
+    """Show the page that asks for the password, and redirect to `next` after a correct one."""
     is_wrong = request.method == "POST" and not _check_password(request)
     if request.method == "POST" and not is_wrong:
         return HttpResponseRedirect(_next_url(request))

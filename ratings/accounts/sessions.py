@@ -1,6 +1,6 @@
 """Sessions in the database: they expire after 12 hours without a request, and after 7 days in any case.
 
-The time of a visit is stored at most once in ten minutes, so that a page costs a read and no write.
+The time of a visit is stored at most once in ten minutes, so that most pages cost one read and no write.
 """
 
 import time
@@ -25,7 +25,7 @@ _STARTED_KEY = "signed_in_at"  # seconds since 1970
 
 
 class SessionStore(db.SessionStore):
-    """The session engine of the settings."""
+    """The session engine that the settings name."""
 
     @classmethod
     def get_model_class(cls) -> type[BrowserSession]:
@@ -77,7 +77,7 @@ def _update_backend_path(data: dict[str, Any]) -> None:
 def _expiry_time(data: dict[str, Any]) -> datetime:
     idle = datetime.now(UTC) + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     begun = data.get(_STARTED_KEY)
-    # Seven days after signing in it ends, however active it is.
+    # A session ends seven days after signing in, however active it is.
     return min(idle, datetime.fromtimestamp(begun, UTC) + MAX_LIFETIME) if isinstance(begun, int) else idle
 
 
@@ -87,7 +87,7 @@ def _user_id(data: dict[str, Any]) -> int | None:
 
 
 def on_sign_in(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:
-    """Record a sign-in of any kind (receiver of Django's signal)."""
+    """Record a sign-in by password or link. This is the receiver of Django's signal."""
     request.session[_STARTED_KEY] = int(time.time())
     reauthentication.record_reauthentication(request)
     log_security_event("signed in", request, user=user.pk)
@@ -98,7 +98,7 @@ def list_sessions(user: User) -> list[OpenSession]:
     sessions = []
     for row in user.browser_sessions.filter(expire_date__gt=datetime.now(UTC)):
         begun_at = datetime.fromtimestamp(row.get_decoded().get(_STARTED_KEY, 0), UTC)
-        # The end is written relative to the last visit, so that visit can be computed from it.
+        # The expiry is the last visit plus the allowed idle time, so the time of that visit can be computed from it.
         seen_at = row.expire_date - timedelta(seconds=settings.SESSION_COOKIE_AGE)
         sessions.append(OpenSession(row.session_key, begun_at, max(seen_at, begun_at)))
     return sorted(sessions, key=lambda one: one.seen_at, reverse=True)

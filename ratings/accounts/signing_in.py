@@ -23,9 +23,10 @@ LINK_LIFETIME = timedelta(hours=24)
 
 
 class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
-    """Django's backend, which also accepts an e-mail address if exactly one person has it.
+    """Django's sign-in backend, extended to accept an e-mail address that exactly one person has.
 
-    An unknown or locked name, or a deactivated account, takes as long as a wrong password: one hash.
+    A sign-in with an unknown or locked name, or to a deactivated account, takes as long as one with a wrong password,
+    because it computes one hash as well.
     """
 
     def authenticate(
@@ -39,14 +40,14 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
                 # One hash, so that a locked name takes as long to reject as a wrong password.
                 make_password(password)
                 raise PermissionDenied
-        # Django's own check: the one of axes would look up the lock once more.
+        # Django's own check, because that of django-axes would look up the lock once more.
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
         if found and request is not None and login_throttling.is_locked(request, found.get_username()):
             raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
         return found
 
     def get_user(self, user_id: Any) -> User | None:
-        """Return the user like Django's backend, with the same rule for active accounts."""
+        """Return the user with this key, or None if the account is deactivated, as Django's backend does."""
         # Runs with every request of a signed-in user, so the query is built once.
         user = _USER_BY_KEY.find_first(user_id)
         return user if user and self.user_can_authenticate(user) else None
@@ -56,7 +57,7 @@ _USER_BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(),
 
 
 def find_by_email(address: str) -> User | None:
-    """Return the one active person with this address; None if two have it."""
+    """Return the active user with this e-mail address; None if nobody or more than one person has it."""
     # Two rows are enough to see that the address is not unique.
     matches = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
     return matches[0] if len(matches) == 1 else None
@@ -71,9 +72,11 @@ class LinkEffect(StrEnum):
 
 
 class LinkResult(NamedTuple):
-    """`purpose` is "admin" or "rater"; `why` states why a link no longer works, `owner` whose it was.
+    """The effect of a link. `purpose` is "admin" or "rater"; `why` states why a link no longer works; `owner` is its
+    user.
 
-    `first`: the link was never opened before. An admin's link works all day and remains in the browser's history.
+    `is_first_use`: the link was never opened before. This matters for an admin's link, which works all day and
+    remains in the browser's history.
     """
 
     effect: LinkEffect
@@ -85,7 +88,9 @@ class LinkResult(NamedTuple):
 
 
 def create_link(user: User, purpose: str, lifetime: timedelta = LINK_LIFETIME) -> str:
-    """Return a new token for this user, which is stored nowhere. Earlier links of this purpose stop working."""
+    """Create a sign-in link and return its token, of which only the hash is stored. Earlier links of this purpose
+    stop working.
+    """
     token, now = generate_token(), timezone.now()
     with transaction.atomic():
         # In one transaction, so that there is never a moment with two valid links.
@@ -97,7 +102,7 @@ def create_link(user: User, purpose: str, lifetime: timedelta = LINK_LIFETIME) -
 
 
 def revoke_links(user: User, purpose: str) -> None:
-    # Updated, not deleted: the holder of an old link reads that it was replaced.
+    # Updated, not deleted, so that the page can show the holder of an old link that it was replaced.
     user.sign_in_links.filter(purpose=purpose, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
@@ -112,7 +117,10 @@ def peek_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkRe
 
 
 def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkResult:
-    """Open a link. A rater's link works once, but its signed-in rater may open it again. An admin's works for a day."""
+    """Open a link and return its effect.
+
+    A rater's link works once, but its rater may open it again while signed in. An admin's link works for a day.
+    """
     result, link = _find_link(token, visitor, purpose)
     # A rater who reloads the page of their own link is not rejected because the link has been used.
     if link is None or result.effect != LinkEffect.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
@@ -121,7 +129,7 @@ def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkRe
 
 
 def generate_token() -> str:
-    """Return 256 bits from the system's random source."""
+    """Return a token with 256 bits from the system's random source."""
     return secrets.token_urlsafe(32)
 
 
@@ -142,7 +150,9 @@ def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple
 
 
 def _use_link(link: SignInLink) -> LinkResult:
-    """Mark the link as used; of several simultaneous uses of a rater's link, one succeeds."""
+    """Record the use of a link and return its effect. If a rater's link is used several times at once, one use
+    succeeds.
+    """
     now = timezone.now()
     used = {"used_at": now} if link.purpose == "rater" else {}
     # Conditional, so that of two simultaneous clicks one signs in.
@@ -156,8 +166,8 @@ USED = "This link has been used."
 
 
 def describe_expiry(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
-    """Return why a link no longer works; "" if it does."""
-    # Used before revoked: a link that was used is also revoked later, and the user remembers the first.
+    """Return why a link no longer works; "" if it still works."""
+    # "Used" comes before "revoked", because a used link may be revoked later and the user remembers having used it.
     if used_at:
         return USED
     if revoked_at:

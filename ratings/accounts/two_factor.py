@@ -1,7 +1,7 @@
 """Two-factor authentication: a code from an authenticator app, or one of ten backup codes that work once.
 
-django-otp stores the devices and slows guessing: after the nth consecutive wrong code it waits 2^(n-1) seconds. Backup codes are stored
-as digests.
+django-otp stores the devices and slows guessing: after the nth consecutive wrong code it waits 2^(n-1) seconds.
+Backup codes are stored as digests.
 """
 
 import hashlib
@@ -28,20 +28,27 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily 
 
 
 class CodeResult(NamedTuple):
-    """`device` accepted the code; None if it was wrong, or sent before `wait` seconds had passed."""
+    """The result of checking a code. `device` is the device that accepted it, or None if the code was wrong or came
+    too early.
+
+    `wait` is how many seconds must pass before the next attempt; 0 if an attempt is allowed now.
+    """
 
     device: Device | None
     wait: int = 0
 
 
 def find_device(user: User) -> TOTPDevice | None:
-    """Return this user's authenticator app, once it has produced a correct code."""
+    """Return this user's authenticator app if it has already produced a correct code, else None."""
     device: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=True).first()
     return device
 
 
 def is_required(user: User | AnonymousUser, role: str = "") -> bool:
-    """Return whether this user must use two-factor authentication. `role` is theirs in the requested study. Never on a site that is not exposed."""
+    """Return whether this user must use two-factor authentication; always False on a site that is not in production.
+
+    `role` is the user's role in the requested study.
+    """
     # A site on one computer has no other visitors; the setting is derived from how it is exposed.
     if not settings.SECOND_STEP_REQUIRED or not user.is_authenticated:
         return False
@@ -49,7 +56,10 @@ def is_required(user: User | AnonymousUser, role: str = "") -> bool:
 
 
 def is_required_anywhere(user: User) -> bool:
-    """Return whether this user needs it for any page. Queries the database unless the account itself decides."""
+    """Return whether this user needs two-factor authentication for any page.
+
+    The database is queried only if the account's staff and superuser flags do not decide this.
+    """
     if not settings.SECOND_STEP_REQUIRED:
         return False
     return is_required(user) or Membership.objects.filter(user=user, role="admin").exists()
@@ -67,7 +77,7 @@ def is_missing(request: HttpRequest, role: str = "") -> bool:
 
 
 def require_two_factor(request: HttpRequest, role: str) -> None:
-    """Raise SecondStepMissing, which the middleware handles, if this role requires a code and the session has none."""
+    """Raise TwoFactorRequired, which the middleware handles, if this role requires a code and the session has none."""
     if is_missing(request, role):
         raise TwoFactorRequired
 
@@ -83,10 +93,10 @@ def clear_verified(request: HttpRequest) -> None:
 
 
 def check_code(user: User, code: str) -> CodeResult:
-    """Check a code of the app, or a backup code, which is then used up."""
+    """Check a code from the app, or a backup code, which then cannot be used again. Return the result."""
     # Codes are copied with spaces and hyphens, and phones capitalise the first letter.
     cleaned = "".join(code.split()).replace("-", "").lower()
-    # The length tells the two kinds apart, so a wrong code counts against one device only.
+    # The length distinguishes the two kinds of code, so a wrong code counts against one device only.
     is_backup = len(cleaned) == BACKUP_LENGTH
     kind = StaticDevice if is_backup else TOTPDevice
     with transaction.atomic():
@@ -108,7 +118,10 @@ def _verify_locked(device: Device | None, code: str) -> CodeResult:
 
 @transaction.atomic
 def start_setup(user: User) -> TOTPDevice:
-    """Create a new secret for an app, inactive until it has produced a correct code. An earlier unfinished one is deleted."""
+    """Create a secret for an authenticator app, inactive until the app has produced a correct code.
+
+    An earlier secret that was not confirmed is deleted.
+    """
     # Two unfinished secrets would make the displayed QR code ambiguous.
     _lock_user(user)
     TOTPDevice.objects.filter(user=user, confirmed=False).delete()
@@ -117,7 +130,7 @@ def start_setup(user: User) -> TOTPDevice:
 
 
 def find_unconfirmed(user: User) -> TOTPDevice | None:
-    """Return the secret that awaits its first code, or None."""
+    """Return the app whose secret awaits its first correct code, or None."""
     device: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=False).first()
     return device
 
@@ -135,14 +148,14 @@ def confirm_device(user: User, code: str) -> CodeResult:
     device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
     result = _verify_locked(device, "".join(code.split()))
     if result.device:
-        # A conditional update on the locked row: the secret is active only after the app has proved that it has it.
+        # The secret becomes active only after the app has proved, by a correct code, that it has the secret.
         TOTPDevice.objects.filter(pk=result.device.pk).update(confirmed=True)
     return result
 
 
 @transaction.atomic
 def create_backup_codes(user: User) -> list[str]:
-    """Return ten new codes, shown once; earlier ones stop working."""
+    """Create and return ten backup codes, which are shown once. Earlier backup codes stop working."""
     _lock_user(user)
     StaticDevice.objects.filter(user=user).delete()
     device = StaticDevice.objects.create(user=user, name="backup codes", confirmed=True)
@@ -164,11 +177,11 @@ def delete_devices(user: User) -> bool:
 
 
 def _lock_user(user: User) -> None:
-    # A button pressed twice: without the lock, each request would create devices that the other does not see.
+    # If a button is pressed twice, without the lock each request would create devices that the other does not see.
     User.objects.select_for_update().get(pk=user.pk)
 
 
 def _hash_code(code: str) -> str:
-    """Return 64 bits of the SHA-256, the size of the column. The codes themselves have 59 bits."""
+    """Return the first 64 bits of the code's SHA-256, which fit into the column. The codes themselves have 59 bits."""
     # A fast hash is enough, because the codes are random and guesses are slowed.
     return hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16]

@@ -35,7 +35,7 @@ class TokenAuth(HttpBearer):
         if api_token is None:
             log_security_event("api token refused", request)
             return None
-        # in each web process by itself: a shared counter would cost a write per request
+        # counted separately in each web process: a shared counter would cost a database write per request
         if wait := rate_limits.take_token(api_token.code, settings.API_PER_MINUTE, time.monotonic()):
             log_security_event("api token held back", request, token=str(api_token.code))
             raise Throttled(math.ceil(wait))
@@ -51,7 +51,7 @@ View = Callable[Concatenate[ApiRequest, P], Any]
 def read_operation(
     router: Router, path: str, name: str, scopes: Collection[str], response_schema: Any, *errors: int
 ) -> Callable[[View[P]], Callable[..., Any]]:
-    """Register a view at `path` for tokens with one of these scopes. `errors` are in addition to those of every operation."""
+    """Register a view at `path` for tokens with one of the `scopes`. `errors` are status codes besides the usual."""
 
     def register_view(view: View[P]) -> Callable[..., Any]:
         @wraps(view)
@@ -63,7 +63,7 @@ def read_operation(
 
         description = (view.__doc__ or "").strip()
         router.api_operation(
-            # HEAD too, as for every page; the description of the API leaves it out
+            # HEAD is allowed as on every page; the OpenAPI description leaves it out
             ["GET", "HEAD"], path, response=response_schema, url_name=name, operation_id=name, summary=description.split(".")[0],
             description=f"{description}\n\nScope: {' or '.join(f'`{scope}`' for scope in scopes)}.", openapi_extra=openapi_schema.describe_errors(*errors),
         )(call_if_allowed)  # fmt: skip
@@ -73,8 +73,8 @@ def read_operation(
 
 
 def _check_parameters_known(request: HttpRequest, window: Any) -> None:
-    """A parameter with a typing error in its name must not be taken for none."""
+    """Raise ValidationError if the request has query parameters that the operation does not define."""
     known = type(window).model_fields if isinstance(window, PageQuery) else {}
-    # A misspelt filter that is ignored would return more rows than the caller believes.
+    # A misspelt filter that is ignored would return more rows than the caller expects.
     if unknown := sorted(set(request.GET) - set(known)):
         raise ValidationError([{"loc": ("query", name[:60]), "msg": "unknown parameter"} for name in unknown])

@@ -17,7 +17,7 @@ class CursorError(ValueError):
 
 
 class PageQuery(BaseModel):
-    """The part of a list that is requested."""
+    """The query parameters that select one page of a list."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -20,12 +20,12 @@ _DEFERRED_FIELDS = ("initial", "pending", "memory", "experiment__data", "run__se
 
 
 def _create_filter_field(max_length: int, description: str) -> Any:
-    """Return a text filter. NUL is not allowed, because PostgreSQL rejects it in text."""
+    """Return the field of a text filter. It rejects NUL characters, which PostgreSQL does not accept in text."""
     return Field("", max_length=max_length, pattern=r"^[^\x00]*$", description=description)
 
 
 class EpisodeQuery(PageQuery):
-    """Filters for episodes; empty ones select all. A value that does not exist gives an empty list."""
+    """Filters for episodes. An empty filter selects all; a value that no episode has gives an empty list."""
 
     experiment: str = _create_filter_field(80, "Only episodes of this experiment, by its short name.")
     cast: str = _create_filter_field(80, "Only episodes of this cast.")
@@ -64,7 +64,7 @@ def get_transcript(request: ApiRequest, code: UUID, window: Query[PageQuery]) ->
 
 
 def _select_episodes(request: ApiRequest) -> QuerySet[Episode]:
-    # 404, not 403: others must not learn which episodes exist
+    # 404, not 403: users who are not staff must not learn which episodes exist
     if not request.auth.user.is_staff:
         raise Http404
     return Episode.objects.select_related("experiment", "run").prefetch_related("reviews").defer(*_DEFERRED_FIELDS)

@@ -1,4 +1,4 @@
-"""Errors of the API as problem documents (RFC 9457): every error response under /api/ is one."""
+"""Errors of the API. Every error response under /api/ is a problem document (RFC 9457)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class ConflictError(Exception):
 
 
 def create_problem_response(status: int, detail: str, **more: Any) -> HttpResponse:
-    """Return a problem document. `more` are members in addition to the four of the standard."""
+    """Return a problem document. `more` are members besides the four standard ones."""
     document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
     return HttpResponse(json.dumps(document, ensure_ascii=False), status=status, content_type=MEDIA_TYPE)
 
@@ -40,7 +40,7 @@ def create_problem_response(status: int, detail: str, **more: Any) -> HttpRespon
 def problem_documents(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Replace every error page under /api/ by a problem document, also those of other middleware."""
+    """Replace every error page under /api/ by a problem document, including error pages of other middleware."""
 
     def replace_error_page(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
@@ -72,7 +72,7 @@ def register_error_handlers(api: NinjaAPI) -> None:
         (Http404, lambda request, error: create_problem_response(404, _NOT_FOUND)),
         (CursorError, lambda request, error: create_problem_response(400, str(error))),
         (ConflictError, lambda request, error: create_problem_response(409, str(error))),
-        # without this the library would answer itself; Django logs unexpected errors and sends reports
+        # without this handler the library would respond itself, and Django would neither log nor report the error
         (Exception, _reraise_error),
     ):
         api.add_exception_handler(error, handler)  # type: ignore[arg-type]  # a handler takes its own kind of error

@@ -1,4 +1,7 @@
-"""Items of a study. Before unblinding only codes and counts: the person who generated an item could recognise its content."""
+"""Items of a study. Before unblinding only their codes and counts are returned.
+
+The person who generated an item could recognise its content.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +71,7 @@ def _format_item(study: Study, row: Item, n_ratings: int, n_unsure: int, source:
 
 
 def _count_ratings(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
-    """Return for each item its counted ratings and how many of them could not judge, as in `items.csv` of the archive."""
+    """Return, for each item, its numbers of counted and of "cannot judge" ratings, as in items.csv of the archive."""
     prefix = "assignment__"
     counted = Rating.objects.filter(
         assignment__item__in=[row.pk for row in rows], assignment__occasion=FIRST, assignment__released_at__isnull=True,

@@ -46,7 +46,7 @@ _COMMON_ERRORS = (401, 403, 422, 429)
 
 
 def describe_errors(*statuses: int) -> dict[str, Any]:
-    """Return the error responses common to all operations, and these."""
+    """Return the error responses common to all operations, and those with the given status codes."""
     return {"responses": {status: _describe_response(status) for status in sorted({*_COMMON_ERRORS, *statuses})}}
 
 
@@ -61,7 +61,7 @@ def _describe_response(status: int) -> dict[str, Any]:
 
 
 def complete_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the library's description without the duplicates for HEAD, and with the schema of a problem."""
+    """Return the library's OpenAPI description without HEAD operations, with the schema of problem documents."""
     paths = {
         path: {method: operation for method, operation in methods.items() if method != "head"}
         for path, methods in schema["paths"].items()

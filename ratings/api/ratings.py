@@ -45,7 +45,7 @@ def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sc
 
 
 def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[BlindRow]:
-    """Return the next rows, by way of the next items."""
+    """Return at most `max_rows` rows that follow the last row of the previous page."""
     if not blinded:
         # Restricting the query to a few items keeps its cost independent of the position of the page.
         return list(
@@ -56,7 +56,7 @@ def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) ->
         page_rows = list(
             rating_rows.iter_blind_rows(study, _build_item_filter(study, last_row, max_rows, imported=False), max_rows)
         )
-    # before unblinding, imported ratings follow after all others, without their items: they sort by rater
+    # before unblinding, imported ratings come last and without their items, so they are sorted by rater
     if len(page_rows) < max_rows:
         after_last = _build_filter_after_rater(study, last_row) if last_row and not last_row[0] else Q()
         page_rows += rating_rows.iter_blind_rows(study, after_last & Q(imported=True), max_rows - len(page_rows))
@@ -64,7 +64,7 @@ def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) ->
 
 
 def _build_item_filter(study: Study, last_row: LastRow, max_rows: int, **conditions: bool) -> Q:
-    """Return a filter for rows after the last row, restricted to the next rated items."""
+    """Return a filter for rows after `last_row`, restricted to the ratings of the next rated items."""
     ratings_of_item = Rating.objects.filter(
         assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **conditions
     )
@@ -82,7 +82,7 @@ def _build_filter_after_item(study: Study, last_row: list[Any]) -> Q:
 
 
 def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
-    """Return a filter for rows after this rater, occasion and position."""
+    """Return a filter for rows after the rater, occasion and position of `last_row`."""
     _, label, occasion, position = last_row
     rater = study.raters.filter(label=label).values_list("number", "pk").first()
     if rater is None:
@@ -98,14 +98,14 @@ def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
 
 
 def _get_row_position(row: BlindRow, blinded: bool) -> list[Any]:
-    """Of an imported one, blinded, without its item: that would tell which."""
-    # a cursor is signed but readable: the item would reveal what an imported rating is about
+    """Return the values that identify a row in a cursor. If blinded, leave out the item of an imported rating."""
+    # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
     item = "" if blinded and row.imported else str(row.item)
     return [item, row.rater, row.occasion, row.position]
 
 
 def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
-    """Log that a copy was started, at most once an hour for each token and form."""
+    """Log an export through the API, at most once an hour for each token and variant (blinded or with sources)."""
     content = ApiExported(blinded=blinded, token=request.auth.name)
     # a program that polls every few minutes must not fill the study's log
     start = timezone.now() - _LOG_INTERVAL

@@ -103,7 +103,7 @@ class Ratings(ApiModel):
 
 
 class Statistics(BaseModel):
-    """The stored analysis, byte for byte the results.json of the page. docs/statistics.md describes each table."""
+    """The stored analysis, byte for byte the results.json that the study's page offers. docs/statistics.md describes each table."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -159,7 +159,7 @@ class Episodes(ApiModel):
 
 
 class Step(ApiModel):
-    """One step. It contains nothing of prompts, replies or the simulator's ledger."""
+    """One step, without prompts, replies or any part of the simulator's ledger."""
 
     number: int
     started_at: int = Field(description="Seconds since the start of the episode.")

@@ -1,4 +1,4 @@
-"""The scopes of tokens: a closed list. A scope narrows what its user may read and never adds to it."""
+"""The scopes of tokens: a closed list. A scope narrows what the token's user may read and never adds to it."""
 
 from collections.abc import Mapping
 

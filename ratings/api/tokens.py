@@ -21,11 +21,11 @@ _MARK_INTERVAL = timedelta(minutes=1)
 
 
 class TokenError(ValueError):
-    """A token cannot be created like this. The message explains why."""
+    """The token cannot be created. The message explains why."""
 
 
 def can_have_tokens(user: User) -> bool:
-    """Return whether the user is staff or has a role in a study. Raters have no API."""
+    """Return whether the user is staff or has a role in a study. Raters have no access to the API."""
     return user.is_active and (user.is_staff or access.list_studies(user).exists())
 
 
@@ -37,7 +37,7 @@ def create_token(
     studies: Collection[Study] | None = None,
     code: UUID | None = None,
 ) -> tuple[ApiToken, str]:
-    """Return a new token and its text, which is stored nowhere. `studies` None: all studies that its user may read.
+    """Return a new token and its text, which is stored nowhere. `studies` None: all that its user may read.
 
     `code` is created with the form, so that the same form cannot create two tokens. Raises TokenError with every problem.
     """
@@ -88,7 +88,7 @@ def record_token_use(token: ApiToken) -> None:
 
 
 def select_readable_studies(token: ApiToken) -> QuerySet[Study]:
-    """Return the studies in which the token's user currently has a role, restricted to those of the token."""
+    """Return the studies that the token covers and in which its user currently has a role."""
     user_studies = access.list_studies(token.user)
     return user_studies.filter(pk__in=token.studies.values("pk")) if token.limited else user_studies
 

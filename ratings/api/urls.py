@@ -20,7 +20,7 @@ API_PREFIX = "api/v1/"
 
 
 class JsonRenderer(BaseRenderer):
-    """Times and numbers in full precision, as in the files."""
+    """Render responses as JSON with times and numbers in full precision, as in exported files."""
 
     media_type = "application/json"
 

@@ -41,9 +41,10 @@ _ERROR_PATH = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](?:\.
 
 
 def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineage: bool = True) -> Payload:
-    """Return one step as raters see it, with the outcome of a twin instead of its own if one is given.
+    """Return the payload of one step. If a twin's outcome is given, it replaces the step's own outcome.
 
-    Without `lineage`, or where two outputs claim one input, no output is shown as the continuation of an input.
+    Without `lineage`, or if two outputs claim to continue the same input, no output is shown as the continuation of
+    an input.
     """
     # The before materials are the same for an original and its twins; only the outcome can differ.
     outcome = step["outcome"] if twin_outcome is None else twin_outcome
@@ -72,7 +73,9 @@ def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineag
 
 
 def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
-    """Return an episode's goal and steps in order, as raters see them: what every classifier receives, without barcodes."""
+    """Return the payload of an episode: its goal and its steps in order, as every classifier receives them, without
+    barcodes.
+    """
     names = Pseudonyms()
     return {
         "kind": "evidence",
@@ -82,7 +85,7 @@ def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
 
 
 def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
-    """Return the goal and the steps before the one that is rated, without their outcomes and without later steps."""
+    """Return the context of a rated step: the goal and the earlier steps without their outcomes."""
     names = Pseudonyms()
     # A step without an end time counts with its start.
     end_times = [step.get("ended_at", step["started_at"]) for step in steps_before]
@@ -94,14 +97,15 @@ def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
 
 
 def payload_digest(payload: Payload) -> str:
-    """Return the SHA-256 of the payload in canonical form. Equal digests mean that raters cannot distinguish the two."""
+    """Return the SHA-256 of the payload in canonical form. Raters cannot distinguish two payloads with equal digests."""
     # Sorted keys and no spaces: equal payloads must have equal bytes, whatever order a dictionary was built in.
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def pair_digest(payload: Payload) -> str:
-    """Return the digest that all versions of one pair share in every study: that of the action and the materials before it.
+    """Return the digest that all versions of one pair share in every study: that of the action and the materials
+    before it.
 
     A record of evidence has no other version, so it is its own pair.
     """
@@ -114,8 +118,8 @@ def pair_digest(payload: Payload) -> str:
 def find_error_keys(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
     """Return the mark keys of an error at these paths of the outcome, such as "new_materials[1].properties.volume".
 
-    A path of a full material or observation means one that was added, or one that was left out. Data that is not shown
-    has no key: a rater can mark such an error only as "something is missing".
+    A path to a whole material or observation means that it was added or left out. Data that is not shown has no key:
+    a rater can mark such an error only as "something is missing".
     """
     payload = blind_transition(step, outcome, lineage=lineage)
     keys = [key for path in paths for key in _find_keys_at_path(path, step, outcome, payload)]
@@ -125,7 +129,7 @@ def find_error_keys(step: Record, outcome: Record, paths: Iterable[str], *, line
 
 
 class _OrderedMaterial(NamedTuple):
-    """A new material by its index in the outcome, its letter, and that of the input it continues, or ""."""
+    """A new material: its index in the outcome, its letter, and the letter of the input it continues ("" if none)."""
 
     position: int
     ref: str
@@ -140,7 +144,9 @@ def _has_unique_claims(outcome: Record) -> bool:
 def _order_materials(
     outcome: Record, inputs: Sequence[Record], names: Pseudonyms, lineage: bool
 ) -> list[_OrderedMaterial]:
-    """Return the materials after the action: continued ones in the order before, then new ones by name and properties."""
+    """Return the materials after the action: continuations in the order of their inputs, then new ones by name and
+    properties.
+    """
     barcodes = [material["barcode"] for material in inputs]
     # An unlimited supply is never used up, so its continuation adds no information; models differ in whether they list
     # it, which could reveal the source.
@@ -167,7 +173,9 @@ def _blind_output(outcome: Record, ordered: _OrderedMaterial, names: Pseudonyms)
 
 
 def _natural_sort_key(draft: Record) -> list[Any]:
-    """Sort by name, "well 2" before "well 10", then by properties, whatever order a model lists its results in."""
+    """Return a sort key: by name, with "well 2" before "well 10", then by properties, so the order of a reply has no
+    effect.
+    """
     parts = _DIGITS.split(draft["name"].casefold())
     natural = [(at % 2, int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]  # every other one is digits
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
@@ -265,7 +273,9 @@ def _find_keys_at_path(path: str, step: Record, outcome: Record, payload: Payloa
 
 
 def _find_material_keys(index: int, subpath: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
-    """Return the rows of a material at a path; for a full material, every row, or where it should have been."""
+    """Return the mark keys for a path in a material. For a whole material: all rows if it was added, else the keys of
+    its loss.
+    """
     names = Pseudonyms()
     for material in step["inputs"]:
         # The same order as when the payload was built, so that the letters agree.
@@ -294,7 +304,8 @@ _FACTS = {"name": "/name", "environmental_condition": "/place", "available_for_u
 
 
 def _find_row_keys(subpath: str, draft: Record, step: Record, shown: Payload) -> list[str]:
-    """Return the rows at a path inside a material: all rows for the full material, none for data that raters do not see.
+    """Return the rows at a path inside a material: all rows for the whole material, none for data that raters do not
+    see.
 
     A property that was left out has a row only if the input had it; it can also be marked as something missing.
     """
@@ -320,7 +331,9 @@ def _longest_prefix(path: str, names: Iterable[str]) -> str:
 
 
 def _is_added(index: int, original: Record, outcome: Record) -> bool:
-    """Return whether a full material at this index is additional to the original outcome, rather than missing from it."""
+    """Return whether an error path to this whole material means that the twin added it, rather than that it left it
+    out.
+    """
     claim = _get_new_material(outcome, index).get("replaces")
     if claim is None:
         # An index beyond the end is something that the twin left out.

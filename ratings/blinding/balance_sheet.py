@@ -1,8 +1,8 @@
 """Sum inputs and outputs: the balance sheet shows sums with their terms and judges nothing.
 
-There are two kinds of lines. Stated values (volume, mass, amount, cells) are added as they are. Concentrations
-are multiplied by the volume for each material that states both, and rounded to four significant figures. A value
-that `quantities` cannot parse, and an unlimited supply, is listed as not summed: nothing is guessed.
+There are two kinds of lines. Stated values (volume, mass, amount, cells) are added as they are. Concentrations are
+multiplied by the volume for each material that states both; their sums are rounded to four significant figures. A
+value that `quantities` cannot parse, and an unlimited supply, is listed as not summed: nothing is guessed.
 """
 
 import re
@@ -38,14 +38,17 @@ _MAX_VALUE = Decimal(10) ** 15  # above it a value is more likely misread than m
 
 
 class BalanceSide(NamedTuple):
-    """A sum and its terms as written, with equal ones counted: ("500 µL", 12). `sum` is "" if there is nothing to sum."""
+    """A sum and its terms as written. Equal terms are listed once with their number: ("500 µL", 12).
+
+    `sum` is "" if there is nothing to sum.
+    """
 
     sum: str
     terms: tuple[tuple[str, int], ...]
 
 
 class BalanceLine(NamedTuple):
-    """One quantity. `unsummed`: the letters of materials that state it, with values that could not be added."""
+    """One line of the sheet. `unsummed` lists values that could not be added, each with the letter of its material."""
 
     name: str
     into: BalanceSide
@@ -62,7 +65,7 @@ class BalanceSheet(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """One material's share of a line: an amount, or None if it could not be parsed."""
+    """One material's contribution to a line; `amount` is None if the value could not be parsed."""
 
     ref: str
     amount: Quantity | None
@@ -126,7 +129,9 @@ def _count_terms(entries: Iterable[_Entry]) -> tuple[tuple[str, int], ...]:
 
 
 def _format_amount(value: Decimal, dimension: str, unit: str) -> str:
-    """Format like `quantities`, but large counts as a power of ten, because thirteen digits are hard to read."""
+    """Return the amount as text like `quantities`, but from a million on with a power of ten, which is easier to
+    read.
+    """
     number, space, unit = quantities.format_quantity(value, dimension, unit).partition(" ")
     if abs(Decimal(number)) < _MIN_POWER_NOTATION:
         return f"{number}{space}{unit}"
@@ -141,7 +146,9 @@ def _format_change(change: Decimal, dimension: str, unit: str) -> str:
 
 
 def _find_stated_entries(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
-    """Yield each material's stated value. One that states two different values is not summed, because it is unknown which is meant."""
+    """Yield each material's stated value. A material that states two different values is not summed: either may be
+    meant.
+    """
     labels, dimensions = _STATED[name]
     for material in materials:
         # The same value under two labels is one statement.
@@ -154,7 +161,7 @@ def _find_stated_entries(name: str, materials: Iterable[Payload]) -> Iterator[_E
 
 def _compute_entries(substance: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
     for material in materials:
-        # Not a guess of zero: a material that does not state the substance is left out.
+        # A material that does not state the substance is left out; to assume zero would be a guess.
         if (written := _find_concentrations(material).get(substance)) is None:
             continue
         [volume] = list(_find_stated_entries("Volume", [material])) or [
@@ -174,7 +181,7 @@ def _make_entry(material: Payload, amount: Quantity | None, written: str) -> _En
 
 
 def _find_concentrations(material: Payload) -> dict[str, str]:
-    """Return the concentration as written by substance; different values for one substance are joined by "or"."""
+    """Return, for each substance, its concentration as written; different values are joined by "or"."""
     values_by_substance: dict[str, list[str]] = {}
     for label, value in material["properties"]:
         match = _CONCENTRATION.fullmatch(label)
@@ -197,6 +204,8 @@ def _parse_amount(written: str, dimensions: Iterable[str]) -> Quantity | None:
 
 
 def _multiply(volume: Quantity, content: Quantity) -> Quantity:
-    """Return volume times concentration. Volumes are in µL, concentrations per mL, but µM: 1 nmol per µL is 1000 µM."""
+    """Return volume times concentration. The volume is in µL, the concentration per mL or in µM (1000 µM is 1 nmol
+    per µL).
+    """
     dimension = _AMOUNT_DIMENSION[content.dimension]
     return Quantity(volume.value * content.value / 1000, dimension)

@@ -1,4 +1,5 @@
-"""Compare an item row by row with its original: what each shows, where the error was planted, and who marked the row.
+"""Compare an item row by row with its original: the values, where the error was planted, and how many raters marked a
+row.
 
 It reads blinded payloads only, so it works for simulated and imported items alike.
 """
@@ -20,7 +21,11 @@ Values = dict[str, tuple[str, str]]  # a lane's rows afterwards: key within the 
 
 
 class DiffLine(NamedTuple):
-    """One row. `original` is None if nothing is compared; `planted` marks the error; `ticked` is how many raters marked the row."""
+    """One row of the comparison. `original` is None if nothing is compared; `planted`: the row contains the planted
+    error.
+
+    `ticked` is how many raters marked the row.
+    """
 
     material: str
     label: str
@@ -66,7 +71,7 @@ def compare_rows(
 
 
 def format_mark_key(key: str) -> str:
-    """Return the text of a mark's key: "A:Volume" is "A: Volume", "seen/1" is "observation 1"."""
+    """Return the key of a mark as text: "A:Volume" becomes "A: Volume", "seen/1" becomes "observation 1"."""
     if key in (MISSING, REJECTED):
         return {MISSING: "something is missing", REJECTED: "the reason for the rejection"}[key]
     ref, _, rest = key.partition("/")
@@ -79,7 +84,9 @@ def format_mark_key(key: str) -> str:
 
 
 def _is_planted(line: DiffLine, target: Collection[str]) -> bool:
-    """Return whether the row contains the error. If the error is an omission, this is a row that only the original has."""
+    """Return whether the row contains the error. If the error is an omission, this is a row that only the original
+    has.
+    """
     return line.key in target or (MISSING in target and bool(line.original) and not line.shown)
 
 
@@ -114,7 +121,10 @@ def _list_materials(payload: Payload) -> list[MaterialRow]:
 
 
 def _pair_with_original(materials: Sequence[MaterialRow], others: Sequence[MaterialRow]) -> dict[str, MaterialRow]:
-    """Return the original's material for each: by letter if it existed before; new ones by content, then name, then order."""
+    """Return the matching material of the original, by letter.
+
+    Materials that existed before the action are matched by letter; new ones by content, then by name, then by order.
+    """
     before = {lane.ref: lane for lane in others if lane.before}
     # Letters are reliable for materials before the action, since they come from the inputs of the same pair.
     partners = {lane.ref: before[lane.ref] for lane in materials if lane.before and lane.ref in before}
@@ -169,7 +179,7 @@ def _list_material_lines(lane: MaterialRow, original: Values | None) -> Iterator
 
 
 def _list_observation_lines(observations: Sequence[Payload], original: Sequence[Payload] | None) -> Iterator[DiffLine]:
-    """Yield each observation beside the identical one of the original, else beside the next unpaired one."""
+    """Yield each observation beside the identical one of the original, else beside the original's next unpaired one."""
     texts, others = (
         [_format_observation(one) for one in observations],
         [_format_observation(one) for one in original or ()],

@@ -1,9 +1,9 @@
-"""Build the context of an item's page in the layout its rater was given, from the blinded payload alone.
+"""Build the template context of an item's page in its rater's layout, from the blinded payload alone.
 
-plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it continues.
-balance: aligned, and the balance sheet. confirm: aligned for the initial rating, with the balance sheet for the final one.
-With unknown lineage, every layout is plain, and `layout_shown` records this.
-An evidence record has one layout, which is stored as "aligned".
+plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it continues. balance:
+aligned, and the balance sheet. confirm: aligned for the initial rating, with the balance sheet for the final one.
+With unknown lineage, every layout is plain, and `layout_shown` records this. An evidence record has one layout, which
+is stored as "aligned".
 """
 
 from collections.abc import Collection, Iterator
@@ -21,9 +21,10 @@ UNFOLDED_COMPUTED_LINES = 4  # lines of the balance sheet that are unfolded
 
 
 class ListedMaterial(NamedTuple):
-    """A material of the plain layout. Rows are (label, value, key); a key is "" if the row is marked elsewhere.
+    """A material of the plain layout. `rows` are (label, value, key); a key is "" if the row is marked in the other
+    list.
 
-    `named`: its name is marked here.
+    `named`: the name of the material is marked in this list.
     """
 
     ref: str
@@ -42,7 +43,9 @@ def build_item_view(
     marked: Collection[str] = (),
     stage: str = "final",
 ) -> dict[str, Any]:
-    """Return the template context of ratings/_item.html, with `layout_shown` and `two_stage` (is there an initial rating?)."""
+    """Return the template context of ratings/_item.html, with `layout_shown` and `two_stage` (is there an initial
+    rating?).
+    """
     effective_layout = choose_layout(payload, layout)
     return {
         "payload": payload,
@@ -60,7 +63,9 @@ def build_item_view(
 
 
 def choose_layout(payload: Payload, layout: str) -> str:
-    """Return the layout that this item really gets: plain if the lineage is unknown."""
+    """Return the layout in which this item is shown: plain if its lineage is unknown; always aligned for an evidence
+    record.
+    """
     # A record has no before and after of one step, so the other layouts do not apply.
     if payload["kind"] == "evidence":
         return ALIGNED
@@ -92,7 +97,9 @@ def _build_observations(observations: list[dict[str, str]], fold: bool = True) -
 
 
 def _build_lists(payload: Payload) -> dict[str, Any]:
-    """Return every row once; continued materials are marked in the list after the action."""
+    """Return the two lists of the plain layout. A row that a continued material has in both is marked in the list
+    afterwards.
+    """
     after = {material["ref"]: rows_by_key(material) for material in payload["after"] if material["continues"]}
     before = [_build_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
     # Without lineage it is unknown whether anything was used up.

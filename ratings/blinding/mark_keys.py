@@ -1,10 +1,11 @@
-"""The rows a rater can mark as wrong, and the keys that marks are stored under. Only the blinded payload decides them.
+"""The rows a rater can mark as wrong, and the keys that marks are stored under. Only the blinded payload decides
+them.
 
-transition: "A:Volume", "A/name", "A/place", "A/availability" (rows of material A), "A/gone" (nothing is left of
-it), "A/row" (its row in a table of similar materials), "A+:Volume" (a row that such a table shows once for A and all others),
-"seen/1" (an observation, counted from 1), "rejected", and "missing": something that should be there is not.
-evidence: "step/1" and "missing".
-The plain layout has a material's rows one by one, a table has them together: the keys of both are always valid.
+transition: "A:Volume", "A/name", "A/place", "A/availability" (rows of material A), "A/gone" (nothing is left of it),
+"A/row" (its row in a table of similar materials), "A+:Volume" (a row that such a table shows once for A and all
+others), "seen/1" (an observation, counted from 1), "rejected", and "missing": something that should be there is not.
+evidence: "step/1" and "missing". The plain layout shows a material's rows one by one, a table shows them in one row.
+The keys of both are always valid.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,10 @@ def list_mark_keys(payload: Payload) -> list[str]:
 
 
 def has_known_lineage(payload: Payload) -> bool:
-    """Return whether it is known which output continues which input. Items without the field were frozen when it always was."""
+    """Return whether it is known which output continues which input.
+
+    Items without this field were frozen by an early release, in which it was always known.
+    """
     return bool(payload.get("lineage", True))  # the only safe reading of a missing field
 
 
@@ -45,7 +49,9 @@ def observation_key(number: int) -> str:
 
 
 def list_equivalent_keys(payload: Payload, key: str) -> list[str]:
-    """Return the keys of a material's row in any layout: its own, and that of a table it may be in."""
+    """Return the keys of a material's row in all layouts: its own, and the one it has in a table of similar
+    materials.
+    """
     # Without lineage every layout is the plain one, which has no tables.
     if not has_known_lineage(payload):
         return [key]
@@ -64,7 +70,7 @@ def shared_key(batch: RowGroup, row_key: str) -> str:
 
 
 def _split_key(key: str) -> tuple[str, str]:
-    """Return "A" and ":Volume" for "A:Volume". A material's letters contain neither sign."""
+    """Return "A" and ":Volume" for "A:Volume". The letters of a material contain neither ":" nor "/"."""
     index = min(place for place in (key.find(":"), key.find("/")) if place >= 0)
     return key[:index], key[index:]
 

@@ -26,7 +26,10 @@ _QUANTITY = re.compile(
 
 
 class PropertyRow(NamedTuple):
-    """One property before and after; "" where there is none. `difference` only where both are numbers with the same unit."""
+    """One property before and after an action; "" if there is no value.
+
+    `difference` is set only if both values are numbers with the same unit.
+    """
 
     label: str
     before: str
@@ -37,7 +40,10 @@ class PropertyRow(NamedTuple):
 
 
 class MaterialRow(NamedTuple):
-    """One material before and after an action. `before` or `after` is None if missing; `gone`: it should have been returned."""
+    """One material before and after an action. `before` or `after` is None if missing.
+
+    `gone`: an output that continues this material was expected and is missing.
+    """
 
     ref: str
     before: Payload | None
@@ -57,7 +63,7 @@ class MaterialRow(NamedTuple):
 
 
 def align_materials(payload: Payload) -> list[MaterialRow]:
-    """Return each material before the action beside what it became, in order; then the new ones."""
+    """Return each material before the action beside what it became, in order; then the new materials."""
     continued = {material["continues"]: material for material in payload["after"] if material["continues"]}
     aligned = [_build_material_row(material, continued.get(material["ref"]), payload) for material in payload["before"]]
     new = [material for material in payload["after"] if not material["continues"]]
@@ -67,7 +73,9 @@ def align_materials(payload: Payload) -> list[MaterialRow]:
 
 
 def list_separately(payload: Payload) -> list[MaterialRow]:
-    """Return the materials before and those after, none beside another: for unknown lineage."""
+    """Return the materials before the action, then those after it, without pairing them. For items with unknown
+    lineage.
+    """
     before = [
         MaterialRow(material["ref"], material, None, _build_rows(material, material), False)
         for material in payload["before"]
@@ -79,7 +87,9 @@ def list_separately(payload: Payload) -> list[MaterialRow]:
 
 
 def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
-    """Return a material's label and value by row key: properties first, with unique keys for equal labels."""
+    """Return the label and value of each row of a material, by row key: properties first, with unique keys for equal
+    labels.
+    """
     if material is None:
         return {}
     rows: dict[str, tuple[str, str]] = {}
@@ -96,7 +106,10 @@ def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
 
 
 def format_difference(before: str, after: str) -> str:
-    """Return after minus before, signed, if both are plain numbers with the same unit; else "". Percentages differ by points."""
+    """Return after minus before, with its sign, if both are plain numbers with the same unit; else "".
+
+    The difference of two percentages is given in points.
+    """
     old, new = _QUANTITY.fullmatch(before.strip()), _QUANTITY.fullmatch(after.strip())
     if old is None or new is None or _parse_unit(old) != _parse_unit(new):
         return ""
@@ -141,7 +154,7 @@ def _pair_rows(old: dict[str, tuple[str, str]], new: dict[str, tuple[str, str]])
 
 
 def _unique_key(key: str, taken: dict[str, tuple[str, str]]) -> str:
-    """Return the key, with a number appended if another property has the same."""
+    """Return the key, with a number appended if another property has the same key."""
     number, candidate = 1, key
     while candidate in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""Show observations that repeat for many things as one table, with their common words once.
+"""Show similar observations of many things as one table, in which their common words appear once.
 
 Twenty wells under one microscope give sixty sentences that differ in a number. They become a table of things by
 measures, from which every sentence can be reconstructed word for word. The grouping depends on the blinded text alone.
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ratings.blinding.mark_keys import observation_key
 from ratings.blinding.row_groups import count_common_words
 
-MIN_TABLE = 3  # fewer remain sentences
+MIN_TABLE = 3  # observations; fewer remain sentences
 MAX_NARROW_ROWS = 16  # rows of a table shown beside others
 
 
@@ -24,7 +24,11 @@ class MarkedObservation(NamedTuple):
 
 
 class ObservationTable(NamedTuple):
-    """`before … after` is common to all, the rows are where they differ, a cell is None if nothing was observed."""
+    """A table of similar observations. `before` and `after` are the words that all share; each row has the words that
+    differ.
+
+    A cell is None if nothing was observed.
+    """
 
     type: str
     before: str
@@ -38,19 +42,21 @@ class ObservationTable(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Whether it needs more room than a column of the page."""
+        """Whether the table needs more room than a column of the page."""
         return len(self.measures) > 1 or len(self.rows) > MAX_NARROW_ROWS
 
 
 class GroupedObservations(NamedTuple):
-    """All observations: the tables, then the sentences in no table, both in the order of the record."""
+    """All observations: the tables, then the sentences that are in no table, both in the order of the record."""
 
     tables: tuple[ObservationTable, ...]
     alone: tuple[MarkedObservation, ...]
 
 
 def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True) -> GroupedObservations:
-    """Return the observations of an item or a step; sentences only, unless `fold`."""
+    """Return the observations of an item or a step, grouped into tables where possible; as sentences only unless
+    `fold`.
+    """
     marked = [
         MarkedObservation(observation_key(at), o["type"], o["description"], o["value"])
         for at, o in enumerate(observations, 1)
@@ -69,7 +75,10 @@ def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True
 
 
 def _try_table(group: Sequence[MarkedObservation]) -> ObservationTable | None:
-    """Return the group as a table if it is large enough, shares at least two words and has one observation per cell; else None."""
+    """Return the group as a table, or None.
+
+    A table needs at least MIN_TABLE observations, two words that all share, and no two observations in one cell.
+    """
     if len(group) < MIN_TABLE:
         return None
     parts = [one.description.rpartition(": ") for one in group]
@@ -106,7 +115,9 @@ def _fill_table(
 
 
 def _count_shared_words(heads: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """Return how many words all begin with, and how many they end with, leaving at least one of each."""
+    """Return how many words all sentences share at the beginning and at the end, leaving at least one word of each
+    sentence.
+    """
     before = count_common_words(heads, keep_numbers=True)
-    # The ending is searched behind the beginning only, or short sentences would count words twice.
+    # The ending is searched after the shared beginning only, or words of short sentences would be counted twice.
     return before, count_common_words([list(reversed(head[before:])) for head in heads])

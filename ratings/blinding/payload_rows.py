@@ -36,7 +36,7 @@ def _list_transition_rows(payload: Payload) -> Iterator[RowText]:
 
 
 def _list_material_rows(lane: MaterialRow, is_certain: bool) -> Iterator[RowText]:
-    """Yield a material's rows. With unknown lineage, a row has one value, before or after."""
+    """Yield a material's rows. With unknown lineage, a row has one value: that before the action or that after it."""
     about = {"material": f"{lane.ref}, {lane.name}"}
     for row in lane.rows:
         row_text: RowText = {"key": f"{lane.ref}{row.key}", **about, "row": row.label}

@@ -1,4 +1,6 @@
-"""Texts that a rater sees: letters and names instead of barcodes, labels, storage conditions, times."""
+"""Convert values to the texts that raters see: letters and names for barcodes, labels, storage conditions, elapsed
+times.
+"""
 
 import re
 from collections.abc import Mapping
@@ -61,9 +63,9 @@ class Pseudonyms:
             case None:
                 return ""
             case bool():
-                # Sorted, because the order of keys in a reply differs between models.
                 return "yes" if value else "no"
             case Mapping():
+                # Sorted, because the order of keys in a reply differs between models.
                 return "; ".join(
                     f"{self.format_value(format_label(key))}: {self.format_value(value[key])}" for key in sorted(value)
                 )
@@ -73,7 +75,7 @@ class Pseudonyms:
                 return _BARCODE.sub(self._replace_barcode, replace_invisible(str(value)))
 
     def clean_material(self, material: dict[str, Any]) -> dict[str, Any]:
-        """Return the material with barcodes replaced in every displayed text."""
+        """Return the material with barcodes removed or replaced by names in every displayed text."""
         properties = [[self.format_value(label), self.format_value(value)] for label, value in material["properties"]]
         return {**material, "name": self.format_value(material["name"]), "properties": properties}
 

@@ -1,8 +1,8 @@
-"""Group similar materials into tables: shared rows are shown once, and only the others for each material.
+"""Group similar materials into tables. Rows equal in all materials are shown once, the others for each material.
 
-Eighteen wells that were washed alike would fill a page with equal rows; in a table the one that differs is visible by
-its values, without a mark of ours. In a record of many steps, rows that a step left unchanged are folded. The grouping
-depends on nothing but the blinded payload.
+Eighteen wells that were washed alike would fill a page with equal rows. In a table, the well that differs is visible
+by its values and needs no highlighting. In a record of many steps, rows that a step left unchanged are folded. The
+grouping depends on nothing but the blinded payload.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,13 @@ from ratings.blinding.material_rows import NAME, MaterialRow, Payload, PropertyR
 
 MIN_GROUP = 3  # materials; two are as easy to read as rows
 MAX_NARROW_MATERIALS = 16  # materials of a table shown beside single materials
-MAX_NARROW_LINES = 26  # and lines of text, roughly estimated
+MAX_NARROW_LINES = 26  # lines of text in such a table, roughly estimated
 
 
 class RowGroup(NamedTuple):
-    """Material rows with the same properties. `shared` rows are equal in all of them; `table` has each material's other rows."""
+    """Material rows with the same properties. `shared` rows are equal in all of them; `table` has each material's
+    other rows.
+    """
 
     lanes: tuple[MaterialRow, ...]
     shared: tuple[PropertyRow, ...]
@@ -38,12 +40,15 @@ class RowGroup(NamedTuple):
 
     @property
     def table_with_short_names(self) -> list[tuple[MaterialRow, str, tuple[PropertyRow, ...]]]:
-        """The table with the short names."""
+        """The rows of the table, each with its material's name without the words that all names begin with."""
         return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.split_names[1], strict=True)]
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it can be shown beside single materials: they differ in at most one property, and it is short enough."""
+        """Whether the table can be shown beside single materials.
+
+        It can if its materials differ in at most one property and it is short enough.
+        """
         if len(self.columns) > 1:
             return False
         rows = (*self.shared, *(row for _, own in self.table for row in own))
@@ -51,7 +56,9 @@ class RowGroup(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """The materials after a step of a record, as a group: rows with something new, and unchanged rows."""
+    """Similar materials after a step of a record: `batch` has the rows that the step changed, `same` the unchanged
+    ones.
+    """
 
     batch: RowGroup
     same: RowGroup
@@ -68,7 +75,10 @@ def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], l
 
 
 def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
-    """Return how many words all lines begin with, leaving at least one of each. With `keep_numbers`, the word before a number is not counted."""
+    """Return with how many common words all lines begin, leaving at least one word of each line.
+
+    With `keep_numbers`, the last common word is not counted if a number follows it in every line.
+    """
     limit = min(map(len, lines)) - 1
     n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
     return (
@@ -77,7 +87,7 @@ def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = Fals
 
 
 def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[StepResult]]]:
-    """Yield each step of an evidence record with its resulting materials, each in a group."""
+    """Yield each step of an evidence record with its resulting materials in groups."""
     known: dict[str, Payload] = {}
     for step in steps:
         before = [known[material["ref"]] for material in step["made"] if material["ref"] in known]
@@ -94,7 +104,9 @@ def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[st
 
 
 def _group_alike(materials: Iterable[MaterialRow]) -> list[list[MaterialRow]]:
-    """Return material rows with the same fate and the same properties, grouped."""
+    """Return the material rows in groups of those that have the same labels and exist, or are gone, at the same
+    times.
+    """
     groups: dict[tuple[object, ...], list[MaterialRow]] = {}
     for lane in map(_drop_name_row, materials):
         # The labels are part of the key: a table needs the same rows for all its materials.
@@ -105,7 +117,7 @@ def _group_alike(materials: Iterable[MaterialRow]) -> list[list[MaterialRow]]:
 
 def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
     indexes = range(len(group[0].rows))
-    # A row that changed in one material is new in all, so that columns stay complete.
+    # A row that changed in one material counts as changed in all, so that columns stay complete.
     changed_indexes = [place for place in indexes if any(lane.rows[place].changed for lane in group)]
     results = [_after_only(lane) for lane in group]
     return StepResult(
@@ -115,7 +127,7 @@ def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
 
 
 def _estimate_lines(row: PropertyRow) -> int:
-    """Return about how many lines of text a row takes: in three columns if it changed, else two."""
+    """Return about how many lines of text a row takes. The row has three columns if it changed, else two."""
     value_lines = (
         max(len(row.before), len(row.after)) / 13  # about 13 characters fit in a changed column, 26 in a single one
         if row.changed and row.before and row.after

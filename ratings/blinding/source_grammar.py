@@ -1,4 +1,4 @@
-"""Decide whether a name in a text is an agent that states something, or a thing.
+"""Decide whether a name in a text denotes a thing, or an agent that states something, such as a language model.
 
 Every rule reads a window of fixed length around the name, so the time is proportional to the length of the text.
 """
@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 _AHEAD, _BEHIND = 80, 60  # characters that a rule may read after and before a name
 # Fixed windows keep every rule linear; an unlimited search would be quadratic for texts that repeat a name.
-_NEAR = 3  # words after it, in one phrase, in which a companion makes a name a thing
+_NEAR = 3  # words after a name, in the same phrase, among which a companion makes the name a thing
 _BACK = 2
 
 
 class NameUse(NamedTuple):
     """A name in its text, and what decides how it is read there.
 
-    `manner` is "beside" (a thing only beside its companions), "thing" (a thing unless it states something), "label" (an
-    ordinary word that is the name of a source, cast or model) or "part" (one word of such a name of several). `also` are
-    verbs that the thing can have as well.
+    `manner` is "beside" (a thing only if one of its companions, the words in `beside`, is near), "thing" (a thing
+    unless it states something), "label" (an ordinary word that is the name of a source, cast or model) or "part" (one
+    word of such a name of several). `also` are verbs that the thing can have as well.
     """
 
     manner: str
@@ -206,7 +206,7 @@ _LOOSE = frozenset(
 
 
 def is_agent(use: NameUse) -> bool:
-    """Return whether the name states something here, or names a source and not a thing."""
+    """Return whether the name here denotes a source, such as an agent that states something, and not a thing."""
     # Small letters for the words, the original spelling where capitals decide.
     before, after = use.low[max(0, use.start - _BEHIND) : use.start], use.low[use.end : use.end + _AHEAD]
     if use.manner in ("label", "part"):
@@ -291,7 +291,7 @@ def _is_proper_name(use: NameUse) -> bool:
 
 
 def _has_companion_after(use: NameUse, after: str, max_words: int = _NEAR) -> bool:
-    """Return whether a companion follows in the same phrase; numbers and units between do not count."""
+    """Return whether a companion follows in the same phrase. Numbers and units in between are not counted as words."""
     words = 0
     for match in _WORD.finditer(_first_clause(after)):
         word = match[0]
@@ -319,7 +319,7 @@ def _has_companion_before(use: NameUse, before: str) -> bool:
 
 
 def _has_measurement(use: NameUse, after: str) -> bool:
-    """Return whether a number with a unit of the thing follows: "GPT: 35 U/L"."""
+    """Return whether a number follows with a unit in which the thing is measured: "GPT: 35 U/L"."""
     number = re.match(r"\s*[\d.,]+\s*", after)
     if number is None:
         return False

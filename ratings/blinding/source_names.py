@@ -45,9 +45,10 @@ class SourceName(NamedTuple):
 
 
 class LabWord(NamedTuple):
-    """A laboratory's own use of a word. Without `beside`, every use is allowed in which the word states nothing.
+    """A word that names something in a laboratory and may also be the name of a source.
 
-    `also` are verbs that the thing can have too: "GLM predicted means". A word that is no name is allowed in every use.
+    Without `beside`, every use is allowed in which the word does not state something. `also` are verbs that the thing
+    can have too: "GLM predicted means". If the word is not in the list of names, every use is allowed.
     """
 
     word: str
@@ -72,7 +73,7 @@ class _Token(NamedTuple):
 class _Entry(NamedTuple):
     kind: str
     parts: tuple[str, ...]
-    manner: str  # "" is found everywhere, "allowed" nowhere; else how `source_grammar` reads it
+    manner: str  # "": found everywhere; "allowed": found nowhere; any other value: how `source_grammar` reads the name
     beside: frozenset[str]
     also: frozenset[str]
     tight: bool  # parts must be adjacent: "phi-3" and not "phi 3"
@@ -90,7 +91,7 @@ class _Hit(NamedTuple):
 
 
 class Lexicon:
-    """Names to search for, prepared once; results of `find` are cached.
+    """Names to search for, prepared once; results of `find_names` are cached.
 
     `ordinary` are words that occur in ordinary texts of the laboratory: a source, cast or model with such a name
     is found only where it states something.
@@ -132,7 +133,7 @@ class Lexicon:
         self._found = lru_cache(_CACHE_SIZE)(self._find_uncached)
 
     def find_names(self, text: str) -> tuple[NameFinding, ...]:
-        """Return every name in a text, each spelling once."""
+        """Return every name in a text; each spelling is returned once."""
         return self._found(text)
 
     def _add_name(self, name: SourceName) -> None:
@@ -160,7 +161,7 @@ class Lexicon:
         )  # fmt: skip
 
     def _is_ordinary(self, text: str, parts: tuple[str, ...]) -> bool:
-        """Return whether an ordinary text may contain this name: it is one word of the laboratory's own."""
+        """Return whether this name is a single word that ordinary texts of the laboratory contain."""
         word = text.strip().casefold()
         return len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
 
@@ -235,7 +236,10 @@ class Lexicon:
         return best or self._find_plural_at(low, tokens[at])
 
     def _find_plural_at(self, low: str, token: _Token) -> _Hit | None:
-        """Return a name in the plural, to be read as a thing: "the Falcons were inverted", "as GPTs predicted"."""
+        """Return the name of which this token is the plural, or None.
+
+        Such a name is found only where it states something: "as GPTs predicted", and not "the Falcons were inverted".
+        """
         # A plural that is an ordinary word by itself is not the plural of a name.
         if not (token.text.endswith("s") and len(token.text) > _MIN_SHORT - 1) or token.text in self._other:
             return None
@@ -247,7 +251,7 @@ class Lexicon:
         return _Hit(entry._replace(manner="label"), token.start, token.end)
 
     def _find_misspelt_name(self, word: str) -> tuple[str, str] | None:
-        """Return the name that one word misspells or contains, and how it is read; None for other words."""
+        """Return the name that this word misspells or contains, and how the name is read; None if there is none."""
         if word in self._other or word in self._entries or word.isdigit():
             return None
         if found := self._match_long_name(word):
@@ -283,7 +287,7 @@ class Lexicon:
 
 
 def fold_spelling(text: str) -> str:
-    """Return the text with one spelling of each letter and without invisible characters; case is kept."""
+    """Return the text without accents and invisible characters, and with look-alike letters replaced; case is kept."""
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(  # Cf: invisible characters; Mn: accents, separate after NFKD
@@ -302,7 +306,9 @@ def _replace_lookalike(sign: str) -> str:
 
 
 def _tokenize(plain: str) -> list[_Token]:
-    """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" is two."""
+    """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" becomes two
+    tokens.
+    """
     low = plain.casefold()
     # Some letters change their length in casefold; then the small letters serve for both, so that positions agree.
     if len(low) != len(plain):
@@ -328,7 +334,7 @@ def _make_allowed_entry(lab: LabWord) -> _Entry:
 
 
 def _is_maker_with_model(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
-    """Return whether a maker directly precedes its model: "Amazon Titan" is neither a river nor a microscope."""
+    """Return whether a maker directly precedes its model, such as "Amazon Titan", which denotes no thing."""
     if hit.entry.kind == "maker" and after is not None and after.entry.kind == "model":
         return bool(_MAKES.fullmatch(low, hit.end, after.start))
     if hit.entry.kind == "model" and before is not None and before.entry.kind == "maker":
@@ -337,7 +343,7 @@ def _is_maker_with_model(low: str, hit: _Hit, before: _Hit | None, after: _Hit |
 
 
 def _is_valid_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, cased: str, gaps: list[int]) -> bool:
-    """Return whether the parts of a name may be separated like this, and it begins and ends with a word of the text."""
+    """Return whether a name may be split into these tokens, and begins and ends at the boundary of a word."""
     start, end = tokens[0].start, tokens[-1].end
     if (start and low[start - 1].isalpha() and low[start].isalpha()) or (
         end < len(low) and low[end].isalpha() and low[end - 1].isalpha()
@@ -351,7 +357,9 @@ def _is_valid_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, 
 
 
 def _is_title_case(cased: str, tokens: list[_Token]) -> bool:
-    """Return whether two parts are written as one name, "Command R"; "Command A" may be the first of two commands."""
+    """Return whether two parts are written as one name, such as "Command R"; "Command A" may be the first of two
+    commands.
+    """
     first, last = (cased[token.start] for token in (tokens[0], tokens[-1]))
     return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
 
@@ -366,7 +374,9 @@ def _is_misspelt(word: str, name: str) -> bool:
 
 
 def _edit_distance(one: str, other: str) -> int:
-    """Return the number of letters inserted, deleted, changed or exchanged with their neighbour (Damerau-Levenshtein)."""
+    """Return the smallest number of insertions, deletions, changes and swaps of adjacent letters
+    (Damerau-Levenshtein).
+    """
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, start=1):
@@ -390,7 +400,7 @@ class NameFile(NamedTuple):
 
 
 def parse_name_file(data: Mapping[str, object]) -> NameFile:
-    """Return the content of a data file. Raises ValueError with everything that is wrong in it."""
+    """Return the content of a data file. Raises ValueError, which lists every problem in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
     # All problems at once, so that the editor of the file need not correct them one at a time.
     problems = [

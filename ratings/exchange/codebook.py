@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-# The order is the order of the columns in ratings.csv: add new columns at the end, readers may use positions.
+# In the order of the columns in ratings.csv. Add new columns at the end: programs may rely on positions.
 # Columns whose meaning ends in (sealed) are those of exports.SEALED.
 COLUMN_MEANINGS: Mapping[str, str] = {
     "study": "short name of the study",

@@ -27,12 +27,12 @@ NO_FILTERS = Filters()
 
 
 def iter_rating_cells(study: Study, blinded: bool, filters: Filters = NO_FILTERS) -> Iterator[Cells]:
-    """Yield one row per rating, keyed by COLUMNS. Booleans become 1 and 0.
+    """Yield the cells of one row per rating, by the column names in COLUMNS. Booleans become 1 and 0.
 
     Raises SealedError unless the rows are blinded or the study is unblinded.
 
-    Ratings that are not counted are included: `counts` is 1 if the results include the rating, `cannot_judge` is 1 if
-    no rate does. Filters on sealed columns work only on unblinded rows.
+    Ratings that are not counted are included: `counts` is 1 if the results include the rating. `cannot_judge` is 1 if
+    the rater gave no verdict; no rate includes such a rating. Filters on sealed columns work only on unblinded rows.
     """
     # Before unblinding, rows come from a query that does not read the item sources at all.
     matches: Iterable[BlindRow] = filters.select_rows(iter_blind_rows(study) if blinded else iter_rating_rows(study))
@@ -40,7 +40,7 @@ def iter_rating_cells(study: Study, blinded: bool, filters: Filters = NO_FILTERS
 
 
 def format_rating_cells(study: Study, row: BlindRow, blinded: bool) -> Cells:
-    """Return one rating as cells keyed by COLUMNS."""
+    """Return the cells of one rating by the column names in COLUMNS."""
     return {**_fill_rating_cells(study, row), **(_get_withheld_cells(row.imported) if blinded else {})}
 
 
@@ -103,13 +103,13 @@ def _fill_rating_cells(study: Study, row: BlindRow) -> Cells:
     for name, value in zip(column_names, read_columns(row), strict=True):
         format_value = _FORMATTERS.get(type(value))
         cells[name] = format_value(value) if format_value else value
-    # Imported ratings have model defaults in these columns; exporting them would
-    # claim a display that was never recorded.
+    # Imported ratings have the defaults of the database in these columns. Exporting the defaults would
+    # state how items were displayed, which was never recorded.
     if row.imported:
         cells |= dict.fromkeys(_UNKNOWN_IF_IMPORTED, "")
     if isinstance(row, RatingRow):
         cells["perturbation"] = _format_value(public_perturbation(row.perturbation, row.reference))
-    # An import without times stores 0 seconds, which is unknown and not instantaneous.
+    # An import without times stores 0 seconds, which means that the time is unknown.
     cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
     return cells
 
@@ -124,8 +124,8 @@ def _get_column_reader(row_class: type[BlindRow]) -> tuple[tuple[str, ...], Call
 
 
 def _get_withheld_cells(imported: bool) -> Cells:
-    # Before unblinding: people who import ratings choose the texts of notes and know their own items. A note, or
-    # the row of an imported rating beside an item code, would let them link codes to sources.
+    # Withheld before unblinding: people who import ratings write the notes and know their own items. A note, or an
+    # item code in the row of an imported rating, would let them link codes to sources.
     return {"note": "", "item": ""} if imported else {"note": ""}
 
 

@@ -1,7 +1,7 @@
 """The rows of studies: studies, raters, items and answers. Import every model from here.
 
-Where an item came from is in `ItemSource` and `ImportedItem` alone, which no page that shows an unrated item reads to
-draw it.
+The origin of an item is stored in `ItemSource` and `ImportedItem` alone. No page that shows an unrated item reads
+them to render it.
 
 May import: ratings.protocol, simulation.models.
 """

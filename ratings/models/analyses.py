@@ -35,10 +35,11 @@ class Benchmark(models.Model):
 
 
 class Analysis(models.Model):
-    """A stored result. Page, file, figure and API all read it, so they cannot disagree.
+    """A stored result. Pages, files, figures and the API all read this row, so they cannot disagree.
 
-    `state_digest` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies the request:
-    subject, state digest, filters, version, seed, resamples. `full` is true once intervals by resampling are included.
+    `state_digest` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies
+    the request: subject, state digest, filters, version, seed, resamples. `full` is true once intervals by resampling
+    are included.
     """
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
@@ -72,7 +73,7 @@ class Analysis(models.Model):
 
 
 class StoredFigure(models.Model):
-    """A figure of an analysis as cleaned SVG for the screen; print versions are rendered on request."""
+    """A figure of an analysis as sanitised SVG for the screen; print versions are rendered on request."""
 
     analysis = models.ForeignKey(Analysis, on_delete=models.CASCADE, related_name="drawings")
     name = models.CharField(max_length=40)

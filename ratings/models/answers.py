@@ -21,8 +21,8 @@ _NOT_JUDGED = Q(cannot_judge=True, verdict__isnull=True, confidence__isnull=True
 class Assignment(models.Model):
     """One item that a rater rates, at a position of the rater's own order. Raters' URLs contain only its `code`.
 
-    `slot` is the number (1 to k) of this rating among the k ratings that the study plans per item. It is empty on the second
-    occasion, for imported ratings, and for released and surplus assignments.
+    `slot` is the number (1 to k) of this rating among the k ratings that the study plans per item. It is empty on the
+    second occasion, for imported ratings, and for released and surplus assignments.
     """
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -147,7 +147,10 @@ class RatingEvent(models.Model):
 
 
 class InitialRating(models.Model):
-    """In the confirm arm: the answer before the balance sheet was shown. Stored in addition to the final one, never changed."""
+    """The answer given in the confirm layout before the balance sheet was shown.
+
+    It is stored in addition to the final answer and never changes.
+    """
 
     assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="initial_rating")
     verdict = models.BooleanField()
@@ -167,7 +170,7 @@ class InitialRating(models.Model):
 
 
 class UnsavedAnswer(models.Model):
-    """A rater's unsaved answer. It is not a rating and is never counted."""
+    """What a rater has selected and not saved. It is not a rating and is never counted."""
 
     assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="unsaved_answer")
     verdict = models.BooleanField(null=True, blank=True)
@@ -181,7 +184,9 @@ class UnsavedAnswer(models.Model):
 
 
 class PracticeAnswer(models.Model):
-    """A rater's first answer to a practice item. The rater sees it explained, analysts see it, results do not count it."""
+    """A rater's first answer to a practice item. Raters then read an explanation; analysts see it; results do not
+    count it.
+    """
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="practice_answers")
     key = models.CharField(max_length=60, help_text="of the practice item in fixtures/practice/")

@@ -38,7 +38,7 @@ class Item(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        # Finds the studies with another version of the same transition, which could reveal the source.
+        # For finding the studies with another version of the same transition, which could reveal the source.
         indexes = [models.Index(fields=["pair_sha256", "study"], name="item_pair_in_studies")]
         constraints = [
             models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen"),
@@ -49,7 +49,7 @@ class Item(models.Model):
 
 
 class ImportedItem(models.Model):
-    """An item imported into a draft: the record of the file, and the payload that raters will see."""
+    """An item imported into a draft: its record in the file, and the payload that raters will see."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_items")
     key = models.CharField(max_length=120, help_text="its id in the file")
@@ -88,7 +88,7 @@ class ImportedItem(models.Model):
 
 
 class ItemSource(models.Model):
-    """The sealed source of an item. Read after unblinding and by simulated raters."""
+    """The sealed source of an item. People may see it only after the study is unblinded."""
 
     # A table of its own, so that queries for raters cannot include it by accident.
     item = models.OneToOneField(Item, on_delete=models.PROTECT, related_name="source")

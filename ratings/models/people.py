@@ -30,8 +30,8 @@ class Membership(models.Model):
 class MembershipChange(models.Model):
     """A role in a study that was granted or removed. Rows are only added.
 
-    Former members are found through this table only; the study's log shows the same changes to people. The account's name is
-    not stored, so erasing a person changes no row. The row of a deleted account stays, without a user.
+    Former members are found through this table only; the study's log shows the same changes to people. The account's
+    name is not stored, so erasing a person changes no row. The rows of a deleted account remain, without a user.
     """
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="membership_changes")
@@ -59,9 +59,10 @@ class MembershipChange(models.Model):
 
 
 class RightsPeriod(models.Model):
-    """The period in which an account is or was staff or superuser, to know later what it was able to read.
+    """A period in which an account is or was staff or superuser, stored so that it is known later what the account
+    could read.
 
-    `ratings.studies.rights` writes it whenever an account is saved. Accounts changed with SQL have no rows for the change.
+    `ratings.studies.rights` writes it whenever an account is saved. Changes made with SQL are not recorded.
     """
 
     STAFF, SUPERUSER = "staff", "superuser"
@@ -87,8 +88,8 @@ class RightsPeriod(models.Model):
 class Rater(models.Model):
     """A rater of a study under a pseudonymous label.
 
-    `user` is empty until somebody accepts the invitation, and for simulated raters and raters whose ratings were imported. The
-    latter are labelled as such wherever they are shown.
+    `user` is empty until somebody accepts the invitation. It stays empty for simulated raters and for raters whose
+    ratings were imported; both are labelled as such wherever they are shown.
     """
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -159,7 +160,9 @@ class RaterProfile(models.Model):
 
 
 class Invitation(models.Model):
-    """A personal link to a place in a study. Only the hash of its token is stored. Consenting uses it up."""
+    """A personal link to a place in a study. Only the hash of its token is stored. It stops working once the rater
+    consents.
+    """
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
@@ -182,7 +185,9 @@ class Invitation(models.Model):
 
 
 class SignInLink(models.Model):
-    """A link that signs its user in once. Only the hash of its token is stored."""
+    """A link that signs its user in: a rater's works once, an admin's until it expires. Only the hash of its token is
+    stored.
+    """
 
     PURPOSES = [("admin", "admin"), ("rater", "rater")]
 

@@ -11,8 +11,8 @@ from django.db import models
 class BrowserSession(AbstractBaseSession):
     """Django's session with a column for its user (empty if nobody is signed in)."""
 
-    # So that all sessions of a person can be ended at once: Django's own table would have to be decoded row by
-    # row.
+    # With this column all sessions of a person can be ended at once; in Django's own table every row would have to be
+    # decoded.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="browser_sessions"
     )

@@ -82,9 +82,9 @@ class Study(models.Model):
 
     @property
     def random_seed(self) -> int:
-        """Return the seed of item orders, slots and arms."""
-        # With the salt, because the seed is in the document and in every copy of the study: anybody who knew the
-        # full value could compute the assignments. 7 bytes fit into a signed 64-bit integer.
+        """Return the seed from which item orders, slots and arms are drawn."""
+        # The salt is included because the seed is in the document and in every copy of the study: with the seed alone
+        # anybody could compute the assignments. 7 bytes fit into a signed 64-bit integer.
         return int.from_bytes(hashlib.sha256(f"{self.seed}/{self.salt}".encode()).digest()[:7])
 
     @property
@@ -97,7 +97,9 @@ class Study(models.Model):
 
 
 class StudyEvent(models.Model):
-    """One event in a study's log. Rows are only added. `data` has the fields that `study_events` declares for the kind."""
+    """One event in a study's log. Rows are only added. `data` has the fields that `study_events` declares for the
+    kind.
+    """
 
     KINDS = [
         (kind, kind)
@@ -138,7 +140,9 @@ class StudyEvent(models.Model):
 
 
 class GuideVersion(models.Model):
-    """The study's own instructions since `at`. Every rating names the version that its rater had read."""
+    """One version of the study's own instructions, stored at time `at`. Every rating states the version its rater had
+    read.
+    """
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="guides")
     number = models.PositiveSmallIntegerField()

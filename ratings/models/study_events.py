@@ -17,11 +17,11 @@ LEGACY = "text"  # the only key of an event whose sentence could not be converte
 
 
 class ContentError(ValueError):
-    """Data of an event does not have the fields or types of its kind."""
+    """The data of an event does not have the fields or types of its kind."""
 
 
 class Content(BaseModel):
-    """The base of all contents: no field may be added, missing, of another type, or changed later."""
+    """The base class of all event contents. They have exactly the declared fields and types, and cannot be changed."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     kind: ClassVar[str]
@@ -57,7 +57,12 @@ class Duplicated(Content):
 
 
 class Opened(Content):
-    """The size of the study, and how many items or cases were left out, or are visible in an unblinded study."""
+    """The size of the study at its opening.
+
+    `left_out` items were not used because they are in an unblinded study. `shown` items come from an episode that an
+    unblinded study of the other kind shows. Of the `cases` of a crossover, `identical_cases` were left out because
+    both sources gave the identical outcome.
+    """
 
     kind = "opened"
     items: Count
@@ -81,7 +86,7 @@ class Closed(Content):
 
 
 class Reopened(Content):
-    """`dealt` assignments were reassigned, `left` still have no rater."""
+    """`dealt` ratings were assigned to other raters; `left` ratings still have no rater."""
 
     kind = "reopened"
     dealt: Count = 0
@@ -176,7 +181,10 @@ class RatingsImported(Content):
 
 
 class QuarantineDecided(Content):
-    """`digest` is the start of the payload's SHA-256; `things` are pairs of a name and what it is in the laboratory."""
+    """An item was released from quarantine or dropped. `digest` is the start of the payload's SHA-256.
+
+    `things` are pairs of a name and what it denotes in the laboratory.
+    """
 
     kind = "quarantine"
     decision: Literal["released", "dropped"]
@@ -191,9 +199,9 @@ class Audited(Content):
 
 
 class InterimLook(Content):
-    """An interim analysis: `shown` of `sources` had enough ratings.
+    """An interim analysis, in which `shown` of the `sources` had enough ratings.
 
-    `ratings` of the `planned` ones were included; 0 before the first snapshot.
+    It included `ratings` of the `planned` ratings; `ratings` is 0 before the first snapshot.
     """
 
     kind = "looked"
@@ -213,7 +221,7 @@ class InterimLookBySource(Content):
 
 
 class TableExported(Content):
-    """A CSV file. Earlier releases stored `filters_text` instead of `filters`."""
+    """A CSV file was exported. Earlier releases stored `filters_text` instead of `filters`."""
 
     kind = "exported"
     blinded: bool
@@ -222,7 +230,10 @@ class TableExported(Content):
 
 
 class ArchiveExported(Content):
-    """`sha256` is the digest of the zip file, or of SHA256SUMS in a folder; "" if the file was deleted."""
+    """An archive was exported.
+
+    `sha256` is the digest of the zip file, or of the file SHA256SUMS in a folder; "" if the archive was deleted.
+    """
 
     kind = "exported"
     blinded: bool
@@ -239,7 +250,8 @@ class ApiExported(Content):
 
 
 class MemberChanged(Content):
-    """A role was granted or removed. `MembershipChange` has the same for authorisation, which never reads the log.
+    """A role was granted or removed. `MembershipChange` stores the same change for authorisation, which never reads
+    the log.
 
     `role` is "" if an earlier release removed a role without logging which.
     """
@@ -259,7 +271,7 @@ class MachineOrdered(Content):
 
 
 class MachineRated(Content):
-    """`failed` counts the items without an answer by reason."""
+    """A job of a model rater has ended. `failed` has the number of items without an answer by reason."""
 
     kind = "machine"
     rater: str
@@ -270,7 +282,7 @@ class MachineRated(Content):
 
 
 class ItemsTakenBack(Content):
-    """Items were reassigned because their raters can read them elsewhere. Only early releases named the rater."""
+    """Items were reassigned because their raters can read them elsewhere. Only early releases stored the rater."""
 
     kind = "taken back"
     items: Count = 0

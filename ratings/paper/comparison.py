@@ -1,4 +1,4 @@
-"""The numbers of the paper beside ours: one list for the page and for paper.json."""
+"""The paper's numbers beside those of the replication ("ours"): one list for the page and for paper.json."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -82,7 +82,7 @@ class ComparisonRow(NamedTuple):
 
 
 class OurNumber(NamedTuple):
-    """One of our numbers, as a table has it."""
+    """One of our numbers, from a table of an analysis."""
 
     value: float | None
     low: float | None
@@ -93,7 +93,7 @@ class OurNumber(NamedTuple):
 
 
 class ReplicationResults(NamedTuple):
-    """The results of a replication: the analyses of its studies and of its benchmark, None for what does not exist.
+    """The results of a replication: the analyses of its studies and of its benchmark, None if one does not exist.
 
     `missing_reasons`: the reason for each part without an analysis. `stale`: what changed since the benchmark was computed, or "".
     """
@@ -118,7 +118,7 @@ class ReplicationResults(NamedTuple):
         return sum(self.missing_verdicts.values())
 
     def describe_raters(self, study: str) -> str:
-        """Return that our raters are simulated, if they are; "" for numbers without raters."""
+        """Return a remark if all or some of our raters of this study are simulated, else ""."""
         analysis = {"transition_plausibility": self.transitions, "evidence_sufficiency": self.evidence}.get(study)
         kinds = {row["who"] for row in list_records(analysis.document["tables"]["raters"])} if analysis else set()
         if "simulated" not in kinds:
@@ -126,7 +126,7 @@ class ReplicationResults(NamedTuple):
         return "our raters are simulated" if kinds == {"simulated"} else "some of our raters are simulated"
 
     def has_played(self, role: str | None, model: str) -> bool:
-        """Return whether our numbers can be about this model in this role."""
+        """Return whether the replication has results of this model in this role."""
         if role == "agent":
             return model in self.agents.values()
         if role == "evidence_classifier":
@@ -144,13 +144,13 @@ class ReplicationResults(NamedTuple):
 
 
 def find_results(names: ReplicationNames, among: QuerySet[Study] | None = None) -> ReplicationResults:
-    """Return what exists of a replication, of its studies only those in `among`. Computes nothing."""
+    """Return the stored results of a replication, without computing any. Studies outside `among` are left out."""
     visible = Study.objects.all() if among is None else among
     studies = {row.slug: row for row in visible.filter(slug__in=[names.transitions_slug, names.evidence_slug])}
     transitions, evidence = (studies.get(slug) for slug in (names.transitions_slug, names.evidence_slug))
     benchmark = Benchmark.objects.filter(name=names.benchmark_name).first()
     newest = benchmark_store.find_newest(benchmark) if benchmark else None
-    # Which models made the items is sealed until then.
+    # Which models made the items is sealed until the study is unblinded.
     unblinded = transitions if transitions and transitions.is_unblinded else None
     return ReplicationResults(
         names,
@@ -189,7 +189,7 @@ def summarise_missing(lines: Iterable[ComparisonRow]) -> str:
 
 
 class _ModelMatch(NamedTuple):
-    """An entry of the paper, and the models of ours to compare it with: the same ones, or their successors."""
+    """An entry of the paper's values, and our models to compare it with: the same models or their successors."""
 
     entry: PaperValue
     model: str | None
@@ -204,7 +204,7 @@ class _ModelMatch(NamedTuple):
 
 
 def _iter_rows(entry: PaperValue, parts: ReplicationResults) -> Iterator[ComparisonRow]:
-    """Yield the rows of one entry: one, or one per level of confidence, pair of classifiers or successor."""
+    """Yield the rows of one entry: a single row, or one for each confidence, pair of classifiers or successor."""
     for model_match in _iter_matches(entry, parts):
         match entry.quantity:
             case "confidence_histogram":
@@ -219,7 +219,7 @@ def _iter_rows(entry: PaperValue, parts: ReplicationResults) -> Iterator[Compari
 
 
 def _iter_matches(entry: PaperValue, parts: ReplicationResults) -> list[_ModelMatch]:
-    """Return what of ours to compare with an entry: its own model, and successors that were played instead or as well."""
+    """Return the models to compare with an entry: its own, and successors that were played instead or as well."""
     own_model = _ModelMatch(entry, entry.model, entry.models or (), entry.key, _format_name(entry))
     if entry.models:
         swap = {model: _replace_by_successor(entry, model, parts) for model in entry.models}
@@ -247,7 +247,7 @@ def _iter_matches(entry: PaperValue, parts: ReplicationResults) -> list[_ModelMa
 
 
 def _replace_by_successor(entry: PaperValue, model: str, parts: ReplicationResults) -> str:
-    """Return the model itself, or its successor if only that was played."""
+    """Return the model itself, or its successor if only the successor was played."""
     if parts.has_played(entry.role, model):
         return model
     return next((name for name in parts.successors.get(model, ()) if parts.has_played(entry.role, name)), model)
@@ -344,7 +344,7 @@ def _find_our_number(model_match: _ModelMatch, parts: ReplicationResults) -> Our
     return _find_result(entry.quantity, analysis.document)
 
 
-# Arguments that select the result to compare with the paper's, among others of the same statistic.
+# If a statistic has several results: the arguments of the result to compare with the paper's.
 _ARGS: Mapping[str, Json] = {
     "avg_pairwise_kappa": {"min_overlap": 20},
     "avg_pairwise_agreement": {"min_overlap": 20},
@@ -368,7 +368,7 @@ def _find_rate(model_match: _ModelMatch, parts: ReplicationResults, document: Js
 
 
 def _is_rate_of(model_match: _ModelMatch, parts: ReplicationResults, row: Json) -> bool:
-    """Return whether a row of rates is for this model, in the role and with the error of the entry."""
+    """Return whether a row of the table of rates has the model of the match, and the role and error of its entry."""
     declared = DeclaredModel(model_match.model or "", model_match.entry.role or "")
     return parts.declared.get(row["source"]) == declared and row["error"] == model_match.entry.error
 
@@ -379,7 +379,7 @@ def _explain_no_items(model_match: _ModelMatch, parts: ReplicationResults) -> st
 
 
 def _explain_no_successor(model: str | None, parts: ReplicationResults) -> str:
-    """Return the addition to a missing number's reason if successors were played, but none of this model."""
+    """Return text to append to a missing number's reason if successors were played, but none of this model."""
     return (
         f"; no successor of {model} was played either"
         if parts.successors and model not in _list_successors(parts.successors)
@@ -482,7 +482,7 @@ def _iter_histogram_rows(model_match: _ModelMatch, parts: ReplicationResults) ->
 
 
 def _iter_matrix_rows(model_match: _ModelMatch, parts: ReplicationResults) -> Iterator[ComparisonRow]:
-    """Yield the ends of the printed range, then each pair of the same classifiers, for which the paper prints no number."""
+    """Yield rows for both ends of the paper's range, then for each pair of classifiers (not in the paper)."""
     entry, cells = model_match.entry, _find_pair_numbers(model_match, parts)
     reason = (
         parts.missing_reasons["benchmark"]

@@ -18,7 +18,7 @@ class PlanFileError(ValueError):
 
 
 class StudyPlan(BaseModel):
-    """The sizes of a study. `items`: per source."""
+    """The sizes of a study. `items` is the number of items per source."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -30,7 +30,8 @@ class StudyPlan(BaseModel):
 class RaterPlan(BaseModel):
     """How the simulated raters answer.
 
-    Shares of correct verdicts, how often they follow the classifier, and the share of reported errors whose row they mark.
+    The fields are the shares of correct verdicts, how often raters follow the classifier, and the share of reported
+    errors whose row they mark.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -44,7 +45,7 @@ class RaterPlan(BaseModel):
 
 # Strict and without unknown keys: a misspelt size must not silently fall back to a default.
 class Plan(BaseModel):
-    """The content of the plan file. The transition study uses steps of the first of `agents`."""
+    """The content of the plan file. The transition study uses steps of the first agent in `agents`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -60,7 +61,7 @@ class Plan(BaseModel):
 
 
 class ReplicationNames(NamedTuple):
-    """The names of the parts of a replication. With scripted replies all names show it, so that nothing is mixed up."""
+    """The names of the parts of a replication. With scripted replies, all names have a prefix that shows it."""
 
     scripted: bool
 
@@ -85,12 +86,12 @@ class ReplicationNames(NamedTuple):
         return "The paper's benchmark, scripted replies" if self.scripted else "The paper's benchmark"
 
     def get_cast_name(self, name: str) -> str:
-        """Return the name of the cast that plays instead of the paper's cast."""
+        """Return the name of the cast that plays in this replication: with a prefix if replies are scripted."""
         return f"{self.name_prefix}{name}"
 
     def build_submission_id(self, part: str) -> str:
         """Return the submission id of a run of this replication."""
-        # Runs with the same submission id are one run: this is what makes the command repeatable.
+        # A second request with the same submission id returns the same run, so the command can be repeated.
         return f"{self.name_prefix}paper-{part}"
 
     def format_title(self, text: str) -> str:
@@ -112,7 +113,7 @@ def load_plan(path: Path = PATH) -> Plan:
 
 
 def find_problems(plan: Plan, experiments: int | None = None) -> Iterator[str]:
-    """Yield the contradictions between values of the plan. `experiments`: their number, if the plan has "all"."""
+    """Yield the contradictions between values of the plan. `experiments` is their number if the plan has "all"."""
     for name in ("agents", "experiments"):
         values = getattr(plan, name)
         if isinstance(values, list) and (duplicates := sorted({value for value in values if values.count(value) > 1})):

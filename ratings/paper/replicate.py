@@ -1,4 +1,7 @@
-"""Create the replication step by step. Each step looks for what exists and creates the rest, so the command can be interrupted."""
+"""Create the replication step by step.
+
+Each step creates only what does not exist yet, so the command can be interrupted and run again.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +98,7 @@ class Replicator:
             )
 
     def _list_fixed_parts(self) -> list[str]:
-        """Return the parts of the plan that something was already created from."""
+        """Return the names of the fields of the plan from which something was already created."""
         kinds_created = {run.kind for run in self._list_runs()}
         parts = ["agents", "experiments", "attempts", "seed"] if kinds_created else []
         parts += ["twin_maker", "sample"] if "twins" in kinds_created else []
@@ -151,7 +154,7 @@ class Replicator:
         return run
 
     def _run_twins(self, run: Run, error: Perturbation) -> Run:
-        """Create the twins of one error type, or the twin maker's own answers, for a sample of steps that have no twin by it yet."""
+        """Create twins with one error type, or the twin maker's plain answers, for a sample of steps without any."""
         maker = self.names.get_cast_name(self.plan.twin_maker)
         # Samples do not overlap: a rater sees only one version of a step, so several versions of one would need
         # more raters.
@@ -190,14 +193,14 @@ class Replicator:
         )
 
     def _resume_run(self, run: Run) -> None:
-        """Release what an earlier start left blocked, within the money that is left now."""
+        """Continue a run that an earlier start left blocked or paused, within the budget that is left now."""
         if self.max_cost is not None:
             control.continue_run(run, max_cost=self._compute_budget_left(except_run=run))
         control.retry_blocked(run)
         control.resume_run(run)
 
     def _pause_unfinished(self, run: Run) -> None:
-        """Pause a run that has not ended and that only this command can play, so that no worker blocks it."""
+        """Pause an unfinished run with scripted replies, because only this command can play it."""
         if self.names.scripted and not create.get_progress(run).is_finished:
             control.pause_run(run)
 
@@ -205,12 +208,12 @@ class Replicator:
         return {} if self.max_cost is None else {"max_cost": self._compute_budget_left()}
 
     def _compute_budget_left(self, except_run: Run | None = None) -> Decimal:
-        """Return the money that all runs, or all but one, leave of the limit."""
+        """Return how much of the cost limit is left after the costs of all runs, without those of `except_run`."""
         assert self.max_cost is not None
         return max(self.max_cost - self._sum_costs(except_run), Decimal(0))
 
     def _sum_costs(self, except_run: Run | None = None) -> Decimal:
-        """Return what the runs have cost, counted as budgets count it (docs/models.md)."""
+        """Return the costs of all runs but `except_run`, counted in the same way as for budgets (docs/models.md)."""
         runs = [run for run in self._list_runs() if except_run is None or run.pk != except_run.pk]
         # A call of unknown cost counts at its worst case: the limit must hold whatever it turns out to cost.
         return sum((run_usage.check_budget_counters(run).ledger_cost for run in runs), start=Decimal(0))
@@ -264,7 +267,10 @@ class Replicator:
         return study
 
     def _plan_transitions(self, plan: StudyPlan) -> Mapping[str, Any]:
-        """Return the study document: steps of the first agent, the twin maker's answers to such steps, and its errors of both types."""
+        """Return the document of the transition study.
+
+        Its sources are steps of the first agent, and the twin maker's plain answers and planted errors of both types.
+        """
         maker = self.names.get_cast_name(self.plan.twin_maker)
         sources = [
             (self.names.get_cast_name(self.plan.agents[0]), "none"),

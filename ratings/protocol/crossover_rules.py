@@ -12,7 +12,10 @@ Document = Mapping[str, Any]
 
 
 def find_crossover_problems(data: Document) -> list[str]:
-    """Return what cannot be combined with a crossover, each with an alternative; [] for other designs."""
+    """Return what in this document cannot be combined with a crossover, each with an alternative.
+
+    For other designs, return the fields that only a crossover may have.
+    """
     if data.get("design") != "crossover":
         return _find_crossover_only_fields(data)
     conditions = data.get("conditions")

@@ -1,4 +1,4 @@
-"""Validate a study document: every problem with its field, its value and what is allowed."""
+"""Validate a study document. Every problem is reported with its field, its value and what is allowed."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -36,7 +36,8 @@ _SWITCHES = ("feedback", "allow_unblinded")
 _REQUIRED = ("kind", "ratings_per_item", "seed")
 _ARMS: dict[str, tuple[Any, ...]] = {"layouts": LAYOUTS, "context": (False, True), "marks": MARKS}
 _RESERVED = ("new",)  # the URL of the page that creates studies
-# Control characters, line separators, marks that reverse the writing direction, unpaired surrogates. They hide text from readers.
+# Control characters, line separators, marks that reverse the writing direction, unpaired surrogates: they hide text
+# from readers.
 _INVISIBLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PARAGRAPHS = ("guide", "consent")  # here line breaks and tabs are text
 _INVISIBLE_MESSAGE = "must not contain control characters or marks that reverse the writing direction"
@@ -45,7 +46,7 @@ Document = Mapping[str, Any]
 
 
 class KnownNames(NamedTuple):
-    """The names that exist in this laboratory. Without any action, names of actions are not checked."""
+    """The names that exist in this laboratory. If `actions` is empty, names of actions are not checked."""
 
     casts: Collection[str]
     experiments: Collection[str]
@@ -53,7 +54,9 @@ class KnownNames(NamedTuple):
 
 
 def list_problems(data: Document, known: KnownNames) -> list[str]:
-    """Return every problem of the document. A rule that combines fields is checked only if each of its fields is valid by itself."""
+    """Return every problem of the document. A rule that combines fields is checked only if each of its fields is
+    valid by itself.
+    """
     messages = (
         _find_unknown_fields(data)
         + _find_all_text_problems(data)
@@ -80,7 +83,7 @@ def make_slug(name: str) -> str:
 
 
 def find_text_problems(key: str, value: Any) -> list[str]:
-    """Return the problems of one of the longer texts, such as the guide."""
+    """Return the problems of the text field `key`, such as the guide."""
     if not isinstance(value, str) or len(value) > MAX_LENGTHS[key]:
         return [f"{key}: is {_format_value(value)}; it must be text of at most {MAX_LENGTHS[key]} characters"]
     # Line breaks and tabs are allowed in longer texts, and only there.

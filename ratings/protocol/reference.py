@@ -1,8 +1,8 @@
 """The reference label: what the verdicts on an item are compared with.
 
-It is what was done to the item, or else what its import declares. Detection asks whether raters distinguish outcomes with a planted error from
-unperturbed ones. That is known of every item with a known origin, whichever model simulated it. Whether an unperturbed outcome is right is another
-property (`truth`).
+It states what was done to the item or, if that is unknown, what its import declares. Detection asks whether raters
+distinguish outcomes with a planted error from unperturbed ones. What was done is known of every item with a known
+origin, whichever model simulated it. Whether an unperturbed outcome is right is another property (`truth`).
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ def find_reference(perturbation: str | None, truth: bool | None) -> str:
 
     A stated perturbation decides. A truth alone is a declaration. Without either the reference is unknown.
     """
-    # A stated perturbation decides, because it records what was done; a truth is only declared.
+    # A stated perturbation records what was done; a truth is only declared.
     if perturbation is not None:
         return UNPERTURBED if perturbation == "none" else PLANTED
     if truth is None:
@@ -49,7 +49,7 @@ def public_perturbation(perturbation: str, reference: str) -> str | None:
 
 
 def name_contrast_group(perturbation: str, reference: str) -> str:
-    """Return the group of an item in contrasts: its planted error or none, or what else its reference is based on."""
+    """Return the group of an item in contrasts: its perturbation if stated, else its reference label or "not known"."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else reference or "not known"
 
 

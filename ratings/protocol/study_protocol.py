@@ -1,4 +1,6 @@
-"""The study protocol: the definition of a study, frozen when it opens. `document_errors` lists what a document may contain."""
+"""The study protocol: the definition of a study, frozen when it opens. `document_errors` lists what a document may
+contain.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -65,7 +67,9 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class Display:
-    """The display arms of a study: one value of every list is drawn at random per rater, or per item of a rater."""
+    """The display arms of a study. One value of each list is drawn at random for each rater, or for each item of a
+    rater.
+    """
 
     layouts: tuple[str, ...] = ("aligned",)
     context: tuple[bool, ...] = (False,)
@@ -75,7 +79,9 @@ class Display:
 
 @dataclass(frozen=True)
 class StudyProtocol:
-    """A validated study document. Empty `experiments` and `actions` mean all; `raters` None means the smallest sufficient number."""
+    """A validated study document. Empty `experiments` and `actions` mean all; `raters` None means the smallest
+    sufficient number.
+    """
 
     name: str
     slug: str
@@ -83,15 +89,15 @@ class StudyProtocol:
     question: str
     sources: tuple[SourceRequest, ...]
     experiments: tuple[str, ...]
-    ratings_per_item: int  # None: computed from the items when the study opens
-    raters: int | None
+    ratings_per_item: int
+    raters: int | None  # None: computed from the items when the study opens
     seed: int
     guide: str
     actions: tuple[str, ...] = ()
     design: str = "balanced"  # "crossed", "balanced", "pool" or "crossover"
     conditions: str | None = None  # crossover: "sources", "twins" or "screens"
     washout_days: int = WASHOUT_DAYS  # crossover: from the end of a rater's session 1 to the start of their session 2
-    items_per_rater: int | None = None  # at most
+    items_per_rater: int | None = None  # the maximum; None: no maximum
     lease_minutes: int = 30  # pool: length of a reservation
     display: Display = Display()
     practice: int = 3  # practice items, 0 to 3
@@ -168,7 +174,9 @@ class StudyProtocol:
 def parse_protocol(
     data: Any, casts: Collection[str], experiments: Collection[str], actions: Collection[str] = ()
 ) -> StudyProtocol:
-    """Return the protocol of a JSON document, given the names in this laboratory. Raises ProtocolError with all problems."""
+    """Return the protocol of a JSON document, given the names in this laboratory. Raises ProtocolError with all
+    problems.
+    """
     if not isinstance(data, Mapping):
         raise ProtocolError(["the document must be a JSON object"])
     if messages := find_problems(data, casts, experiments, actions):
@@ -190,7 +198,9 @@ def find_guide_problems(text: Any) -> list[str]:
 
 # Not validated again: rules that became stricter later must not make a study that is running unreadable.
 def load_protocol(data: Mapping[str, Any]) -> StudyProtocol:
-    """Return the protocol of a stored document, which was validated when it was stored. Missing fields take the default."""
+    """Return the protocol of a stored document, which was validated when it was stored. Missing fields take the
+    default.
+    """
     experiments, actions = data.get("experiments", "all"), data.get("actions", "all")
     simple_fields = {name: data[name] for name in _SIMPLE_FIELDS if data.get(name) is not None}
     return StudyProtocol(

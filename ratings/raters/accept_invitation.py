@@ -20,14 +20,14 @@ class InvitationExpired(StudyError):  # noqa: N818  # shown to its holder as a s
 
 
 class JoinForm(NamedTuple):
-    """What a rater enters when joining. `profile` is None if it was answered in an earlier study."""
+    """What a rater enters when joining. `profile` is None if the rater filled it in for an earlier study."""
 
     password: str = ""
     profile: dict[str, str | int | None] | None = None
 
 
 def find_invitation(token: str) -> Invitation | None:
-    """Return the invitation of that token in whatever state, or None."""
+    """Return the invitation with this token, whatever its state, or None."""
     invitations = Invitation.objects.select_related("rater__study", "rater__user")
     return invitations.filter(token_sha256=signing_in.hash_token(token)).first()
 
@@ -53,7 +53,7 @@ _REFUSALS = {
 
 
 def _describe_address_refusal(invitation: Invitation) -> str:
-    """Return why no account with this address can join; "" if one can, or if there is no address."""
+    """Return why an account with this address may not join; "" if none is refused, or if there is no address."""
     # Without this check, opening the link without signing in would create a new account, and nobody would know
     # what its owner has read.
     if not invitation.email:
@@ -61,12 +61,14 @@ def _describe_address_refusal(invitation: Invitation) -> str:
     # User names are compared as well, because an account may use its address as its name.
     has_address = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
     reasons = [refusal_reason(invitation, user) for user in User.objects.filter(has_address)]
-    # an account that is a rater of this study already is handled when it joins.
+    # An account that is already a rater of this study is refused when it joins.
     return next((_REFUSALS[why] for why in reasons if why in _REFUSALS), "")
 
 
 def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
-    """Return the account that would join: the signed-in user, or the one the invitation was sent to. None: a new account."""
+    """Return the account that would join: the signed-in user, else the owner of the invited address. None: a new
+    account.
+    """
     if isinstance(visitor, User):
         return visitor
     owner = signing_in.find_by_email(invitation.email) if invitation.email else None
@@ -76,7 +78,8 @@ def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> 
 def refusal_reason(invitation: Invitation, user: User) -> str:
     """Return why this user cannot join this study; "" if they can.
 
-    They can see sources, now or once ("staff", "member"), can read every item elsewhere ("reader"), or are a rater already ("joined").
+    The user can or could see sources ("staff", "member"), can read every item elsewhere ("reader"), or is already a
+    rater ("joined").
     """
     study = invitation.rater.study
     # Staff can open the source of every item, so their ratings would not be blind.
@@ -86,7 +89,7 @@ def refusal_reason(invitation: Invitation, user: User) -> str:
         return "member"
     if study.raters.filter(user=user).exists():
         return "joined"
-    # A former role counts: what was read in it is not forgotten.
+    # A former role counts, because its holder may have seen sources.
     if role_history.had_role(study, user):
         return "member"
     # The most expensive check comes last; it compares the items of other studies.
@@ -94,13 +97,19 @@ def refusal_reason(invitation: Invitation, user: User) -> str:
 
 
 def generate_user_name(invitation: Invitation) -> str:
-    """Return the name of a new account. It reveals nothing and is the same each time the page is shown."""
+    """Return the name of a new account. It reveals nothing about the person and is the same each time the page is
+    shown.
+    """
     return f"rater-{invitation.token_sha256[:10]}"  # of the digest, not of the token, which must not appear in a page
 
 
 @transaction.atomic
 def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, form: JoinForm) -> Rater:
-    """Store the consent, mark the link as used and return the rater. Of several simultaneous requests one succeeds; the others raise InvitationExpired."""
+    """Store the consent, mark the invitation as used and return the rater. Of several simultaneous requests one
+    succeeds.
+
+    Raises InvitationExpired if the invitation no longer works, StudyError if the account may not join.
+    """
     # Every function that changes raters locks in this order: account, study, rater, invitations. This prevents deadlocks.
     # A request that grants the account a role at this moment waits for this lock, and then reassigns what it can read.
     visitor = _lock_account(invitation, visitor)
@@ -149,8 +158,8 @@ def _join_study(rater: Rater, user: User, form: JoinForm) -> None:
 
 
 def _create_user(invitation: Invitation) -> User:
-    """Create an account without a password. It gets the address unless another account has it."""
-    # Two accounts with one address could not be told apart when a link is requested by e-mail.
+    """Create an account without a password. It gets the invited e-mail address unless another account has it."""
+    # Two accounts with one address could not be distinguished when a link is requested by e-mail.
     is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
     return User.objects.create_user(
         generate_user_name(invitation), email="" if is_address_unusable else invitation.email

@@ -1,4 +1,4 @@
-"""E-mails to raters. None reveals anything about an item; errors in sending are returned to the caller."""
+"""E-mails to raters. No e-mail reveals anything about an item. Errors in sending are returned to the caller."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,9 @@ UrlBuilder = Callable[[str], str]  # from a path to an absolute URL
 
 
 def make_url_builder(request: HttpRequest | None = None, site: str = "") -> UrlBuilder:
-    """Return a function that makes absolute URLs of this site: as configured, else as this request came in."""
+    """Return a function that makes absolute URLs of this site, from the configured address or else from the
+    request's.
+    """
     # A configured address comes first: the host header of a request is written by its sender.
     base = (settings.SITE_URL or site).rstrip("/")
     if base or request is None:
@@ -56,7 +58,7 @@ def write_invitation(to: str, study: Study, url: str, days: int) -> Message:
 
 
 def write_reminder(to: str, study: Study, url: str, n_left: int | None) -> Message:
-    """Return a reminder. `left` is the number of items to rate; None if the rater has not joined."""
+    """Return a reminder. `n_left` is the number of items to rate; None if the rater has not joined."""
     items_text = (
         f"you have {n_left} item{'s' * (n_left != 1)} left to rate" if n_left else "you still have items to rate"
     )
@@ -108,7 +110,7 @@ def send_messages(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def send_in_background(message: Message) -> Future[str]:
-    """Send the message in a background thread and return a future of its error."""
+    """Send the message in a background thread. Return a future of the error in one line ("" if sent)."""
     # The response time must not reveal whether an address is known.
     return _executor.submit(lambda: next(send_messages([message])))
 
@@ -137,5 +139,7 @@ def _study_terms(study: Study) -> list[str]:
 
 
 def _compose(to: str, subject: str, *paragraphs: str) -> Message:
-    """Return a plain-text message. Its subject is one line: a line break in a study's name would start a header."""
+    """Return a plain-text message. Line breaks are removed from its subject, because there they would start another
+    e-mail header.
+    """
     return Message(to, " ".join(subject.split())[:200], "\n\n".join(("Hello,", *paragraphs)) + "\n")

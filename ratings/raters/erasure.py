@@ -1,4 +1,4 @@
-"""Erase personal data: the account loses its identity; its ratings remain under their code."""
+"""Erase personal data: the account loses its identity, and its ratings remain under the pseudonymous label."""
 
 import re
 import uuid
@@ -24,7 +24,8 @@ ACTIVE_STATUSES = ("open", "paused")
 def erase_person(user: User, by: Actor = None) -> None:
     """Withdraw the user from active studies under each study's rule, then erase name, address, profile and access.
 
-    Raises StudyError for staff: what they did in other people's studies must stay attributed to them. A superuser removes their rights first.
+    Raises StudyError for staff: what they did in other people's studies must stay attributed to them. A superuser
+    must remove their rights first.
     """
     # Locked, because a role that is granted at the same moment must either be seen here or be refused afterwards.
     user = User.objects.select_for_update().get(pk=user.pk)

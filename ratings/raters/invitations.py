@@ -17,9 +17,11 @@ INVITATION_LIFETIME = timedelta(days=7)
 
 @transaction.atomic
 def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
-    """Return the token of a new link for this rater, which replaces earlier ones. If the rater has joined, it signs them in again.
+    """Return the token of a new link for this rater, which replaces earlier ones. If the rater has joined, it signs
+    them in again.
 
-    Give `email` only if the link is sent there: opening it then proves that the mailbox is theirs. Raises StudyError if the rater cannot be invited.
+    Pass `email` only if the link is sent to that address: opening the link then proves that the mailbox is the
+    rater's. Raises StudyError if the rater cannot be invited.
     """
     Study.objects.select_for_update().get(pk=rater.study_id)  # raters may be planned again at the same time
     rater = Rater.objects.select_related("study", "user").get(pk=rater.pk)
@@ -57,7 +59,9 @@ def get_rater(study: Study, label: str) -> Rater:
 
 @transaction.atomic
 def revoke_invitation(rater: Rater, by: Actor = None) -> None:
-    """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has joined."""
+    """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has taken the
+    place.
+    """
     Study.objects.select_for_update().get(pk=rater.study_id)
     rater = Rater.objects.select_related("study").get(pk=rater.pk)
     # Removing somebody who joined is a withdrawal, which decides about their ratings; revoking does not.
@@ -82,10 +86,10 @@ def _revoke_links(rater: Rater) -> int:
 
 
 def _check_sign_in_link(user: User, rater: Rater) -> None:
-    """Raise StudyError if a link to this account would open more than this study, because an admin sees the link."""
+    """Raise StudyError if a sign-in link, which an admin sees, would give access to more than this study."""
     has_other_roles = user.raters.exclude(pk=rater.pk).exists() or user.memberships.exists()
-    # Such a link signs in without a password or a second factor, so it may only reach an account that consists of this
-    # study.
+    # Such a link signs in without a password or a second factor, so the account must not have access to anything
+    # else.
     if user.is_staff or user.is_superuser or user.has_usable_password() or has_other_roles:
         advice = "the rater must sign in, or request a link by e-mail"
         raise StudyError(f"{rater.label} has an account with access to more than this study: {advice}")

@@ -1,4 +1,7 @@
-"""Send invitations and reminders by e-mail: rows in one transaction, messages after it, and the result of each."""
+"""Send invitations and reminders by e-mail. Rows are stored in one transaction; then the messages are sent.
+
+The result of each message is stored.
+"""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +29,7 @@ REMINDER_LIFETIME = timedelta(days=7)  # lifetime of the link in a reminder
 
 
 class AddressError(StudyError):
-    """The list cannot be used; `problems` has every invalid line."""
+    """The list of addresses cannot be used; `problems` has every invalid line."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -96,7 +99,7 @@ def send_reminders(study: Study, by: Actor, address: UrlBuilder) -> SendResult:
 
 
 def _parse_addresses(study: Study, text: str) -> list[str]:
-    """Return the addresses, each once. Raises AddressError with every invalid line."""
+    """Return the pasted addresses. Raises AddressError with every invalid, repeated or ineligible one."""
     addresses: dict[str, str] = {}
     line_of: dict[str, int] = {}
     problems = []
@@ -135,7 +138,9 @@ def _is_email(text: str) -> bool:
 
 
 def _find_ineligible(study: Study, addresses: dict[str, str]) -> list[tuple[str, str]]:
-    """Return addresses that are already invited, or whose owner can see the sources of items."""
+    """Return the addresses that cannot be invited, each with the reason: already invited, or the owner can see
+    sources.
+    """
     problems: dict[str, str] = {}
     invited = Invitation.objects.filter(rater__study=study, revoked_at=None).exclude(email="")
     for email, label in invited.values_list("email", "rater__label"):

@@ -1,8 +1,9 @@
-"""A rater's own result: their answers compared with the reference labels. Shown after unblinding, if the study allows it.
+"""A rater's own result: their answers compared with the reference labels. Shown after unblinding, if the study allows
+it.
 
-Raters know their own answers and may see an item again in another study. So no number may reveal whether one answer was
-right: none is based on fewer than FEW answers, none shows that all or none were right, and omitted numbers cannot be derived from
-the others.
+Raters know their own answers and may see an item again in another study. So no number may reveal whether one answer
+was right: none is based on fewer than MIN_ANSWERS answers, none shows that all or none were right, and omitted
+numbers cannot be derived from the others.
 """
 
 from collections.abc import Sequence
@@ -41,9 +42,11 @@ class Share(NamedTuple):
 
 
 class OwnResult(NamedTuple):
-    """`total`: all answers; `kinds`: by kind of item; `confidence`: by confidence; `left_out`: whether any of these is
-    omitted; `same_again`: repeated items with the same answer; `unknown`: answers to items without a reference label; `not_judged`: answers
-    without a verdict.
+    """A rater's own result, in shares of right answers: `total` of all answers, `kinds` by kind of item, `confidence`
+    by confidence.
+
+    `left_out`: whether any of these is omitted; `same_again`: repeated items with the same answer; `unknown`: number
+    of answers to items without a reference label; `not_judged`: number of answers without a verdict.
     """
 
     total: Share | None
@@ -67,20 +70,23 @@ class _Answer(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """A key of WORDS: the planted error's, or which of the two the reference is."""
+        """A key of LABELS: the perturbation of a planted error, else "right" or "wrong" by the reference label."""
         planted = not self.reference and self.perturbation in ("obvious", "subtle")
         return self.perturbation if planted else ("right" if self.reference else "wrong")
 
 
 def is_available(rater: Rater) -> bool:
-    """Whether this rater may see its result: unblinded, and the study's document allows it."""
+    """Return whether this rater may see their own result.
+
+    They may if the study is unblinded, its document allows it and the rater was not dropped.
+    """
     return (
         rater.study.is_unblinded and not rater.dropped and study_protocol.load_protocol(rater.study.protocol).feedback
     )
 
 
 def own_result(rater: Rater) -> OwnResult:
-    """The result of one rater, from the ratings that count. StudyError while it is not to be told."""
+    """Return the result of one rater, from the ratings that count. Raises StudyError if it may not be shown."""
     if not is_available(rater):
         raise StudyError(f"{rater.study.name} tells no results now")
     # The same answers as in the study's results: repeats and surplus ratings are counted nowhere.
@@ -127,7 +133,7 @@ def _share_by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
 
 
 def _choose_safe(shares: Sequence[Share]) -> tuple[Share, ...]:
-    """Return shares that reveal no single answer, and only so many that the sum of the omitted ones does not either."""
+    """Return the shares that may be shown: none reveals a single answer, nor does the sum of the omitted ones."""
     # The smallest safe share is dropped first, because it costs the rater the least information.
     safe = sorted(filter(_is_safe, shares), key=lambda share: share.of)
     while safe:
@@ -150,7 +156,7 @@ def _build_share(name: str, answers: Sequence[_Answer]) -> Share:
 
 
 def _share_repeated_alike(ratings: Sequence[Rating]) -> Share | None:
-    """Return how many of the items judged twice got the same verdict, or None."""
+    """Return how many of the items judged twice got the same verdict; None if no item was judged twice."""
     verdicts: dict[int, list[bool]] = {}
     for rating in ratings:
         if rating.verdict is not None and not rating.assignment.surplus:

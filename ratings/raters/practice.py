@@ -1,4 +1,4 @@
-"""Practice: hand-written items whose answers are explained after the rater's own. Nothing of it counts.
+"""Practice: hand-written items whose answers are explained after the rater's own. Practice answers are never counted.
 
 The items are data, `fixtures/practice/<kind>.json`: steps and records in our own words, blinded by the same functions
 as real items. A study asks for at most three; a rater with fewer than two thirds right gets a fourth.
@@ -27,8 +27,8 @@ MAX_ITEMS = 3
 class PracticeItem:
     """One item with its answer.
 
-    `lesson` is the answer in one line, `explanation` the paragraphs that teach what to look for, `target` the mark keys of the error;
-    `spare` marks the additional item after too many wrong answers.
+    `lesson` is the answer in one line, `explanation` the paragraphs that teach what to look for, `target` the mark
+    keys of the error; `spare` marks the additional item after too many wrong answers.
     """
 
     key: str
@@ -58,7 +58,7 @@ def is_pending(rater: Rater) -> bool:
 
 
 def get_result(rater: Rater) -> PracticeResult:
-    """Return how many of the items answered so far were right."""
+    """Return how many practice answers the rater has given, and how many of them were right."""
     answers_right = list(rater.practice_answers.values_list("right", flat=True))
     return PracticeResult(sum(answers_right), len(answers_right))
 
@@ -89,7 +89,7 @@ def store_answer(rater: Rater, item: PracticeItem, verdict: bool, confidence: in
 
 
 def has_passed(rater: Rater) -> bool:
-    """Return whether two thirds of all answers were right."""
+    """Return whether at least two thirds of all answers were right."""
     right, of = get_result(rater)
     # Integers instead of a comparison with 2/3, which floating point cannot represent.
     return 3 * right >= 2 * of
@@ -109,13 +109,13 @@ def finish_practice(rater: Rater) -> None:
 @cache
 def load_items(kind: str) -> tuple[PracticeItem, ...]:
     """Return all practice items for studies of this kind, in the order of the file."""
-    # Read as UTF-8 explicitly: the locale of a server may be another.
+    # UTF-8 is stated, because a server's locale may imply another encoding.
     entries = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
     return tuple(_parse_item(kind, entry) for entry in entries)
 
 
 def _needs_spare_item(regular: Sequence[PracticeItem], given_answers: Mapping[str, PracticeAnswer]) -> bool:
-    """Return whether all of these were answered, and fewer than two thirds of them rightly."""
+    """Return whether all of these items were answered, and fewer than two thirds of them correctly."""
     if not regular or any(item.key not in given_answers for item in regular):
         return False
     return 3 * sum(given_answers[item.key].right for item in regular) < 2 * len(regular)

@@ -1,4 +1,6 @@
-"""The raters of a study and their progress. Rows contain codes; only admins see the address they invited."""
+"""The raters of a study and their progress. Rows contain pseudonymous labels; only admins see the address they
+invited.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -19,14 +19,15 @@ def can_reach(rater: Rater) -> bool:
 
 
 def recall_raters(now: datetime | None = None) -> int:
-    """E-mail every rater whose washout ended and who has not begun session 2, once. Return how many were sent.
+    """Send one e-mail to every rater whose washout has ended and who has not begun session 2. Return how many were
+    sent.
 
     Workers run this once an hour. If the mail server rejects a message, the next run tries again.
     """
     now, sent = now or timezone.now(), 0
     for rater in _find_between_sessions():
         opens = crossover.compute_session_2_start(rater)
-        # The hourly run covers all studies, so what cannot be reached is skipped before anything is stored.
+        # The hourly run covers all studies, so raters who cannot be reached are skipped before anything is stored.
         if opens is None or now < opens or not can_reach(rater):
             continue
         # Two workers at once send one e-mail: only the first UPDATE sets the time.
@@ -51,10 +52,11 @@ def recall_raters(now: datetime | None = None) -> int:
 
 
 def announce_new_items(now: datetime | None = None) -> int:
-    """E-mail every rater who had finished and was given more items, once each time. Return how many were sent.
+    """Send an e-mail to every rater who had rated everything and was then given more items. Return how many were
+    sent.
 
-    Workers run this once an hour, for open studies. If the mail server rejects a message, the next run tries again. Raters who have already
-    come back get none.
+    Workers run this once an hour, for open studies. Each addition of items causes one e-mail. If the mail server
+    rejects a message, the next run tries again. Raters who have already come back get none.
     """
     sent = 0
     raters = Rater.objects.filter(
@@ -88,7 +90,9 @@ def announce_new_items(now: datetime | None = None) -> int:
 
 
 def _find_between_sessions() -> list[Rater]:
-    """Return raters of open crossover studies who were shown nothing of session 2 yet."""
+    """Return raters of open crossover studies who have not been shown an item of session 2, nor been sent the e-mail
+    about it.
+    """
     raters = Rater.objects.filter(
         study__status="open", study__protocol__design="crossover", user__isnull=False, simulated=False, imported_as="",
         withdrawn_at__isnull=True, finished_at__isnull=True, recalled_at__isnull=True,

@@ -26,7 +26,10 @@ def resend_link(token: str, request: HttpRequest) -> None:
 
 
 def send_sign_in_link(user: User, request: HttpRequest) -> None:
-    """E-mail a rater a link that signs them in again. Nothing for staff, without an address, or shortly after the last one."""
+    """Send a rater an e-mail with a link that signs them in again.
+
+    Nothing is sent to staff, to accounts without an address, or within two minutes of the last link.
+    """
     recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - MIN_INTERVAL)
     # Nothing for staff: a link by e-mail would bypass their password and second factor.
     if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():

@@ -1,10 +1,11 @@
-"""Simulated raters: programs that know the truth, blur it with noise, and rate through the same code as people.
+"""Simulated raters: programs that read the source of an item, add noise, and rate through the same code as people.
 
-Signal detection with unequal raters. An item's evidence of error is x = d + shared part + own part, standard normal
-around d; a rater calls it an error if x exceeds their threshold t + (rater's shift). d and t are chosen so that over
-all raters the requested shares result. Confidence is the distance from the threshold, so it is higher when right.
-Where rows can be marked, they mark one row of each item they call an error: in a given share of the errors the planted one.
-An item that is declared wrong counts as a subtle error, because its error is unknown.
+The model is signal detection with raters who differ. An item's evidence of error is x = d + shared part + own part,
+normally distributed around d with variance 1. A rater calls the item an error if x exceeds the threshold t + (rater's
+shift). d and t are chosen so that the requested shares result on average over all raters. Confidence is the distance
+from the threshold, so it is higher when right. If rows can be marked, simulated raters mark one row of each item that
+they call an error; in a given share of the planted errors this is the row with the error. An item that is declared
+wrong counts as a subtle error, because its error is unknown.
 """
 
 import random
@@ -39,7 +40,10 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class SimulationResult(NamedTuple):
-    """The study's simulated raters, the number of new ratings, raters whose links were revoked, and whether raters were planned again."""
+    """The labels of the study's simulated raters, and the number of new ratings.
+
+    `revoked` are raters whose links were revoked; `replanned`: whether open rater places were planned again.
+    """
 
     raters: tuple[str, ...]
     ratings: int
@@ -49,7 +53,9 @@ class SimulationResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Skill:
-    """How well the simulated raters perform: shares of errors called errors, and of genuine items called genuine."""
+    """How well the simulated raters perform: the shares of errors called errors, and of unperturbed items called
+    plausible.
+    """
 
     obvious: float
     subtle: float
@@ -83,7 +89,7 @@ def simulate_raters(
 ) -> SimulationResult:
     """Give the study `n` simulated raters, who rate all their items. The same seed gives the same answers.
 
-    Existing simulated raters count and continue where they stopped, so a second call changes nothing.
+    Existing simulated raters count towards `n` and continue where they stopped, so a second call changes nothing.
     """
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
     # The rater rows are taken in one transaction; the ratings follow one by one, as people's do, so that an
@@ -102,7 +108,12 @@ def simulate_raters(
 
 @transaction.atomic
 def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
-    """Return `n` simulated raters, using places nobody was invited to, then those whose link nobody accepted; plan more if needed."""
+    """Return `n` simulated raters, the labels of raters whose links were revoked, and whether open places were
+    planned again.
+
+    Missing raters take first places to which nobody was invited, then places whose invitation nobody has accepted. If
+    these are too few, the open places are planned again for more raters.
+    """
     # The lock that claiming takes: nobody can join or claim while rater rows are taken.
     study = slots.lock_study(study.pk)
     if not study.is_open:
@@ -130,7 +141,9 @@ def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ..
 
 
 def _find_not_accepted(study: Study) -> list[Rater]:
-    """Return invited raters who have not joined. Somebody who accepts at this moment comes first, or finds the link revoked."""
+    """Return invited raters who have not joined. Somebody who accepts at the same moment either joins first or finds
+    the link revoked.
+    """
     invited = study.raters.filter(invited_at__isnull=False, user__isnull=True, withdrawn_at__isnull=True)
     return list(invited.order_by("number"))
 
@@ -152,7 +165,9 @@ def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> N
 
 
 def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
-    """Return how many ratings are expected. In a pool study this is an upper bound: people may claim some, or pairs run out."""
+    """Return how many ratings are expected. In a pool study this is an upper bound: people may claim some, or pairs
+    run out.
+    """
     if not designs.is_pool_study(study):
         unrated = Assignment.objects.filter(rater__in=raters, rating__isnull=True, released_at__isnull=True)
         return unrated.count()
@@ -162,7 +177,7 @@ def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
 
 
 def _rate_in_turn(raters: Sequence[Rater], skill: Skill, seed: int) -> Iterator[SubmissionResult]:
-    """Yield the results of all their ratings, one rater after another, without consent, guide or practice."""
+    """Let the raters rate one item each in turn, without consent, guide or practice, and yield every result."""
     Rater.objects.filter(pk__in=[rater.pk for rater in raters], started_at__isnull=True).update(
         started_at=timezone.now()
     )
@@ -177,7 +192,7 @@ def _rate_in_turn(raters: Sequence[Rater], skill: Skill, seed: int) -> Iterator[
 
 
 def _rate_item(assignment: Assignment, rater: Rater, skill: Skill, seed: int) -> SubmissionResult:
-    """Rate one item from its source; for a repeat or a second session with new noise."""
+    """Rate one item from its source and return the result. Repeats and items of session 2 get new noise."""
     next_item.mark_opened(assignment)
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
     judge = _judge_evidence_item if rater.study.kind == EVIDENCE else _judge_transition_item
@@ -201,14 +216,16 @@ def _judge_transition_item(
 
 
 def error_kind(perturbation: str, reference: str) -> str:
-    """Return the perturbation that simulated raters assume: that of a subtle error if the item is only declared wrong."""
+    """Return the perturbation that simulated raters assume; "subtle" if the item is only declared wrong."""
     return "subtle" if reference == DECLARED_WRONG else perturbation
 
 
 def judge_transition(
     perturbation: str, content: str, label: str, skill: Skill, seed: int, noise_key: str
 ) -> tuple[bool, int]:
-    """Return the verdict and confidence: plausible unless the evidence of error exceeds the rater's threshold."""
+    """Return the verdict, which is plausible unless the evidence of error exceeds the rater's threshold, and the
+    confidence.
+    """
     # The centre is chosen per kind of error, the threshold per rater: together they give the requested share on
     # average.
     mean = _threshold_distance(skill.error_shares()[perturbation])
@@ -250,12 +267,14 @@ def choose_marks(
 
 
 def _rater_shift(label: str, seed: int) -> float:
-    """Return how much stricter or more lenient than others this rater is."""
+    """Return the shift of this rater's threshold; above 0, the rater calls fewer items errors than others do."""
     return random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
 
 
 def _error_evidence(content: str, noise_key: str, seed: int) -> float:
-    """Return the evidence of error in an item: a standard normal number, partly shared by all raters."""
+    """Return the evidence of error in an item without its mean: a standard normal number, partly shared by all
+    raters.
+    """
     shared_part = random.Random(f"{seed}/item/{content}").gauss(0, 1)
     own_part = random.Random(f"{seed}/{noise_key}/{content}").gauss(0, 1)
     # The two weights give variance 1, and a correlation of SHARED between two raters.
@@ -263,7 +282,9 @@ def _error_evidence(content: str, noise_key: str, seed: int) -> float:
 
 
 def _threshold_distance(share: float) -> float:
-    """Return the mean distance from the threshold at which this share of answers lies beyond it, given the spread of raters."""
+    """Return the mean distance from the threshold for which this share of answers exceeds it, given the spread of
+    raters.
+    """
     # The thresholds vary, so the variance of the difference is 1 + RATER_SPREAD²; without the factor extreme shares
     # would be missed.
     return NormalDist().inv_cdf(share) * sqrt(1 + RATER_SPREAD**2)

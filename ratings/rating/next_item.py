@@ -1,6 +1,7 @@
 """Choose a rater's next item and report progress.
 
-In planned designs the order is fixed before the first rating; in pool studies items are claimed one at a time (`pool_claims`).
+In planned designs the order is fixed before the first rating; in pool studies items are claimed one at a time
+(`pool_claims`).
 """
 
 from datetime import datetime
@@ -47,7 +48,9 @@ class Progress(NamedTuple):
 
 
 def find_next_assignment(rater: Rater, now: datetime | None = None) -> Assignment | None:
-    """Return the assignment this rater should rate now, or None (`find_return_time` gives the reason in pool studies)."""
+    """Return the assignment this rater should rate now, or None; `find_return_time` then gives the time to come back,
+    if any.
+    """
     if designs.is_pool_study(rater.study) and not _has_ended(rater):
         return pool_claims.claim_item(rater, now or timezone.now())
     assignment = _first_unrated(rater, "item")
@@ -100,10 +103,10 @@ def count_progress(rater: Rater) -> Progress:
 
 
 def find_return_time(rater: Rater) -> datetime | None:
-    """Return when the rater can come back, or None.
+    """Return the time until which the rater has to wait, or None.
 
-    In a pool study: when the first reservation ends, if others have reserved every item this rater could rate. In a crossover: when the washout
-    ends.
+    In a pool study, if others have reserved every item this rater could rate, it is the end of the first reservation.
+    In a crossover it is the end of the washout.
     """
     if designs.is_crossover(rater.study):
         return find_washout_end(rater)
@@ -130,7 +133,9 @@ def is_shown(assignment: Assignment) -> bool:
 
 
 def mark_opened(assignment: Assignment) -> bool:
-    """Store when the item was first shown. Return False if it has been reassigned to another rater."""
+    """Store when the item was first shown. Return False if it must not be shown: it was reassigned, or the washout
+    has not ended.
+    """
     now = timezone.now()
     # An open URL from session 1 must not start an item of session 2 early.
     if crossover.is_too_early(assignment, now):
@@ -145,7 +150,7 @@ def mark_opened(assignment: Assignment) -> bool:
 
 
 def extend_reservation(assignment: Assignment, now: datetime | None = None) -> None:
-    """Extend the reservation of an item that its rater is working on by its full length."""
+    """Extend the reservation of an item that its rater is working on, to its full length from now."""
     if assignment.reserved_until is None:
         return
     until = (now or timezone.now()) + designs.get_reservation_time(assignment.rater.study)

@@ -1,7 +1,7 @@
-"""Claim items in pool studies: an item is reserved for a rater who requests one, until the reservation ends.
+"""Claim items in pool studies. A rater who requests an item has it reserved for a limited time.
 
-Two safeguards keep an item from being claimed more often than planned: the study's row is locked while a claim chooses,
-and a unique constraint rejects a second active assignment with the same slot.
+Two safeguards prevent an item from being claimed more often than planned: the study's row is locked while a claim
+chooses, and a unique constraint rejects a second active assignment with the same slot.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from ratings.studies import designs
 from ratings.studies.assignments import readable_elsewhere, slots
 from ratings.studies.assignments.slots import LIVE
 
-# Released and repeated assignments do not take a slot: only these count towards the planned number of ratings.
+# How many slots of an item are taken. Released and repeated assignments take none.
 _TAKEN = Count("assignments", filter=Q(
     assignments__occasion=FIRST, assignments__slot__isnull=False, assignments__released_at__isnull=True
 ))  # fmt: skip
@@ -39,14 +39,18 @@ class OpenItem(NamedTuple):
 
 
 def claim_item(rater: Rater, now: datetime) -> Assignment | None:
-    """Return the assignment this rater already has, or claim the item with the fewest taken slots. None if there is none."""
+    """Return the unrated assignment this rater already has, or claim an item for them. None if no item can be
+    claimed.
+    """
     # Without the lock first: a rater who reloads the page must not wait for others who claim.
     reserved = _active_assignments(rater).exclude(reserved_until__lte=now).first()
     return reserved or _claim_locked(rater, now)
 
 
 def release_expired_reservations(study: Study, now: datetime, except_rater: Rater | None = None) -> int:
-    """Release the slots of items whose reservation has expired, and return their number. The rows remain, so a late answer is still stored."""
+    """Release the slots of items whose reservation has expired, and return their number. The assignments remain, so a
+    late answer is still stored.
+    """
     expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, reserved_until__lte=now)
     # The rater who is asking is excluded: their own expired reservation is extended, not given to others.
     return expired.exclude(rater=except_rater).update(slot=None, released_at=now)
@@ -128,7 +132,7 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
 
 
 def _expired_reservations() -> Q:
-    """Match assignments whose reservation expired before they were rated."""
+    """Return a filter for assignments whose reservation expired before they were rated."""
     return Q(rating__isnull=True, released_at__isnull=False)
 
 
@@ -165,7 +169,9 @@ def _last_position(rater: Rater) -> int:
 
 
 def _choose_arm(rater: Rater, protocol: StudyProtocol, item: int) -> Arm:
-    """Return the rater's own arm, or the arm that this rater, then this item, has had least often."""
+    """Return the rater's own arm or, in studies with arms by item, the one that this rater and then this item had
+    least often.
+    """
     if protocol.display.by == "rater":
         return designs.get_arm(rater)
     arms_of_rater = Counter(_list_arms(rater.assignments.filter(occasion=FIRST)))
@@ -181,10 +187,10 @@ def _list_arms(assignments: QuerySet[Assignment]) -> Iterator[Arm]:
 
 
 def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
-    """Return an assignment of one of the rater's own items for the second time, or None.
+    """Assign one of the rater's own items for the second time and return the assignment; None if no repeat is due.
 
-    A repeat is due when the share of repeats is below the protocol's, and an item was rated far enough back. Items that the rater can read
-    elsewhere are excluded.
+    A repeat is due if the share of repeats is below the protocol's, and an item was rated far enough back. Items that
+    the rater can read elsewhere are excluded.
     """
     protocol = designs.load_study_protocol(study)
     rated = rater.assignments.filter(occasion=FIRST, rating__isnull=False)

@@ -1,6 +1,7 @@
 """Submit a rater's answer to an assignment.
 
-Every accepted submission creates a new revision and an append-only event. A submission that is sent twice is stored once.
+Every accepted submission creates a new revision and an append-only event. A submission that is sent twice is stored
+once.
 """
 
 from datetime import datetime
@@ -30,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Times measured by the browser while the item was shown. Without scripts they are None and 0."""
+    """Times measured by the browser while the item was shown. Without scripts the times are None and `changes` is 0."""
 
     # The server measures times as well and stores them apart from these.
     active_seconds: float | None = None
@@ -41,9 +42,10 @@ class Timing(NamedTuple):
 class SubmissionResult(NamedTuple):
     """The rating that now counts, and what the submission led to.
 
-    `created`: the submission created a new revision. `same`: its answer is stored, from this submission or an earlier one.
-    `reused`: the form's id was used for another answer before. Neither created nor same: another answer counts, and the
-    rater must choose. `following`: the next assignment, if it was opened in the same transaction.
+    `is_new`: the submission created a new revision. `is_stored`: its answer is stored, from this submission or an
+    earlier one. `is_id_reused`: the form's id was used for another answer before. If neither new nor stored, another
+    answer counts, and the rater must choose. `next_assignment`: the next assignment, if it was opened in the same
+    transaction.
     """
 
     rating: Rating
@@ -54,7 +56,10 @@ class SubmissionResult(NamedTuple):
 
 
 class InitialRatingResult(NamedTuple):
-    """The initial rating of the confirm layout, which never changes. `same`: it is the one that was sent."""
+    """The initial rating of the confirm layout, which never changes.
+
+    `is_new`: this submission created it. `is_stored`: it equals what was submitted.
+    """
 
     initial_rating: InitialRating
     is_new: bool
@@ -68,7 +73,8 @@ class _DisplayContext(NamedTuple):
     interface: str
 
 
-# Does this assignment have an answer, or does this submission id exist anywhere? One query decides whether two more are needed.
+# Finds out whether this assignment has an answer or the submission id exists anywhere, and so whether two more
+# queries are needed.
 _ANY_EVENT = PreparedQuery(
     lambda assignment, submission: (
         RatingEvent.objects.filter(Q(assignment=assignment) | Q(submission_id=submission))
@@ -106,11 +112,11 @@ def submit_rating(
 ) -> SubmissionResult:
     """Store the answer as the rating of this assignment, or return why it was not stored.
 
-    `revision` is the one that the form displayed (0 for a first answer). With `open_next`, also open the rater's next assignment in
-    the same transaction, because it is shown with the response.
+    `revision` is the one that the form displayed (0 for a first answer). With `open_next`, also open the rater's next
+    assignment in the same transaction, because it is shown with the response.
 
-    Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to another item,
-    and ValueError if the answer is incomplete.
+    Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to
+    another item, and ValueError if the answer is incomplete.
     """
     answer = _validate_answer(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
     assignment = _lock_assignment(assignment)
@@ -166,7 +172,8 @@ def submit_initial_rating(
 ) -> InitialRatingResult:
     """Store the initial rating, which the rater gives before the balance sheet is shown. It is stored once.
 
-    Marks and note are copied to the unsaved answer, so that the form of the final rating shows them. Raises like `submit_rating`.
+    Marks and note are copied to the unsaved answer, so that the form of the final rating shows them. Raises like
+    `submit_rating`.
     """
     _validate_answer(Answer(verdict, confidence))
     # The balance sheet is shown only after this row exists, so the answer cannot have been influenced by it.
@@ -197,7 +204,7 @@ def submit_initial_rating(
 
 @transaction.atomic
 def save_unsaved_answer(assignment: Assignment, answer: Answer) -> bool:
-    """Store what the rater has selected but not saved. Return False if the rater can no longer answer or has answered."""
+    """Store what the rater has selected but not saved. Return False if the item is rated or can no longer be rated."""
     assignment = _lock_assignment(assignment)
     rater = assignment.rater
     # A paused study still stores what was selected, so nothing is lost until it continues.
@@ -212,7 +219,8 @@ def save_unsaved_answer(assignment: Assignment, answer: Answer) -> bool:
 def can_correct(assignment: Assignment) -> bool:
     """Return whether the rater can still change this answer.
 
-    They can change their last answer, and every answer once they have no item left, until they press Finish or the study is no longer open.
+    They can change their last answer, and every answer once they have no item left, until they press Finish or the
+    study is no longer open.
     """
     rater = assignment.rater
     if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
@@ -295,7 +303,7 @@ def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
 
 
 def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
-    """Return what decides whether an answer is accepted, as far as it is stored with the assignment and its rater."""
+    """Return those values of the assignment and its rater on which it depends whether an answer is accepted."""
     rater = assignment.rater
     dates = (
         assignment.opened_at,
@@ -308,7 +316,9 @@ def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
 
 
 def _validate_answer(answer: Answer) -> Answer:
-    """Return the answer, without verdict and confidence if the rater cannot judge. Raises ValueError if it is incomplete."""
+    """Return the answer, without verdict and confidence if the rater cannot judge. Raises ValueError if it is
+    incomplete.
+    """
     if answer.cannot_judge:
         return answer._replace(verdict=None, confidence=None)
     if answer.verdict is None:
@@ -353,7 +363,7 @@ def _create_rating(
         hand=display.input_device,
         viewport=display.viewport,
         layout_shown=display.layout_shown,
-        # The version that this rater has confirmed, which can be older than the current one.
+        # The version of the guide that this rater has confirmed, which can be older than the current one.
         guide_version=assignment.rater.guide_seen or assignment.rater.study.guide_version,
         interface_version=display.interface,
     )
@@ -362,7 +372,9 @@ def _create_rating(
 def _revise_rating(
     assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime
 ) -> Rating:
-    """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be corrected."""
+    """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be
+    corrected.
+    """
     if not can_correct(assignment):
         raise StudyError(
             "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
@@ -410,8 +422,8 @@ def _store_unsaved_answer(assignment: Assignment, answer: Answer) -> None:
 def _settle_reservation(assignment: Assignment) -> None:
     """End the reservation of a pool item now that it is rated.
 
-    If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so that the rating is stored
-    but not counted.
+    If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so
+    that the rating is stored but not counted.
     """
     is_released = assignment.released_at is not None
     # Only items of a pool study have a reservation.

@@ -18,7 +18,7 @@ from simulation.jobs import jobs
 
 @jobs.register_handler(study_pairs.KIND)
 def run_comparison(work: jobs.Work) -> Mapping[str, Any]:
-    """Compute the table of contrasts of two studies and draw it for wide and narrow screens."""
+    """Compute the table of contrasts of two studies and draw its figure for wide and narrow screens."""
     studies = [Study.objects.filter(code=work.params[name]).first() for name in ("study", "other")]
     first, second = studies
     if first is None or second is None or not (first.is_unblinded and second.is_unblinded):
@@ -26,7 +26,7 @@ def run_comparison(work: jobs.Work) -> Mapping[str, Any]:
     work.report_progress(0, 2, "Comparing the ratings of both studies")
     table = two_studies.compare_studies(first, second)
     work.report_progress(1, 2, "Drawing")
-    # As much of an analysis document as the figure of contrasts needs.
+    # The part of an analysis document that the figure of contrasts needs.
     document = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
     drawings = [drawing for drawing in registry.render_all(document) if drawing.name == "contrasts"]
     return {

@@ -1,4 +1,6 @@
-"""Which language models made the items of a study, as the frozen configuration of each run declares them, and their successors."""
+"""Find the language models that produced a study's items or ran as agents, and their successors, in runs'
+configurations.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,25 +15,25 @@ _SUCCESSORS = "run__setup__cast__successor_of"
 
 
 class DeclaredModel(NamedTuple):
-    """The name of a model in the run configuration, and its role: transition_model or twin_maker."""
+    """A model's name in the run configuration, and its role: transition_model or twin_maker."""
 
     model: str
     role: str
 
 
 def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
-    """Return the model behind each source, by source name, in one query.
+    """Return the model that produced the items of each source, by source name, in one query.
 
-    Sources are left out if their items come from rules, people, an import, or more than one model.
+    A source is left out if items of it come from rules, people, an import, or more than one model.
     """
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
     columns = "label", "perturbation", "twin", f"twin__{_MODEL}", f"transition__episode__{_MODEL}"
     models_by_source: dict[str, set[DeclaredModel | None]] = {}
     for label, perturbation, twin, by_twin, by_step in rows.values_list(*columns).iterator(chunk_size=2000):
-        # A twin's source is whoever planted the error; an unperturbed step's is its simulator.
+        # The source of a twin is the model that planted the error; that of an unperturbed step is its transition model.
         model = by_twin if twin else by_step
         role = "transition_model" if perturbation == "none" else "twin_maker"
-        # None stays in the set: a source that only partly comes from a model is not that model's.
+        # None is kept in the set, because a source whose items come only partly from a model is not attributed to it.
         declared = DeclaredModel(model, role) if model else None
         models_by_source.setdefault(format_source_name(label, perturbation), set()).add(declared)
     unique_models = {name: next(iter(models)) for name, models in models_by_source.items() if len(models) == 1}
@@ -39,7 +41,10 @@ def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
 
 
 def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
-    """Return the declared model of each agent, by cast. Agents whose runs differ in their model are left out."""
+    """Return the declared model of each agent, by cast.
+
+    An agent is left out if its runs declare different models, or none.
+    """
     models_by_cast: dict[str, set[str | None]] = defaultdict(set)
     for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
         models_by_cast[cast].add(model)
@@ -49,7 +54,10 @@ def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
 
 
 def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[str, tuple[str, ...]]:
-    """Return the successors that the casts of these runs declare, by the name of the original model."""
+    """Return the declared successors of models, by the name of the original model.
+
+    They are declared by the casts of the runs from which the study's items or the benchmark's episodes come.
+    """
     declarations: list[Mapping[str, str] | None] = []
     if study is not None:
         rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()

@@ -1,8 +1,8 @@
-"""Forecast which results a study will not have, before it opens: rehearse the plan with simulated answers.
+"""Forecast, before a study opens, which results it will lack: analyse simulated answers to its plan.
 
-The summary of statistics itself reports what it cannot compute and why, so a warning cannot differ from what the results
-page later withholds. Answers are drawn at planning values, several times: what is missing every time will be missing,
-what is missing sometimes may be. Nothing is stored.
+The reasons for missing results come from the code that also computes the results page, so the warnings are consistent with
+it. Answers are simulated several times with planning values (a rehearsal). A result that is missing in every rehearsal is
+expected to be missing, and one that is missing in some rehearsals may be missing. Nothing is stored.
 """
 
 import random
@@ -35,11 +35,11 @@ from ratings.studies.pool import freeze
 from ratings.studies.pool.freeze import OpeningPreview
 
 REHEARSALS = 20
-RESAMPLES = 50  # enough to see whether an interval is withheld, too few to report it
+RESAMPLES = 50  # sufficient to show whether an interval is withheld; too few to report an interval
 MANY_RATINGS, FEWER_REHEARSALS = 3000, 5
-MOST_RATINGS = 20_000  # larger plans are not rehearsed: it would take longer than a page may
-SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; specificity and agreement are those of simulated raters
-# Reasons that no design changes: the interval is in another result, or does not exist.
+MOST_RATINGS = 20_000  # larger plans are not rehearsed, because that would take too long for a page
+SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; others are the defaults of simulated raters
+# Beginnings of reasons that no change of the design can remove: the interval is in another result, or does not exist.
 _BY_CONSTRUCTION = (
     "beside ",
     "ratings of one item and of one rater go together",
@@ -47,7 +47,7 @@ _BY_CONSTRUCTION = (
     "items have a known",
     dawid_skene.LABEL,
 )
-# Reasons that follow from the answers, not from the design alone. Parts of the sentences of ratings.stats.
+# Parts of reasons, as ratings.stats words them, that depend on the answers and not on the design alone.
 _BY_ANSWERS = (
     "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
     "rarer verdict", "same value, so", "there is no variance", "unbiased estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
@@ -55,7 +55,10 @@ _BY_ANSWERS = (
 
 
 class ResultKind(NamedTuple):
-    """A kind of result. `scope`: its arguments without the names of raters; `of`: "", "rater" or "pair"."""
+    """A kind of result. `scope`: the arguments of its results without the names of raters.
+
+    `of`: "rater" or "pair" if there is a result for each rater or pair of raters, else "".
+    """
 
     stat: str
     scope: tuple[tuple[str, str], ...]
@@ -63,7 +66,10 @@ class ResultKind(NamedTuple):
 
 
 class MissingCells(NamedTuple):
-    """How many results of a kind there are, and the reasons of those that lack their number or their interval."""
+    """The number of results of a kind, and the reasons of those without a number and of those without an interval.
+
+    `name` and `where`: the statistic and its scope, in words.
+    """
 
     n: int
     without_number: tuple[str, ...]
@@ -73,10 +79,11 @@ class MissingCells(NamedTuple):
 
 
 class EmptyResult(NamedTuple):
-    """A result that will be empty.
+    """A warning that results of a kind will or may lack their number or interval.
 
-    `sure`: by the design, whatever raters answer; otherwise it was empty in `times` of the rehearsals. For results of each
-    rater or pair it may be some of them; `where` states which. `missing`: "number" or "interval"; `change`: what would provide it.
+    `missing`: "number" or "interval". `sure`: whether the design alone causes this, regardless of the answers. `times` and
+    `of_times`: number of rehearsals in which it was missing, and of all rehearsals. `where`: the scope in words, such as
+    "each rater" or "some raters". `change`: a change of the plan that would provide the missing number or interval.
     """
 
     key: ResultKind
@@ -91,11 +98,11 @@ class EmptyResult(NamedTuple):
 
     @property
     def is_expected(self) -> bool:
-        """Return whether it was empty in every rehearsal, because of the expected answers and not of the design alone."""
+        """Return whether a number or interval was missing in every rehearsal, but not because of the design alone."""
         return not self.sure and self.times == self.of_times
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the warning as it is in the plan's JSON."""
+        """Return the warning in the form of the plan's JSON."""
         return {
             "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
             "by": "design" if self.sure else "expected answers" if self.is_expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
@@ -104,9 +111,9 @@ class EmptyResult(NamedTuple):
 
 
 class SuggestedChange(NamedTuple):
-    """A change and the results that need it, with what they are of and the reasons.
+    """A suggested change of the plan, with the names, scopes and reasons of the results that need it.
 
-    `often`: the largest share of rehearsals in which one of them was empty.
+    `often`: in how many rehearsals the most affected of these results lacked its number or interval, such as "5 of 20".
     """
 
     change: str
@@ -118,33 +125,35 @@ class SuggestedChange(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """All warnings of a plan. `skipped`: why the plan could not be rehearsed."""
+    """All warnings about a plan. `skipped`: why the plan was not rehearsed, or ""."""
 
     warnings: tuple[EmptyResult, ...]
     skipped: str = ""
 
     @property
     def by_design(self) -> list[SuggestedChange]:
-        """Return what will be empty whatever raters answer."""
+        """Return the changes for results that will be incomplete regardless of the answers."""
         return _group_by_change(warning for warning in self.warnings if warning.sure)
 
     @property
     def by_expected(self) -> list[SuggestedChange]:
-        """Return what was empty in all rehearsals because of the expected answers."""
+        """Return the changes for results that were incomplete in all rehearsals because of the expected answers."""
         return _group_by_change(warning for warning in self.warnings if warning.is_expected)
 
     @property
     def by_answers(self) -> list[SuggestedChange]:
-        """Return what was empty in some of the rehearsals."""
+        """Return the changes for results that were incomplete in some rehearsals but not in all."""
         return _group_by_change(warning for warning in self.warnings if not warning.sure and not warning.is_expected)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all warnings, one by one, for programs."""
+        """Return all warnings in the form of the plan's JSON, without grouping them by change."""
         return {"empty": [warning.to_dict() for warning in self.warnings], "not_rehearsed": self.skipped}
 
 
 def _group_by_change(warnings: Iterable[EmptyResult]) -> list[SuggestedChange]:
-    """Return the suggested changes: for numbers first, then for intervals; the change that provides most results first."""
+    """Return the suggested changes: first for missing numbers, then for missing intervals; those with most warnings
+    first.
+    """
     groups: dict[tuple[str, str], list[EmptyResult]] = defaultdict(list)
     for warning in warnings:
         groups[warning.missing, warning.change].append(warning)
@@ -166,13 +175,15 @@ def _group_by_change(warnings: Iterable[EmptyResult]) -> list[SuggestedChange]:
 
 
 def forecast_empty_results(study: Study, raters: int | None = None) -> Forecast:
-    """Return what the results of a draft would lack if it were opened now. Raises PlanError and ProtocolError as opening does."""
+    """Return the forecast for a draft as if it were opened now. Raises PlanError and ProtocolError, as opening does."""
     protocol = lifecycle.parse_protocol(study.protocol)
     return forecast_plan(protocol, freeze.preview_opening(protocol, study, raters))
 
 
 def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
-    """Return the plan of a draft for programs: its sizes, the items of each rater by source, and what would be empty."""
+    """Return the plan of a draft as JSON: its sizes, the items of each rater by source, and the warnings of the
+    forecast.
+    """
     protocol = lifecycle.parse_protocol(study.protocol)
     plan = freeze.preview_opening(protocol, study, raters)
     lines = [
@@ -188,25 +199,28 @@ def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
 
 
 def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
-    """Return what the results of this plan would lack."""
+    """Return the forecast of the results that this plan would lack."""
     assignments = plan.assignments or _assign_pool_evenly(protocol, plan)
     if len(assignments) > MOST_RATINGS:
         return Forecast(
             (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
         )
-    # Fewer rehearsals of large plans keep the page fast; large plans also leave less to chance.
+    # Large plans have fewer rehearsals to keep the page fast; their results also vary less between rehearsals.
     times = REHEARSALS if len(assignments) <= MANY_RATINGS else FEWER_REHEARSALS
     rehearsed = [collect_cells(_rehearse_results(protocol, plan, assignments, seed)) for seed in range(times)]
     facts = _collect_facts(protocol, plan, assignments)
     warnings: list[EmptyResult] = []
-    # A kind can be absent from a rehearsal, where no answer gave rise to it.
+    # A kind of result can be absent from a rehearsal in which no answer led to it.
     for key in dict.fromkeys(key for cells_of in rehearsed for key in cells_of):
         warnings += _iter_warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
     return Forecast(tuple(warnings))
 
 
 def collect_cells(results: Sequence[Estimate]) -> dict[ResultKind, MissingCells]:
-    """Return the results by kind: those of single raters together, and those of pairs of raters together."""
+    """Return a summary of the results by kind.
+
+    Results of all single raters, and of all pairs of raters, are one kind each.
+    """
     groups: dict[ResultKind, list[Estimate]] = defaultdict(list)
     for row in results:
         groups[_get_kind(row)].append(row)
@@ -235,7 +249,7 @@ def _summarise_cells(key: ResultKind, rows: Sequence[Estimate]) -> MissingCells:
 
 
 def is_by_design(n: int, reasons: Sequence[str]) -> bool:
-    """Return whether all `n` results of a kind are missing, and none of them because of what raters answered."""
+    """Return whether all `n` results of a kind are missing, and none of them because of the raters' answers."""
     return len(reasons) == n and not any(phrase in reason for phrase in _BY_ANSWERS for reason in reasons)
 
 
@@ -251,7 +265,7 @@ def _iter_warnings(
             for cell, cell_reasons in zip(rehearsed, reasons, strict=True)
             if is_by_design(cell.n, cell_reasons)
         ]
-        # Without a number there is no interval either, whatever the design.
+        # A result without a number has no interval either.
         is_always_missing = all(
             len(cell.without_number) + (missing == "interval") * len(cell.without_interval) == cell.n
             for cell in rehearsed
@@ -264,7 +278,7 @@ def _iter_warnings(
 
 
 def _replace_each_by_some(where: str) -> str:
-    """Return what results are of, if not all raters or pairs lack theirs."""
+    """Return the scope with "some" instead of "each" raters or pairs of raters."""
     return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
@@ -274,7 +288,7 @@ def _rehearse_results(
     data = rating_columns.build_analysis_data(_iter_simulated_rows(protocol, plan, assignments, seed))
     results = summary.compute_summary(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
     results += sections_detection.compute_localisation(data)
-    # Contrasts need ratings; the results above already have their reasons.
+    # Contrasts need ratings. Without ratings, the results above already state why they are missing.
     if not len(data.table):
         return results
     conditions = {str(_compute_item_code(item.key)): item.condition for item in plan.planned if item.condition}
@@ -289,7 +303,7 @@ def _rehearse_results(
 
 
 def list_design_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
-    """Return those contrasts of a results table that follow from the plan, in the form of the forecast."""
+    """Return the contrasts of a results table that follow from the plan, as estimates like those of the forecast."""
     names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
     rows = [row for row in list_records(table) if row["family"] in sections_contrasts.BY_DESIGN]
     return [_build_contrast_result(*(row[name] for name in names)) for row in rows]
@@ -320,7 +334,7 @@ def _iter_simulated_rows(
 
 
 def _compute_item_code(key: str) -> uuid.UUID:
-    # Not random: the same plan gives the same warnings each time it is shown.
+    # The code depends only on the key, so that the same plan always gives the same warnings.
     return uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128))
 
 
@@ -333,7 +347,7 @@ def _simulate_row(
     seed: int,
 ) -> RatingRow:
     label = f"R{assignment.rater + 1:02}"
-    # Another stream for a repeat or the second session: a rater need not answer the same twice.
+    # A repeat and the second session have their own random streams, because a rater may answer differently the second time.
     rater_seed = (
         label
         if (assignment.occasion, assignment.session) == (FIRST, 1)
@@ -374,8 +388,8 @@ def _get_classifier_verdict(origin: Mapping[str, Any]) -> bool:
 
 
 def _assign_pool_evenly(protocol: StudyProtocol, plan: OpeningPreview) -> tuple[PlannedAssignment, ...]:
-    """Return the assignments of a plan whose design leaves them to the raters' arrival."""
-    # A pool assigns nothing before raters come: rehearse it as if all raters took equal shares.
+    """Return assignments for a plan of the pool design, with equal shares for all raters."""
+    # A pool study assigns items only when raters arrive, so its plan has no assignments.
     even = replace(protocol, design="balanced")
     return tuple(freeze.plan_assignments(even, protocol.seed, plan.planned, plan.raters))
 

@@ -1,11 +1,11 @@
-"""What to change in a design so that a result is not empty. Pure."""
+"""Suggest changes of a design that would provide a missing result. The functions have no side effects."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ratings.stats.estimates import FEW_ITEMS
 
-# Names as ratings.stats gives them to its results.
+# Names of statistics in the results of ratings.stats.
 DETECTION = (
     "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity",
     "dprime", "criterion_c",
@@ -14,15 +14,16 @@ AGREEMENT = (
     "avg_pairwise_agreement", "avg_pairwise_kappa", "avg_pairwise_kappa_weighted", "kappa_max", "fleiss_kappa",
     "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger", "percent_agreement", "cohen_kappa",
 )  # fmt: skip
-FEWEST_RATERS = 3  # the least for an interval over new raters
-FEWEST_SHARED = 20  # items two raters must share for their kappa to enter the mean (document.MIN_OVERLAP)
+FEWEST_RATERS = 3  # least number of raters for an interval for new raters
+FEWEST_SHARED = 20  # least number of shared items with which a pair's kappa enters the mean (document.MIN_OVERLAP)
 
 
 class PlanFacts(NamedTuple):
-    """The sizes of a plan.
+    """The sizes and settings of a plan.
 
-    `unperturbed` and `planted` count items with a known reference, `unstated` imported items without one, `located` items
-    whose error has a known location. `shared` is the fewest and the most items that two raters have in common.
+    Numbers of items: `unperturbed` (known to be without an error), `planted` (known to have an error), `unstated` (imported
+    without a reference), and `located` (with an error at a known location). `shared`: the smallest and the largest number of
+    items that two raters share.
     """
 
     kind: str  # "transition" or "evidence"
@@ -40,17 +41,20 @@ class PlanFacts(NamedTuple):
 
 
 def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts: PlanFacts) -> str:
-    """Return what to change, as a sentence without its full stop."""
+    """Return the change that would provide a missing result, as a sentence without a full stop.
+
+    `missing`: "number" or "interval". `reason`: why it is missing.
+    """
     if stat.startswith("retest"):
         if facts.design == "crossover":
             return "use a study of another design: a crossover study repeats no item"
         if not facts.repeats:
             return 'repeat some items ("Repeat items (%)"; 10% is enough)'
         return "repeat more items, or ask for more items"
-    # Before the classes: with too few items both classes can be there and still no answer be wrong.
+    # This is checked before missing classes of items, because no answer may be wrong although both classes are present.
     if "no rating is incorrect" in reason:
         return f"ask for more items{_format_scope(scope)}: at the planning values a rater may give no wrong answer"
-    # A missing class explains an empty cell better than its size does, so it comes first.
+    # If a class of items is missing altogether, this explains a missing result better than the number of items does.
     if stat in DETECTION and (suggestion := _suggest_classes(stat, facts)):
         return suggestion
     if missing == "interval" and "new raters" in scope.values() and facts.raters < FEWEST_RATERS:
@@ -69,7 +73,7 @@ def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: st
 
 
 def _suggest_for_localisation(facts: PlanFacts) -> str:
-    """Return what marks need before they can show that an error was reported for the right reason."""
+    """Return the change that would provide a missing result on localisation."""
     if not facts.planted:
         return _suggest_classes("sensitivity", facts)
     if not facts.marks:
@@ -80,7 +84,7 @@ def _suggest_for_localisation(facts: PlanFacts) -> str:
 
 
 def _suggest_for_contrast(reason: str, facts: PlanFacts) -> str:
-    """Return what a difference between two sets of ratings needs."""
+    """Return the change that would provide a missing difference between two sets of ratings."""
     if "fewer than three raters" in reason:
         return f"ask for at least {FEWEST_RATERS} raters on each side, or let the same raters rate both"
     if facts.raters < FEWEST_RATERS:
@@ -93,7 +97,7 @@ def _suggest_for_contrast(reason: str, facts: PlanFacts) -> str:
 
 
 def _suggest_classes(stat: str, facts: PlanFacts) -> str:
-    """Return what a number that compares two classes of items needs first, or "" if both classes are there."""
+    """Return how to add the class of items that this statistic lacks; "" if the plan has all classes that it needs."""
     lacks_unperturbed = stat != "sensitivity" and not facts.unperturbed
     lacks_planted = stat != "specificity" and not facts.planted
     if not lacks_unperturbed and not lacks_planted:
@@ -106,7 +110,10 @@ def _suggest_classes(stat: str, facts: PlanFacts) -> str:
 
 
 def _suggest_records(lacks_sufficient: bool, facts: PlanFacts) -> str:
-    """Return what evidence records need. Their reference is a declared truth or nothing."""
+    """Return how to add the class that evidence records lack.
+
+    Only a declared truth can be the reference of a record.
+    """
     if facts.unstated:
         return "state whether the evidence of the imported records is sufficient (column `truth`)"
     if not facts.unperturbed and not facts.planted:
@@ -120,12 +127,12 @@ def _suggest_for_agreement(scope: Mapping[str, str], reason: str, facts: PlanFac
     if "rarer verdict" in reason or "one and the same" in reason:
         return f"ask for more items{_format_scope(scope)}: at this share of errors the rarer verdict is too rare"
     min_overlap = int(scope.get("min_overlap", "1"))
-    # Sharing nothing at all needs another remedy than sharing too little.
+    # If raters share no items at all, the suggestion differs from that for too few shared items.
     if facts.shared[1] == 0 or "no item was rated by both" in reason:
         return "ask for more ratings per item or fewer raters, so that raters share items"
     if "in common" in reason or FEW_ITEMS in reason or facts.shared[1] < min_overlap:
         enough = f"so that two raters share {FEWEST_SHARED}"
-        # Every rater already rates every item: more ratings per item are impossible, only items help.
+        # If every rater already rates every item, more ratings per item are impossible, and only more items help.
         if facts.per_item >= facts.raters:
             return f"ask for more items{_format_scope(scope)}, {enough}"
         return f"ask for more ratings per item, fewer raters or more items{_format_scope(scope)}, {enough}"

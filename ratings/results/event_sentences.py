@@ -14,7 +14,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.stats.text import format_count
 from ratings.studies import crossover
 
-AccountNames = Mapping[int, str]  # current username by account number
+AccountNames = Mapping[int, str]  # the current username of each account, by account number
 
 _TITLES = {
     "guide": "guide revised",
@@ -28,7 +28,7 @@ _ROLES = {"admin": "study admin", "analyst": "analyst"}
 
 
 def title_event(kind: str, content: Content | LegacyText) -> str:
-    """Return what happened, in two or three words."""
+    """Return a title of two or three words for an event."""
     if isinstance(content, events.MemberChanged) and not content.granted:
         return "role removed"
     if isinstance(content, LegacyText) and kind == "member":
@@ -37,14 +37,17 @@ def title_event(kind: str, content: Content | LegacyText) -> str:
 
 
 def describe_event(content: Content | LegacyText, names: AccountNames) -> str:
-    """Return the details as text; "" if there are none. `names` must have every account of the event that still exists."""
+    """Return the details of an event as text; "" if there are none.
+
+    `names` must have the username of every account in the event that still exists.
+    """
     if isinstance(content, events.MemberChanged):
-        # Apart from the dispatch below because it alone needs the names of accounts.
+        # This case is separate from the dispatch below, because only it needs the names of accounts.
         return _describe_member(content, names)
     return describe_content(content)
 
 
-# Events without a function of their own have no details, such as paused and resumed.
+# Events without a function of their own, such as paused and resumed, have no details.
 @singledispatch
 def describe_content(content: Content | LegacyText) -> str:
     """Return the details of an event that names no account; "" if there are none."""
@@ -234,5 +237,5 @@ def _describe_variant(blinded: bool) -> str:
 
 def _count_without_separator(number: int, noun: str) -> str:
     """Return a count such as "2000 items"."""
-    # Not `counted`, which writes 2,000: logs and archives have always had these sentences without a separator.
+    # `format_count` is not used, because it writes 2,000: in logs and archives, these sentences have never had a separator.
     return f"{number} {noun}{'s' * (number != 1)}"

@@ -9,7 +9,7 @@ from ratings.results.figures.registry import FIGURES, render_for_print
 from simulation.jobs import jobs
 
 PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
-    # File ending -> content type and converter.
+    # The content type and converter of each file ending.
     "pdf": ("application/pdf", render.to_pdf),
     "png": ("image/png", render.to_png),
 }
@@ -19,7 +19,7 @@ PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
 def draw_print_figure(work: jobs.Work) -> Mapping[str, Any]:
     """Draw one figure of a stored analysis as PDF or PNG and store it as the file of the job.
 
-    Raises jobs.Failed if the analysis was replaced or no longer has data for the figure.
+    Raises jobs.JobFailed if the analysis was replaced or no longer has data for the figure.
     """
     params = work.params
     analysis = Analysis.objects.filter(pk=params["analysis"], sha256=params["sha256"]).first()

@@ -1,4 +1,7 @@
-"""The items of an unblinded study, each with a summary of its ratings. The database counts, one page at a time."""
+"""List the items of an unblinded study, each with a summary of its ratings.
+
+The database counts the ratings of one page at a time.
+"""
 
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -10,7 +13,7 @@ from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, reference_to_label
 from ratings.studies import SealedError
 
-# The conditions of BlindRow.counts as SQL, for items.
+# The conditions of BlindRow.counts as a database expression: assignments with a rating that counts, of raters not removed.
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)
 _ITEM_COLUMNS = (
@@ -25,7 +28,7 @@ _ITEM_COLUMNS = (
 
 
 class ItemSummary(NamedTuple):
-    """One item after unblinding: its source, and how raters judged it."""
+    """One item after unblinding: its source, and the numbers of its verdicts."""
 
     code: UUID
     source: str
@@ -41,7 +44,7 @@ class ItemSummary(NamedTuple):
 
 
 class ItemTotals(NamedTuple):
-    """How many items have a rating, and how many of them are disputed."""
+    """The number of items with a rating, and the number of these items that are disputed."""
 
     rated: int
     disputed: int
@@ -51,9 +54,9 @@ ItemRows = QuerySet[Assignment, dict[str, Any]]
 
 
 def list_item_rows(study: Study, *, disputed: bool = False) -> ItemRows:
-    """Return a row for each rated item, for `build_item_summary`, disputed items first.
+    """Return a row for each rated item, disputed items first; `build_item_summary` converts a row.
 
-    Raises SealedError before the study is unblinded.
+    With `disputed`, only disputed items are returned. Raises SealedError before the study is unblinded.
     """
     rows = _annotate_counts(study, *(f"item__{name}" for name in _ITEM_COLUMNS))
     item_rows: ItemRows = (rows.filter(is_disputed=True) if disputed else rows).order_by("-is_disputed", "item__code")
@@ -69,8 +72,8 @@ def count_items(study: Study) -> ItemTotals:
 
 
 def _annotate_counts(study: Study, *columns: str) -> Any:
-    """Return each rated item with the numbers of its ratings that count, those of the study's own raters."""
-    # In the one function that both public ones use, so neither can skip it.
+    """Return each rated item of the study with the numbers of its ratings that count."""
+    # The check is in this function because both public functions call it, so neither can omit the check.
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
@@ -84,14 +87,17 @@ def _annotate_counts(study: Study, *columns: str) -> Any:
 
 def build_item_summary(row: dict[str, object]) -> ItemSummary:
     """Return the summary of one row of `list_item_rows`."""
-    # By position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
+    # Values are unpacked by position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
     code, label, perturbation, truth, reference, experiment, action, yes, n_judged, n_ratings, disputed = row.values()
     numbers = yes, n_judged, n_ratings - n_judged, disputed  # type: ignore[operator]
     return ItemSummary(code, label, perturbation, truth, reference, experiment, action, *numbers)  # type: ignore[arg-type]
 
 
 def is_disputed(reference: str, yes: int, n_judged: int) -> bool:
-    """Return whether most of two or more raters contradict the item's reference. This is a flag; it changes no number."""
+    """Return whether two or more raters judged the item and most of them contradict its reference.
+
+    Disputed items are only flagged; no result depends on this.
+    """
     label = reference_to_label(reference)
     against = n_judged - yes if label else yes
     return label is not None and n_judged >= 2 and 2 * against > n_judged
@@ -99,7 +105,7 @@ def is_disputed(reference: str, yes: int, n_judged: int) -> bool:
 
 def _disputed_condition() -> Case:
     """Return the condition of `is_disputed` as a database expression."""
-    # Doubled instead of halved: no division, and a tie is not disputed.
+    # Counts are doubled rather than halved, to avoid a division. A tie is not disputed.
     mostly_no, mostly_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
     against = (
         Q(item__source__reference__in=WITHOUT_ERROR) & mostly_no

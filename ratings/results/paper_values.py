@@ -1,7 +1,7 @@
-"""The numbers that the WetBench paper prints, loaded from fixtures/paper_values.json, for comparison with ours.
+"""Load the numbers that the WetBench paper prints from fixtures/paper_values.json, for comparison with our results.
 
-A value belongs to a number of ours by quantity and by the model declared for a role (in a run's frozen configuration, or
-as the name of a classifier), never by the name of a cast.
+A value of the paper is matched to one of our results by quantity and by the model declared for a role (in a run's frozen
+configuration, or as the name of a classifier), never by the name of a cast.
 """
 
 import json
@@ -44,7 +44,7 @@ NOT_REPORTED = "n and interval not reported"
 
 
 class PaperValuesError(ValueError):
-    """The data file is invalid. `problems` lists everything wrong, each as "path:line: key: what is wrong"."""
+    """The data file is invalid. `problems` lists all faults, each as "path:line: key: what is wrong"."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -54,8 +54,8 @@ class PaperValuesError(ValueError):
 class PaperValue(BaseModel):
     """One number of the paper, or the reason why it prints none.
 
-    `model` and `role`: whose outcomes or verdicts the number is about. `models`: the classifiers behind a number of several.
-    `range`: the ends, if several values are printed only as a range.
+    `model` and `role`: the model whose outcomes or verdicts the number describes, and its role. `models`: the classifiers, if
+    the number describes several. `range`: the lowest and highest value, if the paper prints several values only as a range.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -84,7 +84,9 @@ class PaperValue(BaseModel):
 
     @property
     def description(self) -> str:
-        """Return a sentence with the value, what it is about, its n and interval, and where it is printed."""
+        """Return a sentence with the value, the model and role that it describes, its n and interval, and where it
+        is printed.
+        """
         subject = f" for {self.model} as {self.role.replace('_', ' ')}" if self.model and self.role else ""
         if self.value is None and self.range is None:
             return f"Published{subject}: no value, {self.reason} ({self.where})."
@@ -93,7 +95,7 @@ class PaperValue(BaseModel):
         return f"Published{subject}: {value_text}{spread} ({self.format_basis()}; {self.where})."
 
     def format_basis(self) -> str:
-        """Return n and interval as far as the paper reports them."""
+        """Return n and the interval in words; the text states which of them the paper does not report."""
         if self.n is None and self.interval is None:
             return NOT_REPORTED
         n_text = f"n = {self.n:,}" if self.n is not None else "n not reported"
@@ -154,7 +156,7 @@ def read_paper_values(path: Path = PATH) -> PaperValues:
         values = PaperValues.model_validate_json(text)
     except ValidationError as error:
         problems += [_describe_problem(problem) for problem in error.errors()]
-    # Also when types are wrong: an editor of the file should see all problems at once.
+    # Contradictions are also searched if types are wrong, so that an editor of the file sees all problems at once.
     problems += _find_faults(data)
     if problems or values is None:
         raise PaperValuesError(json_lines.locate_problems(path, problems))
@@ -173,13 +175,15 @@ def _describe_problem(problem: Mapping[str, Any]) -> str:
 
 
 def _find_faults(data: Any) -> Iterator[str]:
-    """Yield what is wrong with entries of the right types: values out of range, and entries that contradict each other."""
+    """Yield the faults that remain in entries of valid types: values out of range, and entries that contradict each
+    other.
+    """
     entries = data.get("values") if isinstance(data, dict) else None
     keys: dict[str, int] = {}
     identities: dict[tuple[Any, ...], int] = {}
     for index, raw in enumerate(entries if isinstance(entries, list) else ()):
         try:
-            # Each entry on its own: one with a wrong type must not hide the contradictions of the others.
+            # Each entry is validated separately, so that an entry with a wrong type does not hide the faults of others.
             entry = PaperValue.model_validate_json(json.dumps(raw))
         except ValidationError:
             continue  # already reported
@@ -220,7 +224,7 @@ def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
 
 @cache
 def load_paper_values() -> tuple[PaperValue, ...]:
-    """Return the shipped values, loaded once per process."""
+    """Return the values of the data file that is part of this release; it is read once per process."""
     return tuple(read_paper_values(PATH).values)
 
 
@@ -233,21 +237,21 @@ def find_paper_value(
     error: str | None = None,
     k: int | None = None,
 ) -> PaperValue | None:
-    """Return the paper's entry for exactly this quantity, study, declared model, role, error type and k, or None."""
+    """Return the paper's entry with exactly this quantity, study, declared model, role, error type and k, or None."""
     identity = (quantity, study, model, role, error, k)
-    # An exact match: a number of another model or role must never appear beside ours.
+    # The match is exact, because a number for another model or role must never appear beside ours.
     return next((entry for entry in load_paper_values() if _get_identity(entry) == identity), None)
 
 
-# Labels of ensembles of the paper's classifiers only, in benchmarks where others judged too.
+# Labels for ensembles of the paper's classifiers in benchmarks that further classifiers judged too.
 ENSEMBLES = {MAJORITY: "majority of the paper's models", CONSENSUS: "all of the paper's models"}
 _ENSEMBLE_QUANTITIES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
 
 
 def find_published_fraction(judge: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
-    """Return the paper's share of records judged sufficient (Fig. 4) by this classifier or ensemble.
+    """Return the paper's share of records that this classifier or ensemble judged sufficient (Fig. 4), or None.
 
-    For an ensemble of other `models` than the paper's, return the reason why it is not comparable.
+    For an ensemble whose `models` are not those of the paper, return the reason why the values are not comparable.
     """
     if kind == "classifier":
         return find_paper_value("sufficient_rate", "evidence_sufficiency", model=judge, role="evidence_classifier")
@@ -258,7 +262,9 @@ def find_published_fraction(judge: str, kind: str, models: Collection[str] = ())
 
 
 def find_ensemble(ensemble: str) -> PaperValue | None:
-    """Return the paper's entry for what most of its classifiers, or all of them, judge sufficient."""
+    """Return the paper's entry for the share of records that most, or all, of its classifiers judge sufficient, or
+    None.
+    """
     quantity = _ENSEMBLE_QUANTITIES.get(ensemble)
     return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
 
@@ -267,9 +273,9 @@ NO_ENTRY = "the paper has no such number"
 
 
 def pair_with_reasons(matches: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
-    """Return value and reason for each row of a table: the paper's value, or the reason why there is none.
+    """Return for each row of a table the paper's value, or None and the reason why there is none.
 
-    If the paper has a value for none of the rows, the reasons are left out as well and the column stays empty.
+    If the paper has no entry for any row, the reasons are left out too, so that both columns are empty.
     """
     entries = list(matches)
     if not any(isinstance(entry, PaperValue) for entry in entries):

@@ -1,12 +1,12 @@
-"""Ratings as rows, each loaded once, for reports and files: with the sources of their items after unblinding, without before.
+"""Load ratings as rows for reports and files. The rows have the sources of their items only after unblinding.
 
-Five other modules join ratings to sources, each with an access check of its own: `interim` for a logged interim analysis
-before unblinding, and after it `item_summaries` for counts per item, `results` for a rater's own answers,
+Five other modules join ratings to sources, each with its own access check: before unblinding, `interim` for a logged interim
+analysis; after unblinding, `item_summaries` for counts per item, `results` for a rater's own answers, and
 `archive.study_files` and `api.items` for the table of items.
 
 A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
-not surplus, and the rater was not removed. Rates and agreement also leave out ratings that could not be judged. Ratings
-of removed raters are in no row at all.
+not surplus, and the rater was not removed. Rates and agreement also leave out ratings of items that the rater could
+not judge. Ratings of removed raters are in no row at all.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,23 +21,26 @@ from ratings.models import Rating, Study
 from ratings.protocol import reference
 from ratings.studies import SealedError
 
-# No condition: every rating of the study.
+# An empty condition, which selects every rating of the study.
 ALL_RATINGS = Q()
 
 
 def format_source_name(label: str, perturbation: str) -> str:
-    """Return the display name of a source: "gpt-5", or "gpt-5, subtle error"."""
+    """Return the display name of a source, such as "gpt-5" or "gpt-5, subtle error"."""
     return label if perturbation == "none" else f"{label}, {perturbation} error"
 
 
-# Slots: an analysis builds one of these per rating.
+# Slots save memory, because an analysis builds one of these objects per rating.
 @dataclass(frozen=True, slots=True)
 class BlindRow:
-    """One rating as it may be shown before unblinding. `verdict` and `confidence` are None if the rater could not judge."""
+    """One rating with the fields that may be shown before unblinding.
+
+    `verdict` and `confidence` are None if the rater could not judge.
+    """
 
     item: UUID
     rater: str
-    number: int  # in the rater's label: 7 in R07
+    number: int  # the number in the rater's label: 7 in R07
     simulated: bool
     verdict: bool | None
     confidence: int | None
@@ -46,7 +49,7 @@ class BlindRow:
     seconds: float
     position: int
     occasion: int
-    session: int  # 1 or 2 in a crossover study; 1 in all others
+    session: int  # 1 or 2 in a crossover study; 1 in all other studies
     released_at: datetime | None
     surplus: bool
     layout: str
@@ -54,7 +57,7 @@ class BlindRow:
     context: bool
     marks: str
     marked: list[str]
-    first_verdict: bool | None  # confirm arm: the verdict before the balance was shown
+    first_verdict: bool | None  # confirm layout: the verdict before the balance sheet was shown
     first_confidence: int | None
     revision: int
     active_seconds: float | None
@@ -82,19 +85,22 @@ class BlindRow:
 
     @property
     def response_seconds(self) -> float | None:
-        """Return the seconds the answer took, or None if unknown.
+        """Return the time that the answer took, in seconds, or None if unknown.
 
-        The active time is used if the browser measured it, otherwise the time between the server's two clock readings.
+        It is the active time if the browser measured it, otherwise the stored time between opening and submission.
         """
         if self.active_seconds is not None:
             return self.active_seconds
-        # An imported rating without a time is stored with 0 seconds: unknown, not instant.
+        # An imported rating without a time is stored with 0 seconds, so 0 stands for an unknown time there.
         return None if self.imported and not self.seconds else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RatingRow(BlindRow):
-    """One rating joined to its item's source. `verdicts` maps the name of each classifier to its verdict (sufficient or not)."""
+    """One rating with the source of its item.
+
+    `verdicts`: whether each classifier judged the evidence sufficient, by its name.
+    """
 
     pair: UUID
     source: str
@@ -105,7 +111,7 @@ class RatingRow(BlindRow):
     action: str
     verdicts: dict[str, bool]
     target: list[str]
-    error_kind: str | None  # the planted error as the twin maker names it; None if the item is not one of our twins
+    error_kind: str | None  # the kind of planted error, as named by the twin maker; None if not one of our twins
 
     @property
     def source_name(self) -> str:
@@ -120,10 +126,12 @@ class RatingRow(BlindRow):
 
     @property
     def localised(self) -> bool | None:
-        """Return whether a marked row has the planted error, or None if that is unknown or marks were not offered."""
+        """Return whether the rater marked a row with the planted error; None if unknown, or if marks were not
+        offered.
+        """
         if not self.target or self.marks == "off" or self.verdict is None:
             return None
-        # A verdict that nothing is wrong counts as not located, as in localisation ROC studies.
+        # If the verdict is that nothing is wrong, the error counts as not localised, as in localisation ROC studies.
         return self.verdict is False and not set(self.target).isdisjoint(self.marked)
 
 
@@ -136,19 +144,19 @@ def iter_rating_rows(
 
     Raises SealedError before the study is unblinded.
     """
-    # Checked here and not only in views: exports, jobs and the API come this way as well.
+    # The check is here and not only in views, because exports, jobs and the API also call this function.
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     return _iter_unblinded_rows(study, items, within, limit)
 
 
 def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = None) -> Iterator[BlindRow]:
-    """Yield every rating without its source, in one query. `within` is a condition; `limit` is the largest number of rows.
+    """Yield every rating without its source, in one query. `within`: a condition. `limit`: the largest number of rows.
 
-    The order reveals no source: by random item code, imported ratings last.
+    The rows are sorted by random item code, with imported ratings last, so the order reveals no source.
     """
-    # The person who imported ratings knows their items. Sorted by item code, their rows would
-    # show which of the other ratings are of the same item; without a code in the sort key they do not.
+    # The person who imported ratings knows the items of the imported rows. If these rows were sorted by item code, their
+    # positions would reveal which other ratings are of the same item, so their sort key has no item code.
     item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
     order = (
         "imported",
@@ -163,7 +171,9 @@ def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = N
 
 
 def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
-    """Yield (item, rater, verdict) of the ratings that rates include, without their sources: all that a precision needs."""
+    """Yield (item, rater, verdict) of the ratings that enter rates, without sources, to compute the expected
+    precision.
+    """
     # The same conditions as BlindRow.is_judged, as SQL.
     judged_ratings = _select_ratings(study).filter(
         verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
@@ -176,7 +186,7 @@ def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
 
 
 _ASSIGNMENT = "assignment__"
-# In the order of BlindRow's fields: rows are built by position.
+# The columns have the order of BlindRow's fields, because rows are built by position.
 _BLIND_COLUMNS = (
     f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", f"{_ASSIGNMENT}rater__number", f"{_ASSIGNMENT}rater__simulated", "verdict",
     "confidence", "opened_at", "submitted_at", "seconds", f"{_ASSIGNMENT}position", f"{_ASSIGNMENT}occasion",
@@ -185,7 +195,7 @@ _BLIND_COLUMNS = (
     "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
     "imported", "note",
 )  # fmt: skip
-# In the order of the fields that RatingRow adds.
+# The columns have the order of the fields that RatingRow adds.
 _SOURCE_COLUMNS = (
     "pair",
     "label",

@@ -1,6 +1,6 @@
-"""Stored figures as pages show them: the drawings of an analysis, their files, and the request for a print version.
+"""Prepare stored figures for pages: the drawings of an analysis, links to their files, and requests for print versions.
 
-Nothing is drawn here, so that web processes need no plotting library.
+This module draws nothing, so that web processes need no plotting library.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from ratings.results.figures.tables import Document
 from simulation.jobs import jobs
 from simulation.models import Job
 
-# Returns the URL of a figure, given its name and the ending of the file.
+# A function that returns the URL of a figure's file, given the figure's name and the file ending.
 Links = Callable[[str, str], str]
 # SVG and CSV come from the stored analysis at once; PDF and PNG are drawn by a job on request.
 ENDINGS = ("svg", "pdf", "png", "csv")
@@ -48,7 +48,7 @@ def list_stored_figures(analysis: Analysis, links: Links) -> dict[str, StoredFig
     return {
         name: _build_figure(name, analysis.document, profiles, links)
         for name, profiles in drawings_by_name.items()
-        # A figure that a newer release no longer has, or whose second size is not stored yet, is left out.
+        # A figure is left out if this release no longer has it, or if one of its two sizes is not stored yet.
         if name in NAMES and profiles.keys() == {"wide", "narrow"}
     }
 
@@ -73,8 +73,8 @@ def benchmark_links(benchmark: Benchmark) -> Links:
 
 
 def build_svg_file(svg: str) -> str:
-    """Return a stored drawing as a separate SVG file with a white background, as it looks on a light page."""
-    # Inline drawings are transparent, so that they fit a dark page; a file needs a background of its own.
+    """Return a stored drawing as the content of an SVG file, with a white background as on a light page."""
+    # Inline drawings are transparent, to suit light and dark pages; a file needs its own background.
     head, _, remainder = svg.partition(">")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><rect width="100%" height="100%" fill="#ffffff" />{remainder}\n'
 

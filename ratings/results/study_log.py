@@ -1,4 +1,4 @@
-"""The activity log of a study as pages show it: its events in order, each with a title and a description."""
+"""Prepare the activity log of a study for pages: its events in order, each with a title and a description."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -10,12 +10,12 @@ from ratings.models import StudyEvent
 from ratings.models.study_events import MemberChanged
 from ratings.results import event_sentences
 
-# Erasing a rater deletes the username as well; the log must not bring it back.
+# Erasing a rater also deletes the username, so the log must not show it again.
 ERASED = "erased"  # shown instead of the username once the personal data was erased
 
 
 class LogLine(NamedTuple):
-    """One event as pages show it."""
+    """One event of the log, as text for pages."""
 
     time: datetime
     by: User | None
@@ -40,7 +40,7 @@ def describe_events(events: Iterable[StudyEvent]) -> list[LogLine]:
 
 def load_account_names(events: Sequence[StudyEvent]) -> dict[int, str]:
     """Return the current username of each account in these events, by account number. Deleted accounts are missing."""
-    # A log can have thousands of events but names few accounts: one query for all of them.
+    # A log can have thousands of events but refers to few accounts, so one query loads all of them.
     account_numbers = set(_iter_accounts(events))
     if not account_numbers:
         return {}

@@ -1,4 +1,6 @@
-"""Pairs of unblinded studies: which can be compared, and the request for the job that does it (ratings.results.comparison_job)."""
+"""Find the studies that can be compared with a study, and request the job that compares two
+(ratings.results.comparison_job).
+"""
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
@@ -14,18 +16,20 @@ KIND = "comparison"
 
 
 def find_comparable_studies(user: User, study: Study) -> QuerySet[Study]:
-    """Return the studies this user may compare with this one: unblinded, of the same kind, and visible to the user."""
+    """Return the studies that this user may compare with `study`: unblinded, of the same kind, and visible to the
+    user.
+    """
     studies = access.list_studies(user).filter(status="unblinded", kind=study.kind)
-    # Contrasts compare rates of the same question, so only studies of the same kind are offered.
+    # Rates can only be compared if raters answered the same question, so only studies of the same kind are offered.
     return studies.exclude(pk=study.pk).order_by("name", "pk")
 
 
 def request_comparison(study: Study, other: Study, user: User) -> Job:
-    """Return the job that compares the two studies with their current ratings: new, in progress, or done."""
+    """Return the job that compares the current ratings of two studies; it can be new, in progress or done."""
     params = {
         "study": str(study.code),
         "other": str(other.code),
-        # Part of the parameters, so that a finished job is reused only while no rating changed.
+        # The digests are parameters of the job, so that a finished job is reused only if no rating has changed since.
         "states": [state_digest.compute_state_digest(study), state_digest.compute_state_digest(other)],
         "version": document_format.VERSION,
     }

@@ -19,12 +19,12 @@ from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 RATERS, MACHINES = "raters", "raters and machines"
 OTHERS, PEOPLE = "the others", "raters"
 RATE, CORRECT, SENSITIVITY, SPECIFICITY = "rate", "correct", "sensitivity", "specificity"
-# Shares that need a reference, and the references of the items they are over: 0 with an error, 1 without.
+# Each share that needs a reference, and the references of the items in its denominator: 0 with an error, 1 without.
 REFERENCES_OF: Mapping[str, tuple[int, ...]] = {CORRECT: (0, 1), SENSITIVITY: (0,), SPECIFICITY: (1,)}
 AREA, AREA_U, D_PRIME = "AUC", "AUC, U-statistic", "d'"
 
 CLUSTERED = "difference_clustered"
-# Whom an interval generalises to, by its method; items are always new ones.
+# The raters or machines to which an interval of each method generalises. It always generalises to new items.
 TARGETS: Mapping[str, str] = {
     CLUSTERED: "new raters",
     "difference_paired": "new raters",
@@ -41,7 +41,10 @@ TARGETS: Mapping[str, str] = {
 
 
 class Contrast(NamedTuple):
-    """One row: first minus second. `method` is a key of METHODS; `reason` says why a number is missing."""
+    """One row of the table of contrasts: the difference first minus second.
+
+    `method` is a key of estimates.METHODS or "". `reason` states why a number is missing, or what limits it.
+    """
 
     family: str
     first: str
@@ -63,7 +66,7 @@ class Contrast(NamedTuple):
         return self.first_value - self.second_value
 
     def to_table_row(self, p_holm: float | None, reference_name: str) -> list[Any]:
-        """Return the cells of the contrast's table row."""
+        """Return the cells of this contrast's row in the table."""
         return [
             self.family, self.first, self.second, self.quantity, self.first_value, self.second_value, self.difference,
             self.low, self.high, self.p, p_holm, *self.counts, TARGETS.get(self.method, ""), self.reason,
@@ -72,11 +75,12 @@ class Contrast(NamedTuple):
 
 
 class RatingPool(NamedTuple):
-    """Judged ratings of a contrast with the properties of their items; shapes (n,) beside the table's own columns.
+    """The judged ratings of a table with properties of their items, one entry per rating, shape (n,).
 
-    `cluster`: number of the thing that the item is a version of; `case`: the same for versions of one error type and
-    reference, so that a rater has one reading of each in a condition; `label`: who simulated the item; `error`: none,
-    obvious or subtle, or another known kind.
+    `cluster`: the same number for all versions of one thing. `case`: the same number for versions of one thing that also
+    have the same error type and reference, so that a rater usually reads each case once in a condition. `label`: who
+    simulated the item. `error`: none, obvious, subtle or another known kind. `deff`: the design effect for shares that have
+    none of their own.
     """
 
     table: Ratings
@@ -99,17 +103,18 @@ class RatingPool(NamedTuple):
 
     @property
     def has_reference(self) -> Bools:
-        """Which ratings are of items with a reference."""
+        """Return the mask of the ratings whose items have a reference."""
         is_known: Bools = self.table.reference >= 0
         return is_known
 
 
 def build_rating_pool(ratings: Ratings) -> RatingPool:
-    """Return the ratings of a table with the numbers of their cases.
+    """Return the ratings of a table with the cluster, case, label and error type of each rating's item.
 
-    The table's factor `error` names the planted error of each rating's item; sources are named by it (see rows.source_name).
-    The factor `kind`, if there is one, has "declared right", "declared wrong" or "not known" instead for items without a stated
-    perturbation. Items without a pair form clusters of their own.
+    The table's factor `error` has the planted error of each rating's item, which is also part of the source name (see
+    rating_rows.format_source_name). If the table has a factor `kind`, its names are used as error types: they are the same,
+    except "declared right", "declared wrong" or "not known" for items without a stated perturbation. An item without a
+    pair is a cluster of its own.
     """
     no_error = (np.zeros(len(ratings), dtype=np.int64), ("none",))
     codes, names = ratings.factors.get("error", no_error)
@@ -125,7 +130,7 @@ def build_rating_pool(ratings: Ratings) -> RatingPool:
     pair = [pair or code for pair, code in zip(ratings.pairs or ratings.items, ratings.items, strict=True)]
     cluster = np.unique(np.array(pair, dtype=np.str_), return_inverse=True)[1][ratings.item]
     case = np.unique(np.stack([cluster, codes, ratings.reference]), axis=1, return_inverse=True)[1].reshape(-1)
-    # Needed where a side's answers are all alike and have no design effect of their own.
+    # Used for a side whose answers are all alike and therefore have no design effect of their own.
     deff = detection.compute_design_effect(ratings) if ratings.is_binary and len(ratings) else 1.0
     return RatingPool(ratings, cluster, case, label[ratings.source, codes], error, deff)
 
@@ -133,7 +138,10 @@ def build_rating_pool(ratings: Ratings) -> RatingPool:
 def compute_share_contrast(
     family: str, names: tuple[str, str], quantity: str, sides: tuple[Side, Side], deff: float, fixed: str = ""
 ) -> Contrast:
-    """Return the row of a difference of two shares. `fixed`: the method's name where a side is one rater or one machine."""
+    """Return the contrast of the shares of two sides.
+
+    `fixed`: name of the method if a side is one rater or one machine.
+    """
     difference = compare_shares(*sides, deff, is_rater=bool(fixed))
     default_method = (
         "difference_one_rater"
@@ -150,9 +158,9 @@ def compute_share_contrast(
 def iter_detection_contrasts(
     family: str, names: tuple[str, str], first: RatingPool, second: RatingPool
 ) -> Iterator[Contrast]:
-    """Yield the differences of the mean area, of the pooled area and of d' of two sets of ratings.
+    """Yield the contrasts of the mean area, of the pooled area and of d' between two sets of ratings.
 
-    Nothing if neither has both unperturbed and planted items.
+    Yield nothing if neither set has both unperturbed and planted items.
     """
     if not any(_has_both_classes(pool.table) for pool in (first, second)):
         return
@@ -180,12 +188,15 @@ def iter_detection_contrasts(
 
 
 def _explain_no_column(pool: RatingPool, columns: Sequence[mrmc.RaterColumn]) -> str:
-    """Return why no rater of this condition has an area; "" if one has."""
+    """Return why no rater of this pool has an area; "" if a rater has one."""
     return "" if columns else mrmc.explain_no_area(pool.table, pool.table.signed_ratings)
 
 
 def _count_scored_clusters(pools: tuple[RatingPool, RatingPool], only_common: bool) -> ContrastCounts:
-    """Return the sample sizes of areas: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
+    """Return the sample sizes of the ratings with a reference and a confidence, from which areas are computed.
+
+    With `only_common`, only raters who are in both pools count.
+    """
     first, second = ({pool.table.raters[index] for index in np.unique(pool.table.rater)} for pool in pools)
     common = first & second
     sides = []
@@ -204,9 +215,9 @@ def _has_both_classes(ratings: Ratings) -> bool:
 def _number_cases(
     pools: tuple[RatingPool, RatingPool], columns: Sequence[Sequence[mrmc.RaterColumn]]
 ) -> list[list[mrmc.RaterColumn]]:
-    """Return the columns of both conditions with one numbering of cases: versions of one thing are one case.
+    """Return the columns of both conditions with the case numbers of the pools, which are the same in both conditions.
 
-    If a rater has several versions of one case in one condition, every item is a case of its own, in both conditions.
+    If a rater has rated a case more than once in a condition, the columns are returned unchanged: every item is a case.
     """
     if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
         return [list(pool_columns) for pool_columns in columns]
@@ -222,7 +233,7 @@ def _number_cases(
 
 
 def _fill_comparison(row: Contrast, comparison: TwoConditions | str) -> Contrast:
-    """Return the row with the numbers of two conditions, or with the reason why there are none."""
+    """Return the contrast with the numbers of this comparison, or with the reason why there are none."""
     if isinstance(comparison, str):
         return row._replace(reason=comparison)
     dropped = f"{comparison.dropped} raters who read only one left out" if comparison.dropped else ""
@@ -240,7 +251,10 @@ def _fill_comparison(row: Contrast, comparison: TwoConditions | str) -> Contrast
 def _fill_u_statistic(
     empty_row: Contrast, pools: tuple[RatingPool, RatingPool], mean_areas: TwoConditions | str
 ) -> Contrast:
-    """Return the row of the pooled areas' difference; its interval has the degrees of freedom of the raters' mean areas."""
+    """Return the contrast of the pooled areas.
+
+    Its interval has the degrees of freedom of the comparison of the raters' mean areas, `mean_areas`.
+    """
     if isinstance(mean_areas, str):
         return empty_row._replace(reason=mean_areas)
     if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
@@ -258,7 +272,8 @@ def _fill_u_statistic(
     if mean_areas.test.low is None or not statistic.se > 0:
         return row._replace(reason=statistic.reason or mean_areas.reason)
     df, rater_df = mean_areas.test.df, max(1, mean_areas.raters - 1)
-    # The variance with replacement is large enough near 1 as well, and that of each single area is far too large.
+    # The variance for sampling with replacement is large enough even if an area is near 1, and for a single area it is far
+    # too large, so the limits of the two areas are not combined.
     if mrmc_comparison.INCOMPLETE in statistic.reason:
         p, low, high = mrmc_comparison.infer_difference(statistic.first - statistic.second, statistic.se, df)
         assert low is not None and high is not None  # the standard error is above 0
@@ -269,14 +284,17 @@ def _fill_u_statistic(
         )
         for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
-    # Unbiased, but alone it covered 91% with eight raters. The mean areas are the same here, so their error is a lower limit.
+    # The standard error of the U-statistic is unbiased, but with it alone, coverage was 91% with eight raters. The mean
+    # areas equal the pooled areas here, so the standard error of their difference is used as a lower limit.
     se = max(statistic.se, mean_areas.test.se)
     p, low, high = mrmc_comparison.infer_area_difference((means[0], means[1]), se, df, mrmc.AREA_RANGE)
     return row._replace(low=low, high=high, p=p, method="u_statistic", reason=statistic.reason)
 
 
 def _fill_d_prime(empty_row: Contrast, pools: tuple[RatingPool, RatingPool]) -> Contrast:
-    """Return the row of the difference of d', without an interval where the correction of the rates moves it far."""
+    """Return the contrast of d'; it has no interval if the log-linear correction of the rates changes the difference
+    too much.
+    """
     columns = _number_cases(pools, [detection.build_signal_columns(pool.table, detection.D_PRIME)[0] for pool in pools])
     row = _fill_comparison(empty_row, mrmc_comparison.compare_conditions(columns[0], columns[1], mrmc.UNBOUNDED))
     if row.low is None or row.high is None:
@@ -295,14 +313,17 @@ def _fill_d_prime(empty_row: Contrast, pools: tuple[RatingPool, RatingPool]) -> 
 
 
 def has_repeated_cases(table: Ratings, case: Ints) -> bool:
-    """Return whether a rater has rated a case with a reference more than once. `case`: shape (ratings,)."""
+    """Return whether a rater has rated a case with a reference more than once.
+
+    `case`: case number of each rating, shape (n,).
+    """
     has_reference = table.reference >= 0
     keys = case[has_reference] * (int(table.rater.max(initial=0)) + 1) + table.rater[has_reference]
     return len(np.unique(keys)) < len(keys)
 
 
 def select_pool(pool: RatingPool, mask: Bools) -> RatingPool:
-    """Return the pool of these ratings only."""
+    """Return the pool with only the ratings that the mask selects."""
     return RatingPool(
         pool.table.select_ratings(mask),
         pool.cluster[mask],
@@ -328,9 +349,9 @@ def iter_reference_contrasts(
     fixed: str = "",
     quantities: Collection[str] = tuple(REFERENCES_OF),
 ) -> Iterator[Contrast]:
-    """Yield the differences that need a reference: of correct verdicts, sensitivity and specificity, or of these `quantities`.
+    """Yield the contrasts that need a reference: of the share correct, sensitivity and specificity, if in `quantities`.
 
-    A quantity is left out if neither side has an item for it.
+    A quantity is left out if neither side has a rating of an item with the reference that it needs.
     """
     sides = [(pool, mask, pool.yes_answers) for mask in masks]
     rows = _iter_answer_contrasts(family, names, sides[0], sides[1], pool.deff, fixed)
@@ -340,7 +361,10 @@ def iter_reference_contrasts(
 def iter_verdict_contrasts(
     family: str, names: tuple[str, str], pool: RatingPool, mask: Bools, other: Floats
 ) -> Iterator[Contrast]:
-    """Yield the differences between the verdicts of these ratings and `other` verdicts of the same ratings (0 or 1, shape (n,))."""
+    """Yield the contrasts between the verdicts of the ratings in `mask` and `other` verdicts of the same ratings.
+
+    `other`: 0 or 1 for each rating of the pool, shape (n,); values outside the mask are ignored.
+    """
     sides = (pool.select_side(mask, pool.yes_answers), pool.select_side(mask, other))
     yield compute_share_contrast(family, names, RATE, sides, pool.deff)
     yield from _iter_answer_contrasts(family, names, (pool, mask, pool.yes_answers), (pool, mask, other), pool.deff)
@@ -354,7 +378,10 @@ def _iter_answer_contrasts(
     deff: float,
     fixed: str = "",
 ) -> Iterator[Contrast]:
-    """Yield the differences against the reference. A side is a pool, the mask of its ratings, and their verdicts."""
+    """Yield the contrasts of the shares that compare verdicts with the reference.
+
+    `first` and `second` are each a pool, the mask of its ratings, and a verdict for each rating of the pool.
+    """
     for quantity, references in REFERENCES_OF.items():
         sides = []
         for pool, mask, verdicts in (first, second):
@@ -365,7 +392,10 @@ def _iter_answer_contrasts(
 
 
 def iter_machine_contrasts(pool: RatingPool, name: str, verdicts: Mapping[str, int]) -> Iterator[Contrast]:
-    """Yield a machine against all raters on the items that both judged: for this machine, and for raters as a sample."""
+    """Yield the contrasts of a machine with all raters on the items that both judged.
+
+    The intervals are for this machine and for new raters, or for this rater if there is only one.
+    """
     machine = _build_machine_pool(pool, verdicts)
     if not len(machine.table):
         return
@@ -388,7 +418,10 @@ def iter_machine_contrasts(pool: RatingPool, name: str, verdicts: Mapping[str, i
 def iter_machine_pair_contrasts(
     pool: RatingPool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
 ) -> Iterator[Contrast]:
-    """Yield a machine against another on the items that both and a rater judged: for these two machines."""
+    """Yield the contrasts of two machines on the items that both machines and at least one rater judged.
+
+    The intervals are for these two machines.
+    """
     common = first.keys() & second.keys()
     machines = [
         _build_machine_pool(pool, {code: verdicts[code] for code in common}, place)
@@ -406,7 +439,10 @@ def iter_machine_pair_contrasts(
 
 
 def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], place: int = 1) -> RatingPool:
-    """Return a machine's verdicts on the items of this pool as ratings by one more rater, `place` numbers after the last."""
+    """Return a machine's verdicts on the items of this pool, as ratings by an additional rater.
+
+    The number of this rater is the last rater's number plus `place`.
+    """
     codes = {code: index for index, code in enumerate(pool.table.items)}
     judged = {codes[code]: verdict for code, verdict in sorted(verdicts_by_item.items()) if code in codes}
     items, verdicts = (np.array(list(values), dtype=np.int64) for values in (judged, judged.values()))
@@ -416,7 +452,7 @@ def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], p
     table = replace(
         pool.table,
         item=items,
-        # A number of its own: the machine must not share a cluster with a rater or with another machine.
+        # The rater number is unique, because a machine must not share a cluster with a rater or with another machine.
         rater=np.full(len(items), last_rater + place, dtype=np.int64),
         source=np.zeros(len(items), dtype=np.int64),
         verdict=verdicts,
@@ -429,7 +465,9 @@ def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], p
 
 
 def iter_rater_contrasts(pool: RatingPool, rater_index: int) -> Iterator[Contrast]:
-    """Yield the rater of this number against the others, on the items that this rater and at least one other judged."""
+    """Yield the contrasts of one rater with the others, on the items that this rater and at least one other rater
+    judged.
+    """
     of_rater: Bools = pool.table.rater == rater_index
     rated = np.zeros(len(pool.table.items), dtype=np.bool_)
     rated[pool.table.item[of_rater]] = True

@@ -1,8 +1,8 @@
-"""Estimate the detection of errors: sensitivity, specificity, d' and criterion, over all raters and for each.
+"""Estimate the detection of errors: sensitivity, specificity, d' and criterion c, over all raters and for each rater.
 
-An item with a planted error (reference 0) rated not plausible (verdict 0) is a hit; an unperturbed item rated
-not plausible is a false alarm. Rates of d' and c are always corrected as in Hautus (1995, Behavior Research Methods 27:46):
-(h + 0.5) / (n + 1).
+An item with a planted error (reference 0) that is rated not plausible (verdict 0) is a hit; an unperturbed item that is
+rated not plausible is a false alarm. The rates from which d' and c are computed always have the log-linear correction
+(h + 0.5) / (n + 1) of Hautus (1995, Behavior Research Methods 27:46).
 """
 
 import math
@@ -21,11 +21,13 @@ from ratings.stats.resampling import compute_symmetric_interval
 
 SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
 D_PRIME, CRITERION = "dprime", "criterion_c"
-MAX_SHIFT = 0.15  # share of the half-width by which the correction of the rates may move the centre of an interval
+MAX_SHIFT = 0.15  # greatest shift of an estimate by the correction, as a share of the interval's half-width
 
 
 class Outcomes(NamedTuple):
-    """Counts of planted and of unperturbed items that were rated not plausible, or plausible."""
+    """The numbers of ratings of planted items (hits, misses) and of unperturbed items (false alarms, correct
+    rejections).
+    """
 
     hits: int
     misses: int
@@ -34,12 +36,16 @@ class Outcomes(NamedTuple):
 
     @property
     def hit_rate(self) -> float:
-        """Share of planted items, log-linear correction: never 0 or 1."""
+        """Return the share of planted items judged to have an error, with the log-linear correction, so never 0 or
+        1.
+        """
         return (self.hits + 0.5) / (self.hits + self.misses + 1)
 
     @property
     def false_alarm_rate(self) -> float:
-        """Share of unperturbed items, log-linear correction: never 0 or 1."""
+        """Return the share of unperturbed items judged to have an error, with the log-linear correction, so never 0
+        or 1.
+        """
         return (self.false_alarms + 0.5) / (self.false_alarms + self.correct_rejections + 1)
 
     @property
@@ -47,14 +53,17 @@ class Outcomes(NamedTuple):
         return self._asdict()
 
     def explain_undefined(self, reference_name: str) -> str:
-        """Return why there is no d'; "" if there is one."""
+        """Return why d' is undefined; "" if it is defined."""
         if not self.hits + self.misses:
             return explain_missing(reference_name, 0)
         return "" if self.false_alarms + self.correct_rejections else explain_missing(reference_name, 1)
 
 
 def count_outcomes(table: Ratings) -> Outcomes:
-    """Return the counts of a binary table; ratings with an unknown reference are left out."""
+    """Return the numbers of hits, misses, false alarms and correct rejections in a binary table.
+
+    Ratings with an unknown reference are left out.
+    """
     is_called, is_planted, is_unperturbed = table.verdict == 0, table.reference == 0, table.reference == 1
     return Outcomes(
         int((is_called & is_planted).sum()),
@@ -65,20 +74,20 @@ def count_outcomes(table: Ratings) -> Outcomes:
 
 
 def compute_d_prime(hit_rate: float, false_alarm_rate: float) -> float:
-    """Return z(H) - z(F); the rates must be strictly between 0 and 1."""
+    """Return d' = z(H) - z(F) for the hit rate H and the false alarm rate F, both strictly between 0 and 1."""
     return normal_quantile(hit_rate) - normal_quantile(false_alarm_rate)
 
 
 def compute_criterion(hit_rate: float, false_alarm_rate: float) -> float:
-    """Return -(z(H) + z(F)) / 2; above 0: reluctant to call something an error."""
+    """Return the criterion c = -(z(H) + z(F)) / 2. A rater with c above 0 is reluctant to report errors."""
     return -(normal_quantile(hit_rate) + normal_quantile(false_alarm_rate)) / 2
 
 
 def estimate_detection(table: Ratings) -> list[Estimate]:
-    """Return sensitivity, d' and c of all error sources together and of each: of all raters, of their mean, and of each
-    rater.
+    """Return sensitivity, d' and c, for all error sources together and then for each error source.
 
-    Specificity does not depend on the error source and has no such args. Tables that are not binary have none.
+    Each is given for all ratings pooled and for each rater; d' and c also as the mean over raters. Specificity does not
+    depend on the error source, so it is given once. The list is empty if the table is not binary.
     """
     if not table.is_binary:
         return []
@@ -96,7 +105,9 @@ def estimate_detection(table: Ratings) -> list[Estimate]:
 
 
 def summarise_detection(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return all results on detection in a fixed order: the areas, signal detection, and the mean areas for new raters."""
+    """Return all results on detection in a fixed order: areas, then signal detection measures, then mean areas over
+    raters.
+    """
     rows = auc.estimate_areas(table, seed, resamples) + estimate_detection(table)
     for source in (None, *table.error_sources):
         rows += mrmc.estimate_mean_auc(table, source)
@@ -106,9 +117,9 @@ def summarise_detection(table: Ratings, seed: int, resamples: int) -> list[Estim
 
 
 def compute_design_effect(table: Ratings) -> float:
-    """Return the mean design effect of the shares of called items over sources, for shares that have none of their own.
+    """Return a design effect for shares that have none of their own, because all their verdicts are alike.
 
-    One rater has no clusters: 1.
+    It is the mean over sources of the design effect of the share rated not plausible; 1 if there is only one rater.
     """
     if len(np.unique(table.rater)) == 1:
         return 1.0
@@ -119,7 +130,7 @@ def compute_design_effect(table: Ratings) -> float:
         deff = proportions.compute_clustered_interval(
             is_called[in_source], table.item[in_source], table.rater[in_source]
         ).deff
-        # NaN where all verdicts of a source are alike: it has no design effect of its own.
+        # The design effect is NaN if all verdicts on a source are alike.
         if np.isfinite(deff):
             sizes.append(int(in_source.sum()))
             effects.append(max(1.0, deff))
@@ -134,7 +145,7 @@ def _estimate_all_raters(ratings: Ratings, args: Mapping[str, str], deff: float)
         if reason := _explain_no_d_prime(ratings, counts):
             yield build_estimate(stat, None, n, args=args, reason=reason)
         else:
-            # Without an interval: pooled rates mix the criteria of different raters.
+            # There is no interval, because pooled rates mix the criteria of different raters.
             pooled_value = compute(counts.hit_rate, counts.false_alarm_rate)
             yield build_estimate(stat, pooled_value, n, args=args, reason=auc.POOLED)
     for stat in (D_PRIME, CRITERION):
@@ -142,7 +153,10 @@ def _estimate_all_raters(ratings: Ratings, args: Mapping[str, str], deff: float)
 
 
 def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[str, str]) -> Estimate:
-    """Return the mean of the raters' own values; its interval comes from their differences and the items they share (mrmc)."""
+    """Return the mean of d' or c over raters.
+
+    Its interval allows for the raters' differences and shared items (see mrmc).
+    """
     rater_columns, dropped = build_signal_columns(ratings, stat)
     n = {**ratings.sample_sizes, **counts.to_dict, "raters_used": len(rater_columns), "raters_dropped": dropped}
     mean_args = {**args, **auc.OVER_RATERS}
@@ -161,11 +175,11 @@ def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[
 
 
 def _withhold_if_shifted(row: Estimate, counts: Outcomes, rater_columns: Sequence[RaterColumn]) -> Estimate:
-    """Return the row, without its interval where the correction of the rates moves the mean far."""
+    """Return the row; remove its interval if the correction of the rates changes the mean too much."""
     if row.half_width is None:
         return row
     shift = compute_shift(row.stat, counts, rater_columns)
-    # With few misses or false alarms the correction dominates, and no interval reached its coverage.
+    # With few misses or false alarms the correction dominates the estimate, and no interval reached 95% coverage.
     if abs(shift) <= MAX_SHIFT * row.half_width:
         return row
     shift_reason = explain_shift(shift, "mean")
@@ -173,12 +187,14 @@ def _withhold_if_shifted(row: Estimate, counts: Outcomes, rater_columns: Sequenc
 
 
 def explain_shift(shift: float, quantity: str) -> str:
-    """Return why a mean or a difference has no interval where the correction of the rates moves it this far."""
+    """Return why a mean or a difference has no interval if the correction of the rates changes it by `shift`."""
     return f"too few of some outcomes: the correction of the rates moves the {quantity} by about {shift:+.2f}, so no interval is reliable"
 
 
 def compute_shift(stat: str, counts: Outcomes, rater_columns: Sequence[RaterColumn]) -> float:
-    """Return how far the log-linear correction would move the mean over raters if each had the pooled rates."""
+    """Return by how much the log-linear correction would change the mean over raters if every rater had the pooled
+    rates.
+    """
     compute = compute_d_prime if stat == D_PRIME else compute_criterion
     rates = (counts.hit_rate, counts.false_alarm_rate)
     sizes = [(len(column.positive_case), len(column.negative_case)) for column in rater_columns]
@@ -203,7 +219,7 @@ def _estimate_rater(ratings: Ratings, args: Mapping[str, str]) -> Iterator[Estim
 
 
 def _compute_normal_interval(stat: str, counts: Outcomes, value: float) -> tuple[float, float]:
-    # c is half of a sum of the two z values of d', so its variance is a quarter.
+    # c is half of the sum of the two z values whose difference is d', so its variance is a quarter of that of d'.
     return compute_symmetric_interval(
         value, _compute_d_prime_variance(counts) * (1 if stat == D_PRIME else 0.25), within=UNBOUNDED
     )
@@ -215,8 +231,10 @@ def _compute_normal_density(share: float) -> float:
 
 
 def _compute_d_prime_variance(counts: Outcomes) -> float:
-    """Return the variance of one rater's d': H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2) (Gourevitch and Galanter 1967,
-    Psychometrika 32:25), with the corrected rates.
+    """Return the variance of one rater's d', H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2), computed from corrected rates.
+
+    H and F are the hit and false alarm rates of m planted and n unperturbed items, and phi is the standard normal density
+    (Gourevitch and Galanter 1967, Psychometrika 32:25).
     """
     total = 0.0
     sizes = (counts.hits + counts.misses, counts.false_alarms + counts.correct_rejections)
@@ -227,13 +245,16 @@ def _compute_d_prime_variance(counts: Outcomes) -> float:
 
 def _estimate_shares(ratings: Ratings, args: Mapping[str, str], deff: float = 1.0) -> Iterator[Estimate]:
     yield _estimate_share(SENSITIVITY, ratings.select_ratings(ratings.reference == 0), 0, args, deff)
-    # Unperturbed items are the same for every error source.
+    # All error sources are compared with the same unperturbed items, so specificity is given only once.
     if "source" not in args:
         yield _estimate_share(SPECIFICITY, ratings.select_ratings(ratings.reference == 1), 1, args, deff)
 
 
 def _estimate_share(stat: str, ratings: Ratings, verdict: int, args: Mapping[str, str], deff: float) -> Estimate:
-    """Return the share of this verdict, the correct one for these items, with the clustered interval; `deff` is used where all verdicts are alike."""
+    """Return the share of ratings with this verdict, which is the correct one for these items, with the clustered interval.
+
+    `deff` is the design effect to use if all verdicts are alike.
+    """
     answers = (ratings.verdict == verdict).astype(np.float64)
     n = {**ratings.sample_sizes, "k": int(answers.sum())}
     if not len(ratings):
@@ -261,9 +282,10 @@ def _explain_no_d_prime(ratings: Ratings, counts: Outcomes) -> str:
 
 
 def build_signal_columns(ratings: Ratings, stat: str) -> tuple[list[RaterColumn], int]:
-    """Return each rater's d' or c with the influence of each item on it, for mrmc, and how many raters lack a class.
+    """Return each rater's d' or c with the influence of each item on it (see mrmc), and how many raters lack a class of items.
 
-    The influence is the first derivative of z, multiplied by the deviation of the item's call from the rate.
+    The influence of an item is the deviation of its verdict (1 if rated not plausible, else 0) from the rater's rate, times
+    the derivative of d' or c with respect to that rate.
     """
     rater_columns, dropped = [], 0
     for index in np.unique(ratings.rater):

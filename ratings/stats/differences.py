@@ -1,11 +1,11 @@
-"""Compute differences of two shares, each with an interval and a p-value that agree with each other.
+"""Compute differences of two shares, with intervals and p-values that are consistent: p < .05 if the interval excludes 0.
 
-Ratings of one item, and ratings by one rater, are not independent. The variance of a difference therefore has items
-and raters as clusters (Cameron, Gelbach and Miller 2011, Journal of Business and Economic Statistics 29:238). What both
-sides share, raters who judge both or items with a version on each side, cancels. The intervals are adjusted
-Wald intervals, which are reliable near 0% and 100% too: each side gets one more yes and one more no (Agresti and Caffo 2000, The
-American Statistician 54:280); where every answer has its partner on the other side, each direction of change is added once
-(Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479).
+Ratings of one item, and ratings by one rater, are not independent. The variance of a difference therefore treats items
+and raters as clusters (Cameron, Gelbach and Miller 2011, Journal of Business and Economic Statistics 29:238). The effect of
+a rater who rates both sides, or of an item that has a version on each side, cancels in the difference. The intervals are
+adjusted Wald intervals, which are also reliable near 0% and 100%: one yes and one no are added to each side (Agresti and
+Caffo 2000, The American Statistician 54:280). If every answer has a partner on the other side, one pair of answers that
+changes in each direction is added instead (Bonett and Price 2012, Journal of Educational and Behavioral Statistics 37:479).
 """
 
 import math
@@ -23,17 +23,19 @@ INDEPENDENT = "no rater and no item in common, so the two are compared as indepe
 ONE_ITEM = "a single item does not show how items differ"
 FEW_ITEMS_ON_A_SIDE = "fewer than three items on one side: no interval is reliable"
 FEW_RATERS = "fewer than three raters on one side and others on the other: no interval is reliable"
-# On each side, unless the same raters are on both: with two against six, coverage was 89%, with one against one 48 to 81%.
+# Least number of raters on each side, unless the same raters are on both. With two raters against six, coverage was 89%;
+# with one against one, it was 48 to 81%.
 MIN_RATERS = 3
-MIN_ITEMS = 3  # on each side; with two against eighteen, coverage was 92%
-# Of the variance of independent sides. A smaller remainder is chance: few clusters can cancel exactly.
+MIN_ITEMS = 3  # least number of items on each side; with two against eighteen, coverage was 92%
+# The variance of a difference is at least this share of the variance for independent sides. With few clusters, effects can
+# cancel exactly by chance.
 MIN_VARIANCE_SHARE = 0.1
 
 
 class Side(NamedTuple):
-    """The answers of one side of a difference, each 0 or 1, with the item and the rater of each; shapes (n,).
+    """The answers on one side of a difference, each 0 or 1, with the item and rater of each answer, shapes (n,).
 
-    Items that are versions of one thing have the same number, on both sides. Raters have the same number on both sides.
+    Versions of one thing have the same item number, also across sides. A rater has the same number on both sides.
     """
 
     answers: Floats
@@ -46,7 +48,9 @@ class Side(NamedTuple):
 
 
 class ContrastCounts(NamedTuple):
-    """Sample sizes of a contrast; items that are versions of one thing count once, shared ones are on both sides."""
+    """The sample sizes of a contrast. Versions of one thing count as one item; shared items and raters are on both
+    sides.
+    """
 
     items: int
     raters: int
@@ -56,11 +60,11 @@ class ContrastCounts(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Share of the first side minus that of the second; None, with the reason, where there is none.
+    """The shares of two sides, and their difference (first minus second). If a number is None, `reason` states why.
 
-    `low`, `high`: the 95% interval for new raters and new items (on a side that is one rater: for that rater). `p` is
-    two-sided and below .05 exactly where the interval excludes 0. `df`: degrees of freedom of Student's t.
-    `is_paired`: whether every answer has its partner on the other side.
+    `low`, `high`: the 95% interval of the difference for new raters and new items; a side with only one rater is not
+    generalised beyond that rater. `p` is two-sided, and below .05 exactly if the interval excludes 0. `df`: degrees of
+    freedom of Student's t. `is_paired`: whether every answer has a partner on the other side.
     """
 
     counts: ContrastCounts
@@ -75,14 +79,18 @@ class Difference(NamedTuple):
 
 
 class _ClusteredVariance(NamedTuple):
-    """Variance of a weighted sum of residuals, and Satterthwaite's degrees of freedom of that variance."""
+    """The variance of a sum of residuals whose clusters are sampled, and Satterthwaite's degrees of freedom of that
+    variance.
+    """
 
     variance: float
     df: float
 
 
 class _AdjustedDifference(NamedTuple):
-    """A difference with the added answers, the centre of the interval, and its standard error."""
+    """The difference after answers were added to the data, which is the centre of the interval, and its standard
+    error.
+    """
 
     difference: float
     se: float
@@ -91,8 +99,8 @@ class _AdjustedDifference(NamedTuple):
 def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool = False) -> Difference:
     """Return the difference of the two shares with its interval and p-value.
 
-    `deff`: the design effect that divides n of a side whose answers are all alike, where the data show none. `is_rater`: a
-    side is one rater or one machine, and the difference is for that one.
+    `deff`: the design effect to use for a side whose answers are all alike, which has none of its own. `is_rater`: whether a
+    side is a single rater or machine, so that the interval is for that rater or machine.
     """
     counts = count_clusters(first, second)
     sides = (first, second)
@@ -111,9 +119,9 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     df, difference = _compute_degrees_of_freedom(sides, clustered), shares[0] - shares[1]
     half_width = student_quantile((1 + LEVEL) / 2, df) * adjusted.se
     low, high = max(-1.0, adjusted.difference - half_width), min(1.0, adjusted.difference + half_width)
-    # From the same centre and standard error as the interval, so that both agree.
+    # p uses the same centre and standard error as the interval, so that the two are consistent.
     p = float(2 * stdtr(df, -abs(adjusted.difference) / adjusted.se))
-    # The added answers move the centre; the interval must still include the observed difference.
+    # The added answers shift the centre of the interval, but it must still include the observed difference.
     low, high = min(low, difference), max(high, difference)
     return Difference(counts, *shares, low, high, p, df, changes is not None, _describe_sharing(counts))
 
@@ -123,7 +131,9 @@ def _describe_sharing(counts: "ContrastCounts") -> str:
 
 
 def count_clusters(first: Side, second: Side) -> ContrastCounts:
-    """Return how many items and raters there are on either side and on both."""
+    """Return the numbers of items, raters and ratings on the two sides together, and of items and raters on both
+    sides.
+    """
     return ContrastCounts(
         len(np.union1d(first.item, second.item)),
         len(np.union1d(first.rater, second.rater)),
@@ -134,9 +144,9 @@ def count_clusters(first: Side, second: Side) -> ContrastCounts:
 
 
 def _find_pairs(sides: Sequence[Side]) -> Floats | None:
-    """Return the difference of each pair of answers, shape (pairs,), or None if an answer has no partner.
+    """Return the difference of each pair of answers, shape (pairs,), or None if an answer has no partner on the other side.
 
-    Partners share item and rater, or only the item if each side is one rater, as two machines are.
+    Two partners have the same item and rater. If each side has only one rater (such as two machines), the same item is enough.
     """
     if len(sides[0].answers) != len(sides[1].answers):
         return None
@@ -145,7 +155,7 @@ def _find_pairs(sides: Sequence[Side]) -> Floats | None:
     orders = [np.lexsort(key) for key in keys]
     first, second = (key[:, order] for key, order in zip(keys, orders, strict=True))
     repeated = (first[:, 1:] == first[:, :-1]).all(axis=0).any()
-    # Two answers of one rater to one item have no unique partner.
+    # If a rater has two answers to one item, the partner is ambiguous.
     if repeated or not np.array_equal(first, second):
         return None
     changes: Floats = sides[0].answers[orders[0]] - sides[1].answers[orders[1]]
@@ -153,7 +163,9 @@ def _find_pairs(sides: Sequence[Side]) -> Floats | None:
 
 
 def _adjust_pairs(pairs: Floats, clustered: _ClusteredVariance, deff: float) -> _AdjustedDifference:
-    """Return the adjusted difference of Bonett and Price; the clusters multiply its variance by their design effect."""
+    """Return the adjusted difference of Bonett and Price; its variance is multiplied by the design effect of the
+    clusters.
+    """
     n, independent_variance = len(pairs), float(np.var(pairs)) / len(pairs)
     effect = max(1.0, clustered.variance / independent_variance if independent_variance > 0 else deff)
     up, down = ((float(np.sum(pairs == change)) + 1) / (n + 2) for change in (1, -1))
@@ -161,14 +173,16 @@ def _adjust_pairs(pairs: Floats, clustered: _ClusteredVariance, deff: float) -> 
 
 
 def _adjust_sides(sides: Sequence[Side], clustered: _ClusteredVariance, deff: float) -> _AdjustedDifference:
-    """Return the adjusted difference of Agresti and Caffo, with effective numbers of ratings and the clustered variance."""
+    """Return the adjusted difference of Agresti and Caffo, computed with effective sample sizes and the clustered
+    variance.
+    """
     shares, independent_variance, added_variance = [], 0.0, 0.0
     for side in sides:
         n = _count_effective_ratings(side.yes_share, _compute_clustered_variance((side,)).variance, side, deff)
         share, side_variance = (n * side.yes_share + 1) / (n + 2), side.yes_share * (1 - side.yes_share) / n
         shares.append(share)
         independent_variance += side_variance
-        # What the added answers contribute to the variance of a side; never less than nothing.
+        # The increase of a side's variance due to the added answers; it must not be negative.
         added_variance += max(0.0, share * (1 - share) / (n + 2) - side_variance)
     return _AdjustedDifference(
         shares[0] - shares[1],
@@ -180,7 +194,8 @@ def _compute_degrees_of_freedom(sides: Sequence[Side], clustered: _ClusteredVari
     fewest = _compute_least_df(sides)
     if not math.isfinite(clustered.df):
         return fewest
-    # If no rater is on both sides, the raters do not cancel, and few of them limit the degrees of freedom as in a rate.
+    # If no rater is on both sides, the effects of raters do not cancel, and a small number of raters limits the degrees of
+    # freedom, as it does for a single rate.
     if not len(np.intersect1d(sides[0].rater, sides[1].rater)):
         rater_sides = [(side,) for side in sides if len(np.unique(side.rater)) > 1]
         return min(clustered.df, sum(map(_compute_least_df, rater_sides))) if rater_sides else clustered.df
@@ -188,7 +203,7 @@ def _compute_degrees_of_freedom(sides: Sequence[Side], clustered: _ClusteredVari
 
 
 def _count_effective_ratings(share: float, variance: float, side: Side, deff: float) -> float:
-    """Return the effective number of ratings: p(1-p)/V, at most all of them; n / deff where all answers are alike."""
+    """Return the effective number of ratings of a side: p(1-p)/V, but at most n; n / deff if all answers are alike."""
     n = len(side.answers)
     if share in (0.0, 1.0):
         return n / max(1.0, deff)
@@ -196,19 +211,20 @@ def _count_effective_ratings(share: float, variance: float, side: Side, deff: fl
 
 
 def _compute_clustered_variance(sides: Sequence[Side]) -> _ClusteredVariance:
-    """Return V = V_item + V_rater - V_both, but no less than either, with Satterthwaite's degrees of freedom.
+    """Return the variance V = V_item + V_rater - V_both, but at least V_item and V_rater, with its degrees of freedom.
 
-    The degrees of freedom are those of a sum of independent variances, V^2 / sum of V_k^2/(clusters_k - 1)
-    (Satterthwaite 1946, Biometrics Bulletin 2:110), k: items and raters of one side, of the other and of both.
+    V_both has the combinations of item and rater as clusters. The degrees of freedom are V^2 / sum of V_k^2/(clusters_k - 1)
+    (Satterthwaite 1946, Biometrics Bulletin 2:110), where k runs over six groups of clusters: the items, and the raters,
+    that are on the first side only, on the second side only, and on both sides.
     """
     signs = (1.0, -1.0)
-    # Opposite signs: a cluster on both sides contributes its difference, so what both sides share cancels.
+    # The sides have opposite signs, so that an effect that a cluster has on both sides cancels.
     residuals = np.concatenate(
         [sign * (side.answers - side.yes_share) / len(side.answers) for sign, side in zip(signs, sides, strict=False)]
     )
     item = np.unique(np.concatenate([side.item for side in sides]), return_inverse=True)[1]
     rater = np.unique(np.concatenate([side.rater for side in sides]), return_inverse=True)[1]
-    # The residuals of a side with one rater sum to 0, so that side is about that rater.
+    # The residuals of a side with one rater sum to 0: the variance then describes that rater, not a sample of raters.
     items, raters = int(item.max()) + 1, _count_varying_raters(sides)
     item_variance = _compute_cluster_variance(residuals, item, items)
     rater_variance = _compute_cluster_variance(residuals, rater, raters)
@@ -225,11 +241,13 @@ def _compute_clustered_variance(sides: Sequence[Side]) -> _ClusteredVariance:
 
 
 def _sum_squares_by_side(residuals: Floats, cluster: Ints, side: Ints, clusters: int) -> float:
-    """Return the sum of variance^2 / (clusters - 1) over the clusters of the first side, of the second and of both."""
+    """Return the sum of V^2 / (clusters - 1) over three groups of clusters: only on the first side, only on the
+    second, on both.
+    """
     sums = np.bincount(cluster, weights=residuals) ** 2 * clusters / (clusters - 1)
     sides_of_cluster = np.zeros(len(sums), dtype=np.int64)
     np.bitwise_or.at(sides_of_cluster, cluster, side)
-    # Split by side, so that a side with few clusters has few degrees of freedom however many the other has.
+    # The groups are separate so that a side with few clusters has few degrees of freedom, however many the other side has.
     parts = [
         (float(sums[sides_of_cluster == sides].sum()), int((sides_of_cluster == sides).sum())) for sides in (1, 2, 3)
     ]
@@ -237,13 +255,15 @@ def _sum_squares_by_side(residuals: Floats, cluster: Ints, side: Ints, clusters:
 
 
 def _count_varying_raters(sides: Sequence[Side]) -> int:
-    """Return how many raters are on sides with several raters: those whose sums of residuals can differ from 0."""
+    """Return the number of raters on sides with several raters. Only their sums of residuals can differ from 0."""
     rater_sets = [raters for side in sides if len(raters := np.unique(side.rater)) > 1]
     return len(np.unique(np.concatenate(rater_sets))) if rater_sets else 0
 
 
 def _compute_cluster_variance(residuals: Floats, cluster: Ints, clusters: int) -> float:
-    """Return the variance of the sum of the residuals when whole clusters are sampled, g/(g-1) times the sum of squares."""
+    """Return the variance of the sum of residuals if g whole clusters are sampled: g/(g-1) times the sum of squared
+    cluster sums.
+    """
     if clusters < 2:
         return 0.0
     sums = np.bincount(cluster, weights=residuals)
@@ -251,7 +271,10 @@ def _compute_cluster_variance(residuals: Floats, cluster: Ints, clusters: int) -
 
 
 def _compute_least_df(sides: Sequence[Side]) -> float:
-    """Return one less than the smaller number of clusters: the least degrees of freedom, also used where nothing varies."""
+    """Return the least degrees of freedom: one less than the number of items or raters, whichever is smaller, but at least 1.
+
+    They are also used if the clustered variance has none.
+    """
     items = len(np.unique(np.concatenate([side.item for side in sides])))
     raters = _count_varying_raters(sides)
     return float(max(1, min(items, raters if raters > 1 else items) - 1))

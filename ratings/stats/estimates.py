@@ -12,8 +12,8 @@ Args = Mapping[str, Any]
 SampleSizes = Mapping[str, int]
 
 LEVEL = 0.95
-MAJORITY, CONSENSUS = "majority of the models", "all models"  # names of ensembles in tables of models
-FEW_ITEMS = "few items"  # first words of the reason of a point estimate from few shared items; callers test for them
+MAJORITY, CONSENSUS = "majority of the models", "all models"  # names of the ensembles in tables of models
+FEW_ITEMS = "few items"  # first words of the reason why an estimate from few shared items has no interval; callers test for them
 
 # The key is stored in documents and CSV files; the text is shown beside the interval.
 # bench/results/coverage.md has the measured coverage of each.
@@ -58,11 +58,11 @@ METHODS: Mapping[str, str] = {
 
 
 class Estimate(NamedTuple):
-    """One result. `value` is None where it is undefined, `low` and `high` where there is no interval; `reason` then says why.
+    """One result of a statistic. `value` is None if undefined, `low` and `high` if there is no interval; `reason` states why.
 
-    `args` identify the result among those of its statistic (source, rater, raters, level, ...). `n` has the sample sizes: items,
-    raters, ratings, and other counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS,
-    `reference` a key of ratings_table.REFERENCES where the number compares verdicts with one ("" where it needs none).
+    `args` distinguishes the results of the same statistic (source, rater, raters, level, ...). `n` has the sample sizes:
+    items, raters, ratings and other counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS.
+    `reference` is a key of ratings_table.REFERENCES if the result compares verdicts with a reference, else "".
     """
 
     stat: str
@@ -80,7 +80,7 @@ class Estimate(NamedTuple):
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for files and pages: no NaN, no infinity, args and n in their own order."""
+        """Return a dictionary for files and pages; it has no NaN or infinity, and keeps the order of `args` and `n`."""
         return {**self._asdict(), "args": dict(self.args), "n": dict(self.n)}
 
     @classmethod
@@ -98,9 +98,9 @@ def build_estimate(
     method: str = "",
     reason: str = "",
 ) -> Estimate:
-    """Return an Estimate of Python or NumPy numbers.
+    """Return an Estimate built from Python or NumPy numbers.
 
-    Raises ValueError for a NaN or an infinity, an unknown method, or a missing number without a reason.
+    Raises ValueError for a NaN or an infinity, an unknown method, or an undefined value without a reason.
     """
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a method; use one of {', '.join(filter(None, METHODS))}")
@@ -113,12 +113,12 @@ def build_estimate(
         raise ValueError(f"{stat} is undefined and has no reason")
     # NumPy integers cannot be written as JSON.
     counts = {name: int(count) for name, count in n.items()}
-    # A method without an interval would describe an interval that is not there.
+    # Without an interval there is nothing for a method to describe.
     return Estimate(stat, dict(args or {}), number, low, high, method if interval else "", counts, reason)
 
 
 def build_generator(seed: int, stat: str, args: Args | None = None) -> np.random.Generator:
-    """Return the random generator of one statistic: a stream of the seed that no other statistic uses."""
-    # The stream depends on statistic and args, so adding a statistic changes the numbers of no other.
+    """Return the random generator of one statistic, whose stream no other statistic uses."""
+    # The stream depends on the seed, the statistic and its args, so adding a statistic does not change other results.
     stream = json.dumps([stat, dict(args or {})], sort_keys=True, ensure_ascii=False)
     return np.random.default_rng([seed, int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])])

@@ -1,6 +1,7 @@
-"""Compare models with people: agreement of each model with the raters, of the raters with each other (Table 1 of the paper), and between models.
+"""Compare models with people: agreement of each model with the raters and of the raters with each other (Table 1 of the paper).
 
-All rows use the same items: those that at least two people rated and all models judged.
+All rows of Table 1 use the same items: those that at least two people rated and all models judged. Matrices compare the
+models with one another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,23 +28,24 @@ from ratings.stats.ratings_table import Floats, RatingRecord, Ratings, build_rat
 from ratings.stats.resampling import ResampledInterval, compute_widening
 
 PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
-# A mean over raters of one model's kappas varies less than a mean over pairs of raters, so it needs fewer rare verdicts.
+# Least co-minority count for an interval of a model's kappa. It is lower than CO_MINORITY, because the mean of a model's
+# kappas with each rater varies less than a mean over pairs of raters.
 CO_MINORITY_MODEL = 3.0
 MIN_ITEMS_FOR_DIFFERENCE = (
-    50  # items; with 40 the interval of a difference of kappas covered 78 to 90 % (bench/coverage.py)
+    50  # with 40 items, the coverage of the interval of a difference of kappas was 78 to 90 % (bench/coverage.py)
 )
 _MODEL_PREFIX = (
-    "\uffff"  # prefix of a model's name in the joined table: no rater has it, and it sorts models after people
+    "\uffff"  # prefix of a model's name in the joined table: no rater's name has it, and it sorts models after people
 )
 
-Verdicts = Mapping[str, int]  # item -> 1 or 0
+Verdicts = Mapping[str, int]  # the verdict, 1 or 0, by item
 
 
 class ModelComparison(NamedTuple):
-    """One row of Table 1. kind: people, ensemble, or the declared kind of the model (machine, classifier).
+    """One row of Table 1. `kind`: people, ensemble, or the declared kind of the model (such as machine or classifier).
 
-    `difference`: the model's kappa with a rater minus that rater's mean kappa with the other raters on the same items,
-    averaged over raters; undefined for people.
+    `difference`: the model's kappa with a rater minus that rater's mean kappa with the other raters, averaged over raters.
+    It is undefined for people.
     """
 
     name: str
@@ -54,14 +56,14 @@ class ModelComparison(NamedTuple):
 
 
 class Ensemble(NamedTuple):
-    """Joint verdicts of several models. `ties`: items without a majority, counted as 0."""
+    """The joint verdicts of several models. `ties`: number of items without a majority; their joint verdict is 0."""
 
     verdicts: dict[str, int]
     ties: int
 
 
 class _Means(NamedTuple):
-    """Means over raters or pairs, shape (n,): a single value, or one per resample."""
+    """Means over raters or pairs of raters, shape (n,), with one value for the data (n = 1) or one per resample."""
 
     agreement: Floats
     kappa: Floats
@@ -69,7 +71,10 @@ class _Means(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """A cell of a matrix of models. `value` is None where `base` is 0; n: items that both judged; base: denominator of the share."""
+    """A cell of a matrix of models. `value`: the share, None if `base` is 0.
+
+    `n`: number of items that both models judged. `base`: denominator of the share.
+    """
 
     row: str
     col: str
@@ -79,7 +84,9 @@ class MatrixCell(NamedTuple):
 
 
 class Fraction(NamedTuple):
-    """The share of 1 among the items that one model or rater judged, with the Wilson interval; None if none was judged."""
+    """The share of verdict 1 among the items that a model or rater judged, with the Wilson interval; None if no item
+    was judged.
+    """
 
     name: str
     k: int
@@ -105,9 +112,11 @@ def compare_models(
     seed: int = 0,
     resamples: int = 2000,
 ) -> list[ModelComparison]:
-    """Return Table 1: people (twice: mean over pairs, and leave-one-out), each model, and ensembles of two or more models.
+    """Return the rows of Table 1: people, each model and, if there are two or more models, their ensembles.
 
-    Intervals: items resampled within source, these raters. Raises ValueError where verdicts are not 1 and 0.
+    People have two rows: the mean over pairs of raters, and the mean over raters of the agreement with the other raters.
+    Intervals are for these raters and new items, from items resampled within sources. Raises ValueError if the table is
+    not binary.
     """
     if not table.is_binary:
         raise ValueError("models are compared with people on verdicts of 1 and 0")
@@ -123,7 +132,7 @@ def compare_models(
 
 
 def compute_majority(models: Mapping[str, Verdicts]) -> Ensemble:
-    """Return the strict majority of the models that judged an item; a tie is 0."""
+    """Return for each item the verdict of the strict majority of the models that judged it; a tie is 0."""
     votes: dict[str, list[int]] = {}
     for verdicts in models.values():
         for item, verdict in verdicts.items():
@@ -135,23 +144,26 @@ def compute_majority(models: Mapping[str, Verdicts]) -> Ensemble:
 
 
 def compute_consensus(models: Mapping[str, Verdicts]) -> dict[str, int]:
-    """Return 1 where all models have 1, among the items that all of them judged."""
+    """Return for each item that all models judged 1 if all their verdicts are 1, else 0."""
     judged = set.intersection(*(set(verdicts) for verdicts in models.values())) if models else set()
     return {item: min(verdicts[item] for verdicts in models.values()) for item in sorted(judged)}
 
 
 def build_agreement_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
-    """Return the share of items with equal verdicts of row and column, of the items that both judged."""
+    """Return for every two models the share of the items that both judged on which their verdicts are equal."""
     return [_compute_cell(row, col, models) for row in models for col in models]
 
 
 def build_conditional_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
-    """Return the share of 1 by the column's model, of the items that both judged and for which the row's has 1. Not symmetric."""
+    """Return for every two models the share of the column model's verdicts that are 1 where the row model's verdict is 1.
+
+    Only items that both judged count. The matrix is not symmetric.
+    """
     return [_compute_cell(row, col, models, is_conditional=True) for row in models for col in models]
 
 
 def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
-    """Return the share of 1 of each model."""
+    """Return the share of each model's verdicts that are 1."""
     rates = {name: estimate_rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
     return [
         Fraction(name, rate_of_model.k, rate_of_model.n, rate_of_model.value, rate_of_model.low, rate_of_model.high)
@@ -160,7 +172,9 @@ def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
 
 
 def collect_rater_verdicts(table: Ratings) -> dict[str, dict[str, int]]:
-    """Return the raters' verdicts in the same form as those of models, for the rows and columns of the matrices."""
+    """Return the verdicts of each rater by item, in the form of models' verdicts, so that the matrices can include
+    raters.
+    """
     verdicts: dict[str, dict[str, int]] = {table.raters[index]: {} for index in np.unique(table.rater)}
     for rater, item, verdict in zip(table.rater, table.item, table.verdict, strict=True):
         verdicts[table.raters[rater]][table.items[item]] = int(verdict)
@@ -203,13 +217,16 @@ def _build_undefined_difference(kappa: Estimate) -> Estimate:
 
 
 class _JoinedTable:
-    """People and models in one table, and the pairs used: two people, or a person and a model, with enough items in common; for
-    people or a model without such a pair, all pairs with an item in common.
+    """A table of the ratings of people and models, and the pairs that are compared: two people, or a person and a model.
+
+    Pairs with enough shared items are used. If people, or a model, have no such pair, all their pairs with a shared item are
+    used.
     """
 
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
-        # The models have no references, pairs or factors, and an item of a table must have one of each.
+        # References, pairs and factors are removed, because models' verdicts have none, and all ratings of an item must have
+        # the same.
         rows = [row._replace(reference=None, pair="", factors={}) for row in people.to_records()]
         source = {row.item: row.source for row in rows}
         rows += [
@@ -221,7 +238,7 @@ class _JoinedTable:
         self.table = build_ratings_table(rows)
         is_model = np.array([name.startswith(_MODEL_PREFIX) for name in self.table.raters], dtype=np.bool_)
         all_pairs = tabulate_pairs(self.table)
-        # Models sort after people, so this removes the pairs of two models.
+        # Models sort after people, so a pair whose first member is a model consists of two models. These pairs are removed.
         all_pairs = all_pairs.select_pairs(~is_model[all_pairs.first])
         pair_model = np.where(is_model[all_pairs.second], all_pairs.second, -1)
         is_used = np.zeros(len(all_pairs), dtype=np.bool_)
@@ -230,18 +247,21 @@ class _JoinedTable:
                 all_pairs.shared_items[pair_model == model_index], min_overlap
             )
         self.used = all_pairs.select_pairs(is_used)
-        self.model = np.where(is_model[self.used.second], self.used.second, -1)  # of each pair used; -1: two people
+        self.model = np.where(is_model[self.used.second], self.used.second, -1)  # by used pair; -1: two people
         self.others = self._build_incidence()
 
     def _build_incidence(self) -> csr_array:
-        """Return which pairs of people each person is in, shape (raters, pairs used)."""
+        """Return a matrix with a 1 where a person is in a pair of people, shape (raters, used pairs)."""
         people = np.flatnonzero(self.model < 0)
         person = np.concatenate([self.used.first[people], self.used.second[people]])
         shape = (len(self.table.raters), len(self.used))
         return csr_array((np.ones(len(person)), (person, np.concatenate([people, people]))), shape=shape)
 
     def compute_means(self, agreement: Floats, kappa: Floats) -> dict[str, _Means]:
-        """Return for "" (leave-one-out) and each model its means over raters. Shapes (pairs, n) to (n,), NaN where undefined."""
+        """Return the means over raters by model name; the key "" has those of each rater's means with the other raters.
+
+        The input has shape (used pairs, n), the means (n,); NaN where undefined.
+        """
         with_others = _Means(_average_rows(self.others, agreement), _average_rows(self.others, kappa), None)
         means = {"": _Means(compute_defined_mean(with_others.agreement), compute_defined_mean(with_others.kappa), None)}
         for model_index in np.unique(self.model[self.model >= 0]):
@@ -256,7 +276,10 @@ class _JoinedTable:
         return means
 
     def iter_comparisons(self, names: Mapping[str, str], seed: int, resamples: int) -> Iterator[ModelComparison]:
-        """Yield the leave-one-out row, then one for each of these models (name -> kind)."""
+        """Yield the row of each rater with the others, then one row for each model.
+
+        `names`: the kind of each model, by name.
+        """
         observed = self.compute_means(self.used.percent_agreement[:, None], self.used.cohen_kappa[:, None])
         rng = build_generator(seed, "human_model")
         resampled: dict[str, list[_Means]] = {name: [] for name in observed}
@@ -305,7 +328,9 @@ class _JoinedTable:
         return self.used.select_pairs(self.model == self.table.raters.index(_MODEL_PREFIX + name))
 
     def _count_sample(self, name: str, pairs: RaterPairs) -> dict[str, int]:
-        """Return the items and ratings of people behind the row, and the numbers of its used and undefined pairs."""
+        """Return the sample sizes of a row: people's items and ratings, raters, and pairs with and without a defined
+        kappa.
+        """
         people = np.union1d(pairs.first, pairs.second) if not name else pairs.first
         ratings = self.table.select_ratings(np.isin(self.table.rater, people))
         if _MODEL_PREFIX + name in self.table.raters:
@@ -328,7 +353,7 @@ class _JoinedTable:
         return "no item was judged by the model and rated by a person"
 
     def _explain_small_overlap(self, pairs: RaterPairs) -> str:
-        """Return why a mean over these pairs is a point estimate from few items, or ""."""
+        """Return why the mean over these pairs has no interval because pairs share few items, or ""."""
         return explain_few_items(pairs.shared_items, self.min_overlap)
 
 
@@ -341,7 +366,10 @@ _NO_DIFFERENCE = "people are what the models are compared with"
 
 
 def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
-    """Return why an interval of these pairs' kappa would not be reliable; "" if it may be given. `floor`: of their co-minority count."""
+    """Return why an interval of these pairs' mean kappa would not be reliable; "" if it may be given.
+
+    `floor`: the least co-minority count for an interval.
+    """
     if not len(pairs):
         return ""
     if _has_small_overlap(pairs):
@@ -355,7 +383,10 @@ def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
 
 
 class _IntervalBasis(NamedTuple):
-    """What an interval is computed from (see intervals.compute_these_raters_interval). `withheld`: why it is not given, whatever the rest is."""
+    """The data of an interval (see intervals.compute_these_raters_interval).
+
+    `withheld`: why no interval is given, regardless of the other fields, or "".
+    """
 
     replicates: Floats
     widening: float
@@ -391,7 +422,10 @@ def _build_model_estimate(
 
 
 def _average_rows(which: csr_array, values: Floats) -> Floats:
-    """Return for each row of `which` the mean of its defined values, shapes (pairs, n) to (rows, n)."""
+    """Return for each row of the 0/1 matrix `which` the mean of the defined values that it selects, shape (rows, n).
+
+    `values` has shape (pairs, n).
+    """
     defined = np.isfinite(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         means: Floats = (which @ np.where(defined, values, 0)) / (which @ defined.astype(np.float64))

@@ -24,33 +24,39 @@ ITEM_BOOTSTRAP, ITEM_BOOTSTRAP_CORRECTED, ITEM_BOOTSTRAP_FISHER = (
 )
 RATER_JACKKNIFE, RATER_JACKKNIFE_T = "item_bootstrap_rater_jackknife", "item_bootstrap_rater_jackknife_t"
 NEW_RATERS = {"target": "new raters"}
-SKEWED = 0.85  # share of the commonest verdict from which kappa no longer reflects how far raters agree
-# Co-minority count: items on which two raters would both give the rarer verdict by chance. Below the first number there is no
-# interval of kappa for these raters; below the second there is none for new raters either, whose interval is wider.
+SKEWED = 0.85  # from this share of the commonest verdict on, kappa can be low although raters agree
+# Least co-minority counts (expected numbers of items on which two raters would both give the rarer verdict by chance) for
+# an interval of kappa for these raters, and for one for new raters, which is wider and so may be given for lower counts.
 CO_MINORITY, CO_MINORITY_NEW = 5.0, 1.0
-FEW_RATERS = 4  # below it the normal quantile is too short
-MIN_RATERS = 3  # below it there is no interval for new raters
+FEW_RATERS = 4  # with fewer raters, an interval with the normal quantile is too narrow
+MIN_RATERS = 3  # with fewer raters, there is no interval for new raters
 WIDENED = "widened to include the interval for these raters"
 TOO_FEW_RATERS = "an interval for new raters needs at least three raters"
 UNDEFINED_WITHOUT_A_RATER = "undefined without one of the raters, so there is no interval for new raters"
 
 
 class Uncertainty(NamedTuple):
-    """What the two intervals of a value are computed from.
+    """The data and settings from which the two intervals of a value are computed.
 
-    replicates: shape (resamples,), items resampled within source. leave_one_out: shape (raters,), the value without each rater in turn.
-    `use_student`: for new raters, Student's t with one degree of freedom less than raters, instead of the normal quantile.
-    `bias_corrected`: for these raters, a normal interval minus the bias of the replicates, instead of their percentiles.
-    `fisher`: for these raters, a normal interval on the scale of Fisher's z, for a coefficient with skewed percentiles.
-    `widening`: factor for the interval for these raters, for few items (resampling.compute_widening). `linear`: the coefficient is
-    nearly a mean of ratings, so that with three raters V_rater and V_item each take their own quantile. `withheld`, `withheld_new`:
-    why an interval is not given, whatever the other fields are; "" if it may be given.
+    `replicates`: the value in each resample of items within sources, shape (resamples,). `leave_one_out`: the value without
+    each rater in turn, shape (raters,).
+
+    Settings of the interval for these raters: `bias_corrected` uses a normal interval shifted by the bias of the replicates
+    instead of their percentiles; `fisher` uses a normal interval on the scale of Fisher's z, for coefficients with skewed
+    percentiles; `widening` is the factor that corrects for few items (resampling.compute_widening).
+
+    Settings of the interval for new raters: `use_student` uses Student's t with one degree of freedom less than raters
+    instead of the normal quantile; `linear` means that the coefficient is nearly a mean of ratings, so that with three
+    raters V_rater and V_item have separate quantiles.
+
+    `withheld` and `withheld_new` state why the interval for these and for new raters is not given, regardless of the other
+    fields; "" if it may be given.
     """
 
     replicates: Floats
     leave_one_out: Floats
     use_student: bool = False
-    # Pairs that share few items have kappas that are too small, in the sample and once more in its resamples.
+    # The kappas of pairs that share few items are biased downwards, both in the sample and again in its resamples.
     bias_corrected: bool = False
     fisher: bool = False
     linear: bool = False
@@ -60,7 +66,7 @@ class Uncertainty(NamedTuple):
 
 
 class PointEstimate(NamedTuple):
-    """A coefficient before its intervals. `reason` says why the value is None."""
+    """A coefficient without its intervals. `reason` states why the value is None."""
 
     stat: str
     args: Mapping[str, Any]
@@ -70,7 +76,7 @@ class PointEstimate(NamedTuple):
 
 
 def build_interval_rows(point: PointEstimate, uncertainty: Uncertainty) -> Iterator[Estimate]:
-    """Yield two rows of a value: with the interval for these raters, and (args target: new raters) with that for new raters.
+    """Yield the value with its interval for these raters, then (args target: new raters) with its interval for new raters.
 
     The second interval includes the first.
     """
@@ -88,7 +94,7 @@ def build_interval_rows(point: PointEstimate, uncertainty: Uncertainty) -> Itera
             )
         )
     these = ResampledInterval(None, reason=uncertainty.withheld) if uncertainty.withheld else resampled
-    # An interval that also covers new raters cannot be narrower than one for these raters.
+    # An interval for new raters has more uncertainty, so it must not be narrower than the interval for these raters.
     new_raters = (
         _widen_to_include(these, _compute_new_raters_interval(point.value, uncertainty))
         if resampled.interval or uncertainty.withheld_new
@@ -121,10 +127,12 @@ def build_interval_rows(point: PointEstimate, uncertainty: Uncertainty) -> Itera
 
 
 def _widen_to_include(these_raters: ResampledInterval, new_raters: ResampledInterval) -> ResampledInterval:
-    """Return the smallest interval that includes both, with the reason if the second was widened."""
+    """Return the interval for new raters, widened to include the interval for these raters; WIDENED is then its
+    reason.
+    """
     if these_raters.interval is None or new_raters.interval is None:
         return new_raters
-    # Percentiles can be skewed and then exceed an interval that is symmetric around the value.
+    # A skewed percentile interval can extend beyond an interval that is symmetric around the value.
     hull = min(these_raters.interval[0], new_raters.interval[0]), max(these_raters.interval[1], new_raters.interval[1])
     return new_raters if hull == new_raters.interval else new_raters._replace(interval=hull, reason=WIDENED)
 
@@ -132,11 +140,13 @@ def _widen_to_include(these_raters: ResampledInterval, new_raters: ResampledInte
 def compute_these_raters_interval(
     value: float, replicates: Floats, *, bias_corrected: bool, widening: float, within: tuple[float, float] = (-1, 1)
 ) -> ResampledInterval:
-    """Return percentiles of the replicates, or a normal interval minus their bias, for these raters and new items (see Uncertainty)."""
+    """Return the interval for these raters and new items: percentiles of the replicates, or a normal interval minus
+    their bias.
+    """
     percentiles = compute_percentile_interval(replicates, widening=widening)
     if not bias_corrected or percentiles.interval is None:
         return percentiles
-    # The replicates repeat the bias of the sample, so their mean shows how large it is.
+    # Resampling has the same bias as sampling, so the bias is estimated by the mean of the replicates minus the value.
     bias = float(np.nanmean(replicates)) - value
     return percentiles._replace(
         interval=compute_symmetric_interval(
@@ -146,32 +156,36 @@ def compute_these_raters_interval(
 
 
 def _compute_fisher_interval(value: float, variance: float) -> tuple[float, float]:
-    """Return tanh(atanh(value) +- 1.96 * se / (1 - value^2)): Fisher's z (1915, Biometrika 10:507) by the delta method."""
+    """Return the normal interval on the scale of Fisher's z, tanh(atanh(value) +- 1.96 * se / (1 - value^2)).
+
+    The standard error of z is from the delta method (Fisher 1915, Biometrika 10:507).
+    """
     low, high = compute_symmetric_interval(atanh(value), variance / (1 - value**2) ** 2, within=(-inf, inf))
     return tanh(low), tanh(high)
 
 
 def _compute_new_raters_interval(value: float, uncertainty: Uncertainty) -> ResampledInterval:
-    """Return value +- quantile * sqrt(V_item + V_rater), V_item from the bootstrap and V_rater from the jackknife.
+    """Return value +- quantile * sqrt(V_item + V_rater), with V_item from the bootstrap and V_rater from the jackknife.
 
-    With three raters V_rater has two degrees of freedom. Then, and for coefficients that are nearly means of ratings with any
-    number of raters, the degrees of freedom are Satterthwaite's; a linear coefficient of three raters instead adds the squared
-    half-widths of its two parts.
+    The quantile is normal, with these exceptions. With `use_student`, it is Student's t with one degree of freedom less than
+    raters. With three raters, or for a linear coefficient with any number of raters, it is Student's t with Satterthwaite's
+    degrees of freedom. For a linear coefficient with three raters, the half-width is instead the root of the sum of the
+    squared half-widths of both parts: V_item with the normal quantile, V_rater with Student's t.
     """
     if uncertainty.withheld_new:
         return ResampledInterval(None, reason=uncertainty.withheld_new)
     rater_count = len(uncertainty.leave_one_out)
     if rater_count < MIN_RATERS:
         return ResampledInterval(None, reason=TOO_FEW_RATERS)
-    # Jackknife and not bootstrap: a resample of raters would pair a rater with a copy of the same rater, who
-    # always agree.
+    # The jackknife is used instead of the bootstrap, because a resample of raters can contain a rater twice, and the two
+    # copies always agree.
     rater_variance = compute_jackknife_variance(uncertainty.leave_one_out)
     item_variance = compute_replicate_variance(uncertainty.replicates)
     variance = item_variance + rater_variance
     if np.isnan(variance):
         return ResampledInterval(None, reason=UNDEFINED_WITHOUT_A_RATER)
-    # The jackknife of a linear coefficient does not overstate V_rater, so one pooled quantile would be too short
-    # for it.
+    # The jackknife does not overestimate V_rater for a linear coefficient, so with one pooled quantile the interval would
+    # be too narrow.
     if uncertainty.linear and _has_few_raters(uncertainty):
         ratio = student_quantile((1 + LEVEL) / 2, rater_count - 1) / NORMAL
         return ResampledInterval(compute_symmetric_interval(value, item_variance + ratio**2 * rater_variance))
@@ -194,7 +208,10 @@ def _has_few_raters(uncertainty: Uncertainty) -> bool:
 
 
 class Scope(NamedTuple):
-    """The ratings that one coefficient is computed from: all, or those of one source. `args` becomes part of the result."""
+    """The ratings from which a coefficient is computed: all, or those of one source.
+
+    `args` becomes part of the result.
+    """
 
     args: Mapping[str, str]
     ratings: Ratings
@@ -205,7 +222,7 @@ class Scope(NamedTuple):
 
 
 def list_scopes(table: Ratings) -> list[Scope]:
-    """Return all ratings, then those of each source; only the first if there is one source."""
+    """Return the scope of all ratings, then the scope of each source if there is more than one source."""
     sources = [table.sources[index] for index in np.unique(table.source)]
     is_single = len(sources) < 2
     return [
@@ -215,11 +232,11 @@ def list_scopes(table: Ratings) -> list[Scope]:
 
 
 def explain_rare_verdict(items: float, floor: float) -> str:
-    """Return why no interval is given where the rarer verdict is rare, or "" if one may be given.
+    """Return why no interval is given because one verdict is too rare; "" if an interval may be given.
 
-    `items`: on how many items two raters would both give the rarer verdict by chance.
+    `items`: the expected number of items on which two raters would both give the rarer verdict by chance.
     """
-    # In simulated studies no method reached its coverage below the floor (bench/results/coverage.md).
+    # In simulated studies, no method reached 95% coverage below the floor (bench/results/coverage.md).
     if items >= floor:
         return ""
     return f"by chance two raters would both give the rarer verdict on {items:.1f} items; below {floor:.0f} no interval is reliable"

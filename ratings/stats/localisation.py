@@ -1,4 +1,6 @@
-"""Estimate localisation: of the errors that a rater called, the share in which a mark hits the planted row."""
+"""Estimate localisation: the share of the errors reported by raters in which the rater marked the row with the
+planted error.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,10 +15,10 @@ LOCALISATION = "localisation"
 
 
 class CalledError(NamedTuple):
-    """An item with an error that this rater rated not plausible; `localised` is True if a mark hits the planted row.
+    """An item with an error that a rater rated not plausible.
 
-    None where this cannot be determined: no marks were requested, or the location is unknown. A rater who left no mark where marks
-    were requested has False.
+    `localised`: whether the rater marked the row with the planted error. It is False if marks were requested and the rater
+    made none, and None if no marks were requested or the location of the error is unknown.
     """
 
     item: str
@@ -26,8 +28,9 @@ class CalledError(NamedTuple):
 
 
 def estimate_localisation(rows: Iterable[CalledError]) -> list[Estimate]:
-    """Return the share of localised errors among the called errors for which it is known: of all, of each source, each rater, each
-    rater and source. The order of the rows changes no number.
+    """Return the share of reported errors that were localised, over all, by source, by rater, and by rater and source.
+
+    Errors whose `localised` is None are left out. The result does not depend on the order of the rows.
     """
     ordered = sorted(rows, key=lambda row: (row.item, natural_sort_key(row.rater)))
     sources = sorted({row.source for row in ordered})
@@ -49,7 +52,10 @@ def _estimate_rater(rater_rows: Sequence[CalledError], rater: str, sources: Sequ
 
 
 def _estimate_share(rows: Sequence[CalledError], args: Mapping[str, str]) -> Estimate:
-    """Return the share with items and raters as clusters; `untold` counts the rows in which it is unknown."""
+    """Return the share of localised errors, with items and raters as clusters.
+
+    The sample size `untold` is the number of rows whose `localised` is None.
+    """
     known = [row for row in rows if row.localised is not None]
     item, rater = ([row.item for row in known], [row.rater for row in known])
     n = {
@@ -63,7 +69,7 @@ def _estimate_share(rows: Sequence[CalledError], args: Mapping[str, str]) -> Est
         reason = "no called error has marks that can be compared" if rows else "no error was called implausible"
         return build_estimate(LOCALISATION, None, n, args=args, reason=reason)
     answers = np.array([float(bool(row.localised)) for row in known])
-    # The clusters need numbers only; which item or rater they belong to does not matter.
+    # Clusters are identified by numbers; any numbering of the items and raters will do.
     codes = [np.unique(names, return_inverse=True)[1] for names in (item, rater)]
     interval = proportions.compute_clustered_interval(answers, codes[0], codes[1])
     constant_reason = "all are alike; the interval treats the ratings as independent" if np.isnan(interval.deff) else ""

@@ -10,38 +10,41 @@ from ratings.stats.rater_pairs import RaterPairs
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 from ratings.stats.resampling import iter_weight_chunks
 
-MAX_LISTED_PAIRS = 3_000_000  # pairs of ratings listed one by one; with more, each resample is a dense matrix product
+MAX_LISTED_PAIRS = 3_000_000  # most pairs of ratings listed one by one; with more, each resample is a dense product
 MAX_CELLS = 4_000_000  # numbers in memory at once: 32 MB of float64
 
 CellCounter = Callable[
     [Ints], Floats
-]  # item weights (resamples, items) -> counts of the pairs' cells (cells, resamples)
+]  # maps item weights, shape (resamples, items), to the counts in the pairs' cells, shape (cells, resamples)
 
 
 class PairMeans(NamedTuple):
-    """Means over pairs: one value per resample, or a single value. NaN where no pair has a value."""
+    """Means over pairs of raters: a single value, or one value per resample. NaN if no pair has a defined value."""
 
     agreement: Floats
     kappa: Floats
-    weighted: Floats  # kappa, pairs weighted by the items they share
+    weighted: Floats  # mean kappa in which each pair is weighted by its number of shared items
 
 
 class ScopedPairs(NamedTuple):
-    """Ratings, and the pairs of their raters that the means are over."""
+    """The ratings of one scope, and the pairs of raters over which means are taken."""
 
     ratings: Ratings
     pairs: RaterPairs
 
 
 def compute_pair_means(shared_items: Floats, agreement: Floats, kappa: Floats) -> PairMeans:
-    """Return means over the first axis, each without its undefined pairs. Shapes (pairs, ...) to (...)."""
+    """Return the means over pairs, the first axis; each mean leaves out undefined values.
+
+    Shapes (pairs, ...) become (...).
+    """
     return PairMeans(
         compute_defined_mean(agreement), compute_defined_mean(kappa), compute_defined_mean(kappa, shared_items)
     )
 
 
 def compute_defined_mean(values: Floats, weights: Floats | float = 1.0) -> Floats:
-    """Return the weighted mean of the defined values over the first axis; NaN where none is defined."""
+    """Return the weighted mean over the first axis of the values that are not NaN; NaN where all values are."""
     defined = np.isfinite(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         means: Floats = np.where(defined, values * weights, 0).sum(axis=0) / (defined * weights).sum(axis=0)
@@ -51,17 +54,18 @@ def compute_defined_mean(values: Floats, weights: Floats | float = 1.0) -> Float
 def resample_pair_means(
     scoped: Sequence[ScopedPairs], strata: Ints, resamples: int, rng: np.random.Generator
 ) -> list[PairMeans]:
-    """Return the means of each scope in each resample, shape (resamples,).
+    """Return the means over pairs in each resample, shape (resamples,), for each scope.
 
-    All scopes use the same draws of items within strata. A pair without a kappa in a resample is left out of that mean.
+    All scopes use the same resamples of items within strata. A pair whose kappa is undefined in a resample is left out of
+    the mean kappa of that resample.
     """
-    # Without pairs there is nothing to resample, and the draws are what costs time.
+    # Without pairs there is nothing to resample, so the costly drawing of items is skipped.
     if not resamples or not any(len(scope.pairs) for scope in scoped):
         return [PairMeans(*(np.full(resamples, np.nan) for _ in PairMeans._fields))] * len(scoped)
     counters = [_choose_cell_counter(scope) for scope in scoped]
     means_by_scope: list[list[PairMeans]] = [[] for _ in scoped]
-    # One set of draws for all scopes: it is cheaper, and the intervals of sources and of all together are
-    # comparable.
+    # All scopes use one set of resamples: this is cheaper, and makes the intervals within sources comparable with those over
+    # all sources.
     for weights in iter_weight_chunks(strata, resamples, rng):
         for scope, count_cells, blocks in zip(scoped, counters, means_by_scope, strict=True):
             for block in _iter_blocks(weights, len(scope.pairs.count)):
@@ -79,7 +83,10 @@ def resample_pair_means(
 def iter_resampled_cells(
     scope: ScopedPairs, strata: Ints, resamples: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """Yield the counts of the pairs' cells in each resample of the items within strata, shapes (cells, resamples of a block)."""
+    """Yield the counts in the cells of the pairs' contingency tables in resamples of items within strata.
+
+    Each block has shape (cells, resamples of the block).
+    """
     count_cells = _choose_cell_counter(scope)
     for weights in iter_weight_chunks(strata, resamples, rng):
         for block in _iter_blocks(weights, len(scope.pairs.count)):
@@ -94,8 +101,8 @@ def _iter_blocks(weights: Ints, cells: int) -> Iterator[Ints]:
 
 def _choose_cell_counter(scope: ScopedPairs) -> CellCounter:
     ratings_per_item = np.bincount(scope.ratings.item)
-    # The sparse matrix grows with the square of the ratings per item: one product for all resamples while it
-    # fits, a dense product per resample beyond.
+    # The size of the sparse matrix grows with the square of the number of ratings per item. While it fits in memory, one
+    # product serves all resamples; otherwise each resample needs a dense product.
     if np.sum(ratings_per_item * (ratings_per_item - 1)) // 2 <= MAX_LISTED_PAIRS:
         matrix = _build_cell_matrix(scope)
         return lambda weights: matrix @ weights.T.astype(np.float64)
@@ -103,13 +110,13 @@ def _choose_cell_counter(scope: ScopedPairs) -> CellCounter:
 
 
 def _build_cell_matrix(scope: ScopedPairs) -> csr_array:
-    """Return the matrix that maps items to the cells of their pairs of ratings, shape (cells, items)."""
+    """Return a matrix that counts for each item the pairs of its ratings in each cell, shape (cells, items)."""
     ratings, pairs, size = scope.ratings, scope.pairs, len(scope.ratings.categories)
     pair_index = np.full((len(ratings.raters), len(ratings.raters)), -1, dtype=np.int64)
     pair_index[pairs.first, pairs.second] = np.arange(len(pairs))
     cell_codes = (pairs.pair * size + pairs.first_category) * size + pairs.second_category
     entries: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    # Ratings are sorted by item, so all pairs of an item are found at lags below its number of ratings.
+    # Ratings are sorted by item, so two ratings of an item are fewer positions apart than the item has ratings.
     for lag in range(1, int(np.bincount(ratings.item).max(initial=1))):
         position = np.flatnonzero(ratings.item[lag:] == ratings.item[:-lag])
         pair = pair_index[ratings.rater[position], ratings.rater[position + lag]]
@@ -121,7 +128,10 @@ def _build_cell_matrix(scope: ScopedPairs) -> csr_array:
 
 
 def _build_product_counter(scope: ScopedPairs) -> CellCounter:
-    """Return a function that counts the cells by a (verdict, rater) x (verdict, rater) matrix product for each resample."""
+    """Return a function that computes the counts in the cells by one dense matrix product per resample.
+
+    The product has a row and a column for each combination of verdict and rater.
+    """
     ratings, pairs = scope.ratings, scope.pairs
     items, item = np.unique(ratings.item, return_inverse=True)
     raters = np.unique(ratings.rater)

@@ -12,12 +12,14 @@ from ratings.stats.proportions import compute_wilson_interval
 from ratings.stats.ratings_table import Floats
 from ratings.stats.resampling import EQUAL_WITHIN, compute_percentile_interval, compute_percentile_p, compute_widening
 
-MIN_TASKS = 5  # fewer do not show how tasks differ
-_MAX_SAMPLED = 2_000_000  # sampled numbers in memory at once: 16 MB
+MIN_TASKS = 5  # fewer tasks do not show how tasks differ
+_MAX_SAMPLED = 2_000_000  # most sampled numbers in memory at once: 16 MB
 
 
 class TaskReplicates(NamedTuple):
-    """One experiment (task): `n` replicates by an agent; `successes` of them reached the goal."""
+    """The replicates of one experiment (the task) by an agent: `n` replicates, of which `successes` reached the
+    goal.
+    """
 
     task: str
     n: int
@@ -25,28 +27,28 @@ class TaskReplicates(NamedTuple):
 
 
 def compute_pass_at_k(n: int, successes: int, k: int) -> float | None:
-    """Return 1 - C(n-c, k) / C(n, k): the share of k-subsets of n replicates that contain a success; None below k replicates.
+    """Return pass@k = 1 - C(n-c, k) / C(n, k) for c successes in n replicates; None if n is less than k.
 
-    The unbiased estimator of Chen et al. 2021 (arXiv 2107.03374, equation 1), in its product form. Raises ValueError unless
-    0 <= successes <= n and k >= 1.
+    This is the share of all subsets of k replicates that contain a success: the unbiased estimator of Chen et al. 2021 (arXiv
+    2107.03374, equation 1), in its product form. Raises ValueError unless 0 <= successes <= n and k >= 1.
     """
     if not 0 <= successes <= n or k < 1:
         raise ValueError(f"pass@{k} is not defined for {successes} successes in {n} replicates")
-    # Extrapolating, as 1 - (1 - c/n)^k does, is biased.
+    # The estimator 1 - (1 - c/n)^k could extrapolate to n < k, but it is biased.
     if n < k:
         return None
     if n - successes < k:
         return 1.0
-    # The binomial coefficients themselves overflow a float for large n.
+    # A product is used, because the binomial coefficients overflow a float for large n.
     return 1.0 - prod(1.0 - k / i for i in range(n - successes + 1, n + 1))
 
 
 def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int) -> Estimate:
-    """Return the mean over tasks. It is undefined as soon as one task has fewer than k replicates.
+    """Return the mean of an agent's pass@k over tasks. It is undefined if a task has fewer than k replicates.
 
-    Interval for new tasks with as many replicates: Wilson with the effective number of tasks, n_eff = p(1-p) / V with V the
-    variance of the mean of the tasks' values, and Student's t with one degree of freedom less than tasks. Where every task has the
-    same 0 or 1, Clopper-Pearson.
+    The interval is for new tasks with the same number of replicates. It is the Wilson interval with the effective number
+    of tasks, n_eff = p(1-p) / V, where V is the variance of the mean of the tasks' values, and Student's t with one degree
+    of freedom less than tasks. If all values are 0, or all are 1, it is the Clopper-Pearson interval.
     """
     args = {"agent": agent, "k": k}
     short_tasks = sum(task.n < k for task in tasks)
@@ -60,7 +62,7 @@ def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int)
         return build_estimate("pass_at_k", None, n, args=args, reason=_explain_short_tasks(tasks, short_tasks, k))
     values = _compute_task_values(tasks, k)
     value = float(values.mean())
-    # Tasks that are all alike have no variance; the exact binomial interval needs none.
+    # If all values are 0, or all are 1, their variance is 0; the exact binomial interval needs no variance.
     if value in (0.0, 1.0):
         low, high = binomtest(round(value) * len(tasks), len(tasks)).proportion_ci(LEVEL)
         return build_estimate("pass_at_k", value, n, args=args, interval=(low, high), method="clopper_pearson")
@@ -70,8 +72,8 @@ def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int)
     if np.ptp(values) == 0:
         reason = "all experiments have the same value, which does not show how others would differ"
         return build_estimate("pass_at_k", value, n, args=args, reason=reason)
-    # The values already vary as their replicates do, so these are no second source of variance.
-    # Percentiles of resampled tasks covered less often near 1.
+    # The variance between the tasks' values already includes the variance between replicates, so nothing is added for it.
+    # Percentile intervals from resampled tasks had lower coverage near 1.
     effective_tasks = value * (1 - value) * len(values) / float(np.var(values, ddof=1))
     interval = compute_wilson_interval(value, effective_tasks, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
     return build_estimate("pass_at_k", value, n, args=args, interval=interval, method="wilson_tasks")
@@ -86,9 +88,10 @@ def compare_agents(
     seed: int,
     resamples: int = 10_000,
 ) -> list[Estimate]:
-    """Return first minus second over the experiments that both have with k replicates: the difference, and its two-sided p-value.
+    """Return the difference in mean pass@k, first agent minus second agent, and its two-sided p-value.
 
-    With one replicate of each agent on every task McNemar's exact test is added.
+    Only experiments with at least k replicates by both agents count. If k is 1 and each agent has one replicate on every
+    experiment, McNemar's exact test is added.
     """
     args = {"agents": [first, second], "k": k}
     first_tasks, second_tasks = (
@@ -106,7 +109,7 @@ def compare_agents(
     exact = (
         _test_mcnemar(*task_pairs, args) if k == 1 and all(task.n == 1 for side in task_pairs for task in side) else []
     )
-    # McNemar's test is exact, so it is given for few tasks as well.
+    # McNemar's test is exact, so it is also given for few tasks.
     if len(common) < MIN_TASKS or not resamples:
         reason = f"an interval needs {MIN_TASKS} experiments" if resamples else "the interval needs resampling"
         rows = [
@@ -128,9 +131,9 @@ def compare_agents(
             build_estimate(names[1], None, n, args=args, reason=reason),
             *exact,
         ]
-    # Rounded, because sums of the same tasks in another order differ in the last digit.
-    # The same draws for both agents: difficult tasks are difficult for both. Interval and p use the same
-    # widening, so they agree.
+    # The means are rounded, because summing the same tasks in another order changes the last digit.
+    # Tasks are resampled together for both agents, because difficult tasks are difficult for both. The interval and p use
+    # the same widening, so that they are consistent.
     replicates = np.round(_resample_means(differences, resamples, build_generator(seed, names[0], args)), 12)
     widening_factor = compute_widening(len(differences))
     resampled = compute_percentile_interval(replicates, widening=widening_factor)
@@ -152,7 +155,9 @@ def compare_agents(
 def _test_mcnemar(
     first: Sequence[TaskReplicates], second: Sequence[TaskReplicates], args: Mapping[str, object]
 ) -> list[Estimate]:
-    """Return McNemar's exact test (1947) of the experiments in which only one of the two agents succeeded."""
+    """Return the result of McNemar's exact test (1947), which uses the experiments in which only one of the two
+    agents succeeded.
+    """
     only_first = sum(a.successes > b.successes for a, b in zip(first, second, strict=True))
     only_second = sum(a.successes < b.successes for a, b in zip(first, second, strict=True))
     discordant = only_first + only_second

@@ -1,8 +1,9 @@
 """Plan a study: half-widths that the intervals of a rate, a kappa or an AUC would have with more raters and items.
 
-Variance components come from the ratings so far. A half-width is the average for a study of that shape, with the
-kind of interval that the results have (new raters, new items). Where results have none, the half-width is missing for the same reason.
-While the truth is sealed, the half-widths of the AUC come from planning values.
+Variance components are estimated from the ratings so far. A half-width is the average to expect in a study of the given
+shape, for the kind of interval that the results have (for new raters and new items). If results of that shape have no
+interval, the half-width is missing for the same reason. While the truth is sealed, the half-widths of the AUC are computed
+from planning values.
 """
 
 import math
@@ -33,7 +34,7 @@ ITEM_FACTORS = (1.5, 2.0)
 
 
 class Design(NamedTuple):
-    """A study's shape: `per_item` ratings of each item, with all raters rating equally many."""
+    """The shape of a study. `per_item`: number of ratings of each item; all raters rate the same number of items."""
 
     raters: int
     items: int
@@ -44,20 +45,21 @@ class Design(NamedTuple):
         return self.items * self.per_item
 
     def add_raters(self, more: int) -> "Design":
-        """Return the design with more raters, each rating as many items as the present ones."""
+        """Return the design with `more` additional raters, each of whom rates as many items as each present rater."""
         raters = self.raters + more
         return Design(raters, self.items, min(raters, self.per_item * raters / self.raters))
 
     def scale_items(self, times: float) -> "Design":
-        """Return the design with `times` as many items, each rated as often as now."""
+        """Return the design with the number of items multiplied by `times`, and each item rated as often as now."""
         return self._replace(items=round(self.items * times))
 
 
 class VarianceComponents(NamedTuple):
-    """Variance components of a verdict as shares of p(1 - p). kappa_raters: variance of kappa that one rater contributes.
+    """The variance components of verdicts.
 
-    rho_item: correlation of two raters' verdicts on one item; rho_rater: of one rater's verdicts on two items. `kappa` is
-    the mean pairwise one, None where it is undefined. kappa_raters is None where it is unknown, with the `reason`.
+    `share`: share p of verdict 1. `rho_item`: correlation of two raters' verdicts on one item. `rho_rater`: correlation of
+    one rater's verdicts on two items. Both are shares of the variance p(1 - p). `kappa`: mean pairwise kappa, None if
+    undefined. `kappa_raters`: variance of kappa that one rater contributes; if it is None, `reason` states why.
     """
 
     share: float
@@ -69,8 +71,9 @@ class VarianceComponents(NamedTuple):
 
 
 class AucComponents(NamedTuple):
-    """Components of the mean AUC over this many raters, as measured with `items` items: variance between raters, mean
-    covariance of two, and mean variance of one.
+    """The variance components of the mean AUC (`value`) of `raters` raters, measured with `items` items.
+
+    `between`: variance between raters. `cov2`: mean covariance of two raters' AUCs. `error`: mean variance of one rater's AUC.
     """
 
     value: float
@@ -82,7 +85,10 @@ class AucComponents(NamedTuple):
 
 
 class PrecisionStep(NamedTuple):
-    """The expected precision of a study of this shape. `is_present`: the present shape. half_width is None where `description` says why."""
+    """The expected precision of a study with these numbers of raters and items.
+
+    `is_present`: whether this is the study's present shape. If `half_width` is None, `description` states why.
+    """
 
     quantity: str  # rate, kappa or auc
     source: str
@@ -94,11 +100,14 @@ class PrecisionStep(NamedTuple):
 
 
 HalfWidth = Callable[[Design], float | None]
-ExplainMissing = Callable[[Design], str]  # the reason why there is no half-width
+ExplainMissing = Callable[[Design], str]  # returns the reason why there is no half-width
 
 
 def measure_design(table: Ratings) -> Design:
-    """Return the average shape of a table. Raises ValueError without ratings."""
+    """Return the shape of a table's ratings, with the mean number of ratings per item.
+
+    Raises ValueError if there are no ratings.
+    """
     if not len(table):
         raise ValueError("there are no ratings yet")
     n = table.sample_sizes
@@ -106,9 +115,10 @@ def measure_design(table: Ratings) -> Design:
 
 
 def estimate_components(table: Ratings) -> VarianceComponents:
-    """Return moment estimates: mean products of residuals over pairs of ratings of one item, and of one rater. Never below 0.
+    """Return moment estimates of the variance components of verdicts.
 
-    Raises ValueError where the table is not binary or has no ratings.
+    The correlations are the mean products of residuals over pairs of ratings of one item, and over pairs of ratings by one
+    rater; they are at least 0. Raises ValueError if the table is not binary or has no ratings.
     """
     if not table.is_binary or not len(table):
         raise ValueError("variance components need ratings of 1 and 0")
@@ -116,7 +126,7 @@ def estimate_components(table: Ratings) -> VarianceComponents:
     residuals: Floats = table.verdict - np.float64(share)
     variance = share * (1 - share)
     by_item, by_rater = (_compute_correlation(residuals, codes, variance) for codes in (table.item, table.rater))
-    # The two correlations are parts of one variance and cannot exceed it together.
+    # Both correlations are shares of the same variance, so their sum cannot exceed 1.
     by_item = min(by_item, 1 - by_rater)
     rater_pairs = tabulate_pairs(table)
     kappas = rater_pairs.cohen_kappa[np.isfinite(rater_pairs.cohen_kappa)]
@@ -132,7 +142,10 @@ def estimate_components(table: Ratings) -> VarianceComponents:
 
 
 def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None:
-    """Return components for the signed rating of this error source against the unperturbed items (Obuchowski and Rockette's); None below two raters."""
+    """Return Obuchowski and Rockette's components for the AUC of the signed rating: this error source against unperturbed items.
+
+    Return None if fewer than two raters have an AUC, or a component is undefined.
+    """
     ratings = table.select_against_unperturbed(source)
     rater_columns, _ = mrmc.build_rater_columns(ratings, ratings.signed_ratings)
     if len(rater_columns) < 2:
@@ -140,7 +153,7 @@ def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None
     condition = mrmc.analyse_condition(rater_columns)
     if not all(map(math.isfinite, (condition.msr, condition.cov2, condition.var_error))):
         return None
-    # Moment estimates can be negative by chance; a variance cannot.
+    # A moment estimate of a variance can be negative by chance, but a variance cannot.
     cov2 = max(condition.cov2, 0.0)
     between = max(condition.msr - condition.var_error + cov2, 0.0)
     return AucComponents(
@@ -149,9 +162,9 @@ def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None
 
 
 def compute_rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
-    """Return the variance of a share of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
+    """Return the variance of a share p of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
 
-    per_item, per_rater: how many ratings each item and each rater has.
+    m and n are the numbers of ratings of each item and by each rater: `per_item` and `per_rater`.
     """
     n = per_item.sum()
     inflated = n + rho_item * np.sum(per_item * (per_item - 1.0)) + rho_rater * np.sum(per_rater * (per_rater - 1.0))
@@ -159,15 +172,16 @@ def compute_rate_variance(share: float, rho_item: float, rho_rater: float, per_i
 
 
 def compute_kappa_variance(share: float, kappa: float, items: int, per_item: float) -> float:
-    """Return the large-sample variance of kappa over `items` items with this many ratings each, these raters, equal shares.
+    """Return the large-sample variance of kappa for these raters, over `items` items with `per_item` ratings each.
 
-    The delta method on kappa = 1 - A/pq, A the mean of y(m-y)/(m(m-1)) over items with y of m verdicts 1, y beta-binomial with
-    correlation kappa. For two raters that is the variance of Fleiss, Cohen and Everitt (1969) with equal margins.
+    All raters have the same share p of verdict 1, with q = 1 - p. The delta method is applied to kappa = 1 - A/pq, where A is
+    the mean over items of y(m-y)/(m(m-1)) and y is the number of verdicts 1 among the m ratings of an item, beta-binomial with
+    correlation kappa. For two raters, this is the variance of Fleiss, Cohen and Everitt (1969) with equal margins.
     """
-    # Some items have one rating and contribute nothing to kappa; the others have two.
+    # Below two ratings per item, some items have one rating and contribute nothing to kappa; the others have two.
     if per_item < 2:
         return _compute_item_kappa_variance(share, kappa, 2) / max(items * (per_item - 1), 1e-9)
-    # Between whole numbers of ratings per item, part of the items has one more.
+    # If the number of ratings per item is not whole, some items have one rating more than the others.
     low = math.floor(per_item)
     fraction = per_item - low
     at_low = _compute_item_kappa_variance(share, kappa, low)
@@ -176,9 +190,10 @@ def compute_kappa_variance(share: float, kappa: float, items: int, per_item: flo
 
 
 def compute_auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1, rho: float = 0) -> float:
-    """Return Hanley and McNeil's (1982) variance of an AUC, with this many ratings of each item, correlated by rho.
+    """Return Hanley and McNeil's (1982) variance of an AUC, multiplied by the design effect 1 + (per_item - 1) rho.
 
-    For planning before anything is measured: `positives` and `negatives` are numbers of ratings.
+    `positives` and `negatives` are numbers of ratings; `rho` is the correlation of two ratings of one item. Used for planning
+    before anything is measured.
     """
     q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
@@ -186,7 +201,10 @@ def compute_auc_variance(auc: float, positives: int, negatives: int, per_item: f
 
 
 def compute_rate_half_width(components: VarianceComponents, design: Design) -> float | None:
-    """Return half of the Wilson interval with the effective n and Student's t, as rates have it; None below two clusters."""
+    """Return half the width of the clustered Wilson interval that rates have (see proportions.compute_clustered_interval).
+
+    Return None if there are fewer than two clusters, or if the share is 0 or 1.
+    """
     clusters = min(design.items, design.raters) if design.raters > 1 else design.items
     if clusters < 2 or not 0 < components.share < 1:
         return None
@@ -199,7 +217,10 @@ def compute_rate_half_width(components: VarianceComponents, design: Design) -> f
 
 
 def compute_kappa_half_width(components: VarianceComponents, design: Design) -> float | None:
-    """Return the half-width from the variances over items and between raters, normal quantile; None where `explain_no_kappa` says why."""
+    """Return the half-width of the interval of kappa, from its variances over items and between raters and the normal quantile.
+
+    Return None if kappa has no interval (see `explain_no_kappa`).
+    """
     if explain_no_kappa(components, design) or components.kappa is None or components.kappa_raters is None:
         return None
     variance = compute_kappa_variance(components.share, components.kappa, design.items, design.per_item)
@@ -207,7 +228,9 @@ def compute_kappa_half_width(components: VarianceComponents, design: Design) -> 
 
 
 def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
-    """Return why results of this shape have no kappa, or no interval of one for new raters; "" if they have."""
+    """Return why the results of such a study have no kappa, or no interval of kappa for new raters; "" if they have
+    both.
+    """
     if components.kappa is None or not 0 < components.share < 1 or design.per_item <= 1:
         return _NO_KAPPA
     if components.reason or design.raters < MIN_RATERS:
@@ -216,9 +239,9 @@ def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
 
 
 def compute_auc_half_width(components: AucComponents | None, design: Design) -> float | None:
-    """Return the half-width by Obuchowski and Rockette's standard error with Hillis' degrees of freedom, new raters and new items.
+    """Return half the width of the interval of the mean AUC for new raters and new items (see mrmc.compute_new_raters_interval).
 
-    Of an area near 1 half of the logit's interval. None where `explain_no_auc` says why.
+    Return None if the AUC has no interval (see `explain_no_auc`).
     """
     if components is None or explain_no_auc(components, design):
         return None
@@ -230,7 +253,9 @@ def compute_auc_half_width(components: AucComponents | None, design: Design) -> 
 
 
 def explain_no_auc(components: AucComponents | None, design: Design) -> str:
-    """Return why results of this shape have no mean AUC, or no interval of it for new raters; "" if they have."""
+    """Return why the results of such a study have no mean AUC, or no interval of it for new raters; "" if they have
+    both.
+    """
     if components is None:
         return _NO_AUC
     if min(components.raters, design.raters) < MIN_RATERS:
@@ -239,17 +264,18 @@ def explain_no_auc(components: AucComponents | None, design: Design) -> str:
 
 
 def _project_condition(components: AucComponents, design: Design) -> OneCondition:
-    """Return the expected measurements of a study of this shape."""
+    """Return the multi-reader analysis to expect of a study with this design."""
     raters, scale = design.raters, components.items / design.items
-    # Variances and covariances of areas fall with the number of items, the variance between raters does not.
+    # Variances and covariances of areas are inversely proportional to the number of items; the variance between raters is not.
     error, cov2 = scale * components.error, scale * components.cov2
     return mrmc.analyse_components(components.value, raters, components.between + error - cov2, cov2, error)
 
 
 def list_next_steps(table: Ratings) -> list[PrecisionStep]:
-    """Return the present precision and that with more raters or items: rates and kappa of each source, AUC of each error source.
+    """Return the precision to expect now and with more raters or items: of rates, kappa, and the AUC of each error source.
 
-    With one or no source, of all ratings together. Nothing that needs a reference where none is known.
+    Rates are for each source; kappa is for all sources together and for each. The AUC is left out if no item is known to be
+    without an error. The list is empty if the table is not binary or has no ratings.
     """
     if not table.is_binary or not len(table):
         return []
@@ -302,11 +328,14 @@ def _explain_no_rate(components: VarianceComponents, design: Design) -> str:
     )
 
 
-_PLANNED_AUC = 0.75  # planning value while no AUC may be computed
+_PLANNED_AUC = 0.75  # planning value of the AUC, used while the study is sealed and no AUC may be computed
 
 
 def list_planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[PrecisionStep]:
-    """Return the AUC's precision from planning values (Hanley and McNeil), for studies whose truth is sealed."""
+    """Return the precision of the AUC to expect from planning values (Hanley and McNeil's variance), for sealed studies.
+
+    `negative_share`: share of the ratings that are of items with an error. `rho`: correlation of two ratings of one item.
+    """
 
     def compute_planned_half_width(shape: Design) -> float | None:
         negatives = round(shape.rating_count * negative_share)
@@ -334,7 +363,7 @@ def _list_designs(now: Design) -> list[tuple[str, Design]]:
     return [("", now), *raters, *items]
 
 
-# Half of the range of a share, a kappa or an AUC: an interval that wide excludes nothing.
+# Half of the range of a share, a kappa or an AUC. An interval with this half-width excludes nothing.
 HALF_SCALE = {"rate": 0.5, "kappa": 1.0, "auc": 0.5}
 _TIMES = {1.5: "half again", 2.0: "twice"}
 _NUMBERS = {2: "two", 4: "four"}
@@ -369,8 +398,8 @@ def _iter_design_steps(
 
 
 def _describe_step(name: str, expected: float, present: float, one_rater: bool, half_scale: float) -> str:
-    """Return the half-width in words."""
-    # One rater's interval is for that rater, those of more raters for any: the two are not compared.
+    """Return a sentence with the expected half-width, compared with the present one if both can be compared."""
+    # An interval from one rater is for that rater, one from several raters is for new raters: they are not compared.
     if not name:
         return f"now ±{expected:.2f}{' for this rater alone' if one_rater else ''}"
     return (
@@ -381,18 +410,20 @@ def _describe_step(name: str, expected: float, present: float, one_rater: bool, 
 
 
 def _compute_correlation(residuals: Floats, codes: Ints, variance: float) -> float:
-    """Return the mean product of the residuals of two ratings of one cluster as a share of the variance; at least 0, at most 1."""
+    """Return the mean product of the residuals of two ratings in the same cluster, divided by the variance, limited
+    to 0 to 1.
+    """
     sums, squares = (np.bincount(codes, weights=values) for values in (residuals, residuals**2))
     counts = np.bincount(codes).astype(np.float64)
     pairs = float(np.sum(counts * (counts - 1)))
     if not pairs or not variance:
         return 0.0
-    # The square of a sum minus the sum of squares is the sum over all ordered pairs.
+    # The square of a sum minus the sum of squares is the sum of the products of all ordered pairs.
     return float(min(1.0, max(0.0, np.sum(sums**2 - squares) / pairs / variance)))
 
 
 def _compute_item_kappa_variance(share: float, kappa: float, per_item: int) -> float:
-    """Return the variance that one item contributes."""
+    """Return the variance of one item's contribution to kappa (see `compute_kappa_variance`)."""
     yes_count = np.arange(per_item + 1)
     # The beta-binomial distribution needs a correlation strictly between 0 and 1.
     rho = min(max(kappa, 1e-6), 1 - 1e-6)

@@ -1,4 +1,6 @@
-"""Estimate shares of yes answers with their intervals: ratings as independent, and with items and raters as clusters."""
+"""Estimate shares of yes answers with two intervals: one treats ratings as independent, one treats items and raters
+as clusters.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +20,10 @@ CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
 class Rate(NamedTuple):
-    """k of n, with the 95% Wilson interval (no continuity correction). All None, with the reason, where n is 0.
+    """The share k of n with its 95% Wilson interval (no continuity correction). If n is 0, they are None and `reason` states why.
 
-    The interval treats ratings as independent. Ratings of one item or by one rater are not, so it is too narrow
-    for statements about new raters or new items.
+    The interval treats ratings as independent. Ratings of one item, or by one rater, are not independent, so the interval is
+    too narrow for statements about new raters or new items.
     """
 
     value: float | None
@@ -33,9 +35,9 @@ class Rate(NamedTuple):
 
 
 class ClusteredInterval(NamedTuple):
-    """An interval of a share whose answers are clustered; None, with the reason, where there is none.
+    """The interval of a share whose answers are clustered. If `interval` is None, `reason` states why.
 
-    `deff` is the design effect, n / effective n. NaN where the answers are all alike.
+    `deff` is the design effect, n / effective n; it is NaN if all answers are alike.
     """
 
     interval: tuple[float, float] | None
@@ -45,7 +47,7 @@ class ClusteredInterval(NamedTuple):
 
 
 def estimate_rate(answers: Sequence[bool]) -> Rate:
-    """Return the share of True, with every answer counting equally."""
+    """Return the share of the answers that are True, with its Wilson interval."""
     k, n = sum(answers), len(answers)
     if n == 0:
         return Rate(None, None, None, 0, 0, NO_RATINGS)
@@ -54,31 +56,34 @@ def estimate_rate(answers: Sequence[bool]) -> Rate:
 
 
 def compute_wilson_interval(share: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) of a share of n answers; n may be an effective one, the quantile normal or Student's."""
+    """Return Wilson's score interval (1927) of a share of n answers. n may be an effective n, and `quantile` one of
+    Student's t.
+    """
     square = quantile**2 / n
     centre = (share + square / 2) / (1 + square)
     half_width = quantile * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
-    # At 0 and 1 the bound equals the share; rounding must not move it off.
+    # For a share of 0 or 1, one bound equals the share exactly; rounding must not change it.
     return (0.0 if share == 0 else max(0.0, centre - half_width)), (
         1.0 if share == 1 else min(1.0, centre + half_width)
     )
 
 
 def compute_clustered_interval(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) -> ClusteredInterval:
-    """Return the interval of mean(answers) for new items and new raters, or for new items alone if all answers are one rater's.
+    """Return the interval of mean(answers) for new items and new raters; if all answers are by one rater, for new items only.
 
-    Variance of the mean by items and by raters, V = V_item + V_rater - V_rating (Cameron, Gelbach and Miller 2011), but
-    no less than V_item or V_rater; n_eff = p(1-p)/V, no more than n; then Wilson with n_eff and Student's t with one degree of freedom
-    less than the smaller number of clusters. Where all answers are alike V is 0 and n is divided by `deff` instead.
+    The variance of the mean, with items and raters as clusters, is V = V_item + V_rater - V_rating (Cameron, Gelbach and
+    Miller 2011), but at least V_item and V_rater. The interval is Wilson's with n_eff = p(1-p)/V, but at most n, and Student's
+    t with one degree of freedom less than items or raters, whichever are fewer. If all answers are alike, V is 0, and n_eff
+    is n / `deff`.
     """
     n, share = len(answers), float(answers.mean())
     one_rater = len(np.unique(rater)) == 1
     method = PER_RATER if one_rater else CLUSTERED
-    # One rater's answers have items as their only clusters.
+    # The answers of a single rater are clustered by items only.
     clusters = min(len(np.unique(item)), n if one_rater else len(np.unique(rater)))
     if clusters < 2:
         return ClusteredInterval(None, method, math.nan, "a single item says nothing about other items")
-    # Answers that are all alike have no variance and so no design effect of their own.
+    # Answers that are all alike have no variance, and therefore no design effect of their own.
     is_constant = share in (0.0, 1.0)
     design_effect = (
         math.nan
@@ -99,12 +104,14 @@ def _compute_variance(residuals: Floats, item: Ints, rater: Ints, one_rater: boo
         return item_variance
     rater_variance = _compute_cluster_variance(residuals, rater)
     rating_variance = _compute_cluster_variance(residuals, np.arange(len(residuals)))
-    # The difference can be smaller than one of its parts, or negative, by chance.
+    # By chance, the combined variance can be smaller than one of its parts, or negative.
     return max(item_variance + rater_variance - rating_variance, item_variance, rater_variance)
 
 
 def _compute_cluster_variance(residuals: Floats, cluster: Ints) -> float:
-    """Return the variance of the mean when whole clusters are sampled, with the correction g / (g - 1) for g clusters."""
+    """Return the variance of the mean of the residuals if whole clusters are sampled, with g / (g - 1) as correction
+    for g clusters.
+    """
     sums = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=residuals)
     return float(len(sums) / (len(sums) - 1) * np.sum(sums**2) / len(residuals) ** 2)
 
@@ -119,11 +126,12 @@ class _Group(NamedTuple):
 
 
 def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the share of verdict 1 for each source, rater or name of a factor with ratings; `by=None`: of all of them together.
+    """Return the share of verdict 1 for each group of ratings: by source, by rater, or by a factor of the table.
 
-    Two rows each: the interval with items and raters as clusters, and (args interval: wilson) the one that treats ratings
-    as independent. Groups in which all verdicts are alike use the design effect of the others. Tables that are not
-    binary have no rates. Raises KeyError for a factor that the table does not have.
+    With `by=None`, all ratings form one group. Each group has two rows: one whose interval treats items and raters as
+    clusters, and one (args interval: wilson) whose interval treats ratings as independent. A group whose verdicts are all
+    alike uses the design effect of the other groups. The list is empty if the table is not binary. Raises KeyError for a
+    factor that the table does not have.
     """
     if not table.is_binary:
         return []
@@ -153,7 +161,7 @@ def _estimate_constant_group(group: _Group, shared: float) -> ClusteredInterval:
 
 
 def _average_design_effect(group_effects: Sequence[tuple[float, int]]) -> float:
-    """Return the mean design effect of the groups that have one, weighted by ratings; at least 1."""
+    """Return the mean design effect of the groups that have one, weighted by their numbers of ratings; at least 1."""
     defined = [(max(1.0, deff), n) for deff, n in group_effects if not math.isnan(deff)]
     return sum(deff * n for deff, n in defined) / sum(n for _, n in defined) if defined else 1.0
 
@@ -171,16 +179,16 @@ def _build_rate_rows(group: _Group, clustered_interval: ClusteredInterval) -> It
         method=clustered_interval.method,
         reason=clustered_interval.reason,
     )
-    # The usual interval in publications: shown under its own name for comparison, though too narrow for new
-    # raters.
+    # Most publications report this interval. It is shown for comparison, although it is too narrow for new raters.
     yield build_estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=wilson_interval, method="wilson")
 
 
 def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the mean confidence, 1 to 5, of each group; `by=None`: of all together. Ratings without a confidence are left out.
+    """Return the mean confidence, 1 to 5, of each group of ratings; groups are as in `estimate_rates`.
 
-    The variance of the mean has items and raters as clusters, as in `compute_clustered_interval`; Student's t with one degree of
-    freedom less than the smaller number of clusters, limited to 1 to 5.
+    Ratings without a confidence are left out. The variance of the mean treats items and raters as clusters, as in
+    `compute_clustered_interval`. The interval has Student's t with one degree of freedom less than items or raters, whichever
+    are fewer, and is limited to the range from 1 to 5.
     """
     with_confidence = table.select_ratings(np.isfinite(table.confidence))
     rows = [_estimate_mean_confidence(group) for group in _iter_groups(with_confidence, by)]
@@ -218,7 +226,9 @@ def _estimate_mean_confidence(group: _Group) -> Estimate:
 
 
 def estimate_weighted_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the same shares with every item, and with every rater, counting equally instead of every rating."""
+    """Return the shares of `estimate_rates` with items weighted equally, and with raters weighted equally, instead
+    of ratings.
+    """
     if not table.is_binary:
         return []
     reason = "beside the rate by ratings, which has the interval"

@@ -1,4 +1,4 @@
-"""Store ratings as columns, the form that every statistic is computed from."""
+"""Store ratings as a table of columns, the form from which every statistic is computed."""
 
 import math
 import re
@@ -13,10 +13,11 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-ALL = "all"  # the one source of a table that has no source column
+ALL = "all"  # name of the only source in a table without a source column
 
 PLANTED, DECLARED, MIXED, UNKNOWN, NO_TRUTH = "planted", "declared", "mixed", "unknown", "no truth"
-# What errors are compared with. The key is stored in files; the sentence is shown on pages and beside every such number.
+# The references: what counts as an item with an error, and as one without. The key is stored in files; the text is shown on
+# pages beside every number that needs a reference.
 REFERENCES: Mapping[str, str] = {
     PLANTED: "planted against unperturbed; a simulator's own mistakes count as false alarms",
     DECLARED: "declared wrong against declared right; the import states the truth and not whether an error was planted",
@@ -27,7 +28,7 @@ REFERENCES: Mapping[str, str] = {
     NO_TRUTH: "none: no record states its truth; import a column `truth` to get one",
 }
 
-# Adjectives for items with and without an error, by the reference of the study.
+# The adjectives for items with an error and, below, for items without an error, by the key of the reference.
 WITH_ERROR: Mapping[str, str] = {
     PLANTED: "planted",
     DECLARED: "declared wrong",
@@ -42,7 +43,7 @@ WITHOUT_ERROR: Mapping[str, str] = {
     UNKNOWN: "unperturbed",
     NO_TRUTH: "declared right",
 }
-# Why no number on errors exists where no item has a reference, and the import column that would provide one.
+# Why there are no results on errors if no item has a reference, and the import column that would provide a reference.
 MISSING_REFERENCE_REASONS: Mapping[str, str] = {
     UNKNOWN: "no item states its perturbation: import a column `perturbation` or `truth`",
     NO_TRUTH: "no record states its truth: import a column `truth`",
@@ -55,7 +56,9 @@ _ITEM_WITH_REFERENCE: Mapping[str, tuple[str, str]] = {
 
 
 def explain_missing(reference_name: str, reference: int) -> str:
-    """Return why no rating is of an item with this reference: 0 with an error, 1 without, -1 with either."""
+    """Return why no rating is of an item with this reference: 0 (with an error), 1 (without) or -1 (any known
+    reference).
+    """
     if reference_name in MISSING_REFERENCE_REASONS:
         return MISSING_REFERENCE_REASONS[reference_name]
     return (
@@ -66,11 +69,12 @@ def explain_missing(reference_name: str, reference: int) -> str:
 
 
 class RatingRecord(NamedTuple):
-    """One rating before it becomes columns. `verdict` is one of the table's categories, 1 and 0 in binary tables.
+    """One rating as a record, from which the table is built.
 
-    `confidence` is 1 to 5 or None; `reference` 1 (unperturbed), 0 (with an error) or None (unknown); `declared` is True if the
-    reference is a declared truth instead of what was done to the item; `pair` is shared by versions of one thing. `factors` are
-    further groupings (experiment, action, arm, ...).
+    `verdict`: one of the table's categories, 1 or 0 in binary tables. `confidence`: 1 to 5 or None. `reference`: 1 (without
+    an error), 0 (with an error) or None (unknown). `declared`: whether the reference is a declared truth rather than what was
+    done to the item. `pair`: the same text for all versions of one thing. `factors`: further groupings (experiment, action,
+    arm, ...).
     """
 
     item: str
@@ -85,7 +89,7 @@ class RatingRecord(NamedTuple):
 
 
 class RepeatedRating(NamedTuple):
-    """Two verdicts of one rater on one item, with the categories of the table's records."""
+    """The two verdicts of one rater on one item; they are categories like the verdicts of RatingRecord."""
 
     item: str
     rater: str
@@ -94,7 +98,10 @@ class RepeatedRating(NamedTuple):
 
 
 class DuplicateRatingError(ValueError):
-    """A rater has two ratings of one item. `item`, `rater` and `rows` (counted from 0) identify them."""
+    """A rater has two ratings of one item.
+
+    `item` and `rater` identify them; `rows` has their row numbers, counted from 0.
+    """
 
     def __init__(self, item: str, rater: str, rows: tuple[int, int]) -> None:
         super().__init__(f"rater {rater} rated item {item} more than once")
@@ -103,12 +110,12 @@ class DuplicateRatingError(ValueError):
 
 @dataclass(frozen=True)
 class Ratings:
-    """Columns of equal length, one entry a rating, sorted by item and rater, so that the order of the input changes no number.
+    """A table of ratings: columns with one entry per rating, shape (n,), sorted by item and rater.
 
-    item, rater, source: indices into `items`, `raters`, `sources` (int64, shape (n,)); verdict: index into
-    `categories`; confidence: 1 to 5, NaN where it is missing; reference: 1 for an item without a planted error,
-    0 for one with a planted error, -1 where that is unknown. `reference_name` is a key of REFERENCES. `binary` tables
-    have the categories (0, 1), so their verdict is the 0 or 1 itself.
+    Because the ratings are sorted, no result depends on the order of the input. `item`, `rater` and `source` are indices into
+    `items`, `raters` and `sources`; `verdict` is an index into `categories`. `confidence`: 1 to 5, NaN if missing.
+    `reference`: 1 for an item without an error, 0 for one with an error, -1 if unknown. `reference_name` is a key of
+    REFERENCES. A binary table has the categories (0, 1), so that `verdict` is the verdict itself.
     """
 
     item: Ints
@@ -134,7 +141,7 @@ class Ratings:
 
     @property
     def sample_sizes(self) -> dict[str, int]:
-        """Items, raters and ratings in the table; items and raters without a rating are not counted."""
+        """Return the numbers of items, raters and ratings. Items and raters without a rating are not counted."""
         return {
             "items": len(np.unique(self.item)),
             "raters": len(np.unique(self.rater)),
@@ -143,28 +150,36 @@ class Ratings:
 
     @property
     def signed_ratings(self) -> Floats:
-        """+confidence where the verdict is 1, -confidence where it is 0 (10 levels, no 0); NaN without confidence."""
-        # No level 0: even the least confident verdict is on one side of plausible.
+        """Return +confidence for verdict 1 and -confidence for verdict 0 (10 levels without 0); NaN without a
+        confidence.
+        """
+        # There is no level 0, because even the least confident rating has one of the two verdicts.
         return np.where(self.verdict == 1, self.confidence, -self.confidence)
 
     @property
     def is_correct(self) -> Bools:
-        """Whether the verdict equals the reference, shape (n,); meaningless where `reference` is -1."""
+        """Return whether each verdict equals the reference, shape (n,).
+
+        The value is meaningless where `reference` is -1.
+        """
         equal: Bools = self.verdict == self.reference
         return equal
 
     @property
     def item_source(self) -> Ints:
-        """Source index of each of `items`, shape (len(items),); -1 for items without a rating in the table."""
+        """Return the source index of each item, shape (len(items),); -1 for an item without a rating in the table."""
         return self._spread_over_items(self.source)
 
     @property
     def item_reference(self) -> Ints:
-        """Reference of each of `items`; -1 where it is unknown or the item has no rating."""
+        """Return the reference of each item, shape (len(items),); -1 if it is unknown or the item has no rating."""
         return self._spread_over_items(self.reference)
 
     def select_ratings(self, mask: Bools) -> "Ratings":
-        """Return the table of these ratings only. Items, raters, sources and categories stay, so indices remain valid."""
+        """Return the table of the ratings that the mask selects.
+
+        All items, raters and sources stay, so indices remain valid.
+        """
         columns = {name: getattr(self, name)[mask] for name in _COLUMN_FIELDS}
         factors = {name: (codes[mask], names) for name, (codes, names) in self.factors.items()}
         return replace(self, **columns, factors=factors)
@@ -177,19 +192,21 @@ class Ratings:
 
     @property
     def error_sources(self) -> list[str]:
-        """Names of the sources that have items with an error (reference 0), in order."""
+        """Return the names of the sources that have items with an error (reference 0), in the order of `sources`."""
         return [self.sources[index] for index in np.unique(self.source[self.reference == 0])]
 
     def select_against_unperturbed(self, source: str) -> "Ratings":
-        """Return the ratings of this source's items with an error, and of the unperturbed items of all sources."""
+        """Return the ratings of this source's items with an error, and of all sources' items without an error."""
         index = self.sources.index(source)
-        # Unperturbed items of other sources count too: whether an error was planted is known whoever simulated
-        # the item.
+        # Items without an error from other sources are included, because it is known of every simulator's items whether an
+        # error was planted.
         return self.select_ratings(((self.source == index) & (self.reference == 0)) | (self.reference == 1))
 
     def build_grid(self, values: npt.NDArray[Any] | None = None) -> Floats:
-        """Return the verdicts, or these values, as shape (len(items), len(raters)); NaN where a rater did not rate an item."""
-        # One rating per item and rater (build_table checks it), so no cell is written twice.
+        """Return a grid of the verdicts, or of `values`, by item and rater, shape (len(items), len(raters)); NaN if
+        not rated.
+        """
+        # A rater has at most one rating of an item (see build_ratings_table), so no cell is written twice.
         grid = np.full((len(self.items), len(self.raters)), np.nan)
         grid[self.item, self.rater] = self.verdict if values is None else values
         return grid
@@ -221,7 +238,10 @@ _COLUMN_FIELDS = ("item", "rater", "verdict", "confidence", "reference", "source
 
 
 def choose_reference_name(declared: Collection[bool]) -> str:
-    """Return the key of REFERENCES for items whose references are declared truths (True) or what was done (False)."""
+    """Return the key of REFERENCES for a table.
+
+    `declared`: whether each reference is a declared truth (see RatingRecord).
+    """
     if not declared:
         return UNKNOWN
     return MIXED if len(set(declared)) > 1 else DECLARED if True in declared else PLANTED
@@ -229,7 +249,7 @@ def choose_reference_name(declared: Collection[bool]) -> str:
 
 def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
     """Return a sort key that places R2 before R10."""
-    # int() refuses more than 4,300 digits; 600 is below any limit that Python can be set to (640).
+    # By default, int() accepts at most 4,300 digits. 640 is the lowest limit that can be set, and 600 is below it.
     parts = re.findall(r"\d{1,600}|\D+", text)
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
 
@@ -237,8 +257,8 @@ def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
 def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] = (0, 1)) -> Ratings:
     """Return the table of these records.
 
-    Raises DuplicateRatingError for a second rating of an item by one rater, ValueError for a verdict that is not one of the categories and
-    for an item with two sources, references or pairs.
+    Raises DuplicateRatingError if a rater has two ratings of an item. Raises ValueError if a verdict is not one of the
+    categories, or if an item has two sources, references or pairs.
     """
     records = list(rows)
     items = tuple(sorted({record.item for record in records}))
@@ -259,12 +279,12 @@ def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] 
         reference = -1 if record.reference is None else int(record.reference)
         if reference >= 0:
             declared.add(record.declared)
-        # Sources are strata of the bootstrap: an item in two of them would be drawn twice.
+        # Sources are the strata of the bootstrap, so an item with two sources would be drawn in both.
         if item_facts.setdefault(item, (source, reference, record.pair)) != (source, reference, record.pair):
             raise ValueError(f"item {record.item} has two sources, references or pairs")
         confidence = math.nan if record.confidence is None else float(record.confidence)
         entries.append((item, rater, codes[3][record.verdict], confidence, reference, source, position))
-    # Sums of floats depend on their order, so the order of the input must not matter.
+    # Sums of floats depend on the order of their terms, so ratings are sorted to make results independent of the input order.
     entries.sort(key=lambda entry: entry[:2])
     columns_by_field: list[list[Any]] = [list(column) for column in zip(*entries, strict=True)] or [
         [] for _ in range(7)

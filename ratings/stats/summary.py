@@ -17,7 +17,7 @@ BINARY_STATISTICS = (
     "plausibility_rate", "auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc", "dprime", "criterion_c",
     "mrmc_mean_auc",
 )  # fmt: skip
-MAX_LINES = 60  # lines of one statistic in a terminal
+MAX_LINES = 60  # most lines of one statistic that are printed in a terminal
 _NOT_BINARY = "the verdicts are categories; this statistic needs verdicts of 1 and 0"
 _NO_CONFIDENCE = "no rating has a confidence"
 
@@ -30,9 +30,10 @@ def compute_summary(
     resamples: int = 2000,
     min_overlap: int = pairwise.MIN_OVERLAP,
 ) -> list[Estimate]:
-    """Return rates, agreement, test-retest agreement, detection, and the latent truth if no reference is known; pooled and by source.
+    """Return rates, agreement, test-retest agreement, detection and, if no reference is known, the estimated latent truth.
 
-    Means over pairs are given for `min_overlap` and for 1. What a table does not allow is undefined, with the reason.
+    Most are given for all sources together and for each source. Means over pairs of raters are given for pairs with at least
+    `min_overlap` shared items, and for pairs with at least 1. Statistics that cannot be computed are undefined, with the reason.
     """
     rows = [*_estimate_rates(table), *pairwise.estimate_prevalence(table)]
     rows += _estimate_pair_means(table, min_overlap, seed, resamples)
@@ -62,12 +63,14 @@ def _estimate_pair_means(table: Ratings, min_overlap: int, seed: int, resamples:
         return rows
     if any(row.n["pairs_below_overlap"] for row in rows):
         return rows + pairwise.estimate_pair_means(table, 1, seed=seed, resamples=resamples)
-    # All pairs have enough items in common: the same pairs and the same draws give the same numbers.
+    # If all pairs share enough items, the means with `min_overlap` 1 are over the same pairs and resamples, so they are equal.
     return rows + [row._replace(args={**row.args, "min_overlap": 1}) for row in rows]
 
 
 def _estimate_coefficients(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return the coefficients; alpha of confidence and of the signed rating is undefined where there is no such rating."""
+    """Return the agreement coefficients; alpha of the confidence and of the signed rating is undefined if ratings
+    have none.
+    """
     rows = estimate_coefficients(table, seed=seed, resamples=resamples)
     present = {row.args.get("of") for row in rows}
     for answer in ("confidence", "signed"):
@@ -86,7 +89,7 @@ def _list_undefined_pairs(table: Ratings) -> list[Estimate]:
 
 
 def format_json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
-    """Yield one JSON list, one result per line; undefined values are null."""
+    """Yield the lines of a JSON list with one result per line; undefined values are null."""
     prefix = "["
     for row in rows:
         yield prefix + json.dumps(row.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
@@ -95,7 +98,7 @@ def format_json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
 
 
 def describe_ratings(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()) -> list[str]:
-    """Return sentences that describe the ratings of the summary, to be read first."""
+    """Return sentences that describe the ratings of a summary; they are printed before its results."""
     n = table.sample_sizes
     lines = [
         f"{format_sample_size('ratings', n['ratings'])} of {format_sample_size('items', n['items'])} by {format_sample_size('raters', n['raters'])}."
@@ -113,7 +116,9 @@ def describe_ratings(table: Ratings, left_out: Mapping[str, int], notes: Iterabl
 
 
 def format_text_lines(rows: Sequence[Estimate], introduction: Sequence[str]) -> Iterator[str]:
-    """Yield the summary for a terminal: estimate, 95% interval, method, every n, and why something is undefined."""
+    """Yield the lines of a summary for a terminal: estimates, 95% intervals, methods, sample sizes, and reasons for
+    missing numbers.
+    """
     yield from (escape_unprintable(line) for line in introduction)
     for section in build_sections(rows):
         yield ""
@@ -129,7 +134,7 @@ def _format_section(section: Section) -> Iterator[str]:
         printed = statistic_lines[:MAX_LINES]
         width = max(len(escape_unprintable(line.scope)) for line in printed)
         yield f"  {escape_unprintable(name)}"
-        # Hundreds of pairs without an item in common would fill the screen with one sentence.
+        # Otherwise hundreds of pairs that share no item would fill the screen with the same sentence.
         if (
             len(statistic_lines) > 2
             and len({(line.value, line.reason) for line in statistic_lines}) == 1
@@ -145,7 +150,7 @@ def _format_section(section: Section) -> Iterator[str]:
                 f"{line.interval or 'no interval':16}",
             )
             yield f"    {'  '.join(cells)}  {letters.get(line.method, ' ')}  n: {escape_unprintable(line.n)}"
-            # A reason is printed once for consecutive lines that share it.
+            # Consecutive lines with the same reason print it only once.
             if line.reason and (line.reason != previous_reason or not line.method):
                 yield f"        {escape_unprintable(line.reason)}"
             previous_reason = line.reason

@@ -1,4 +1,6 @@
-"""Describe statistics in words: names, what they are computed from, and their numbers as text, the same on the page and in a terminal."""
+"""Describe statistical results in words (name, scope, numbers, sample sizes, method), in the same way on pages and
+in a terminal.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +11,10 @@ from ratings.stats.ratings_table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
 class SummaryLine(NamedTuple):
-    """One result with every field as text to show; `value` is "undefined" where there is none, `interval` is then ""."""
+    """One result with every field as text to show.
+
+    An undefined value is "undefined"; `interval` is "" if there is none.
+    """
 
     name: str
     scope: str
@@ -110,7 +115,9 @@ _COUNTS: Mapping[str, str] = {
 
 
 def build_sections(rows: Iterable[Estimate]) -> list[Section]:
-    """Return the results as text in the order of the summary; sections without a result are left out."""
+    """Return the results as text, in sections and in the order of the summary; sections without a result are left
+    out.
+    """
     title_of = {stat: title for title, stats in _SECTIONS.items() for stat in stats}
     position = {stat: index for index, stat in enumerate(stat for stats in _SECTIONS.values() for stat in stats)}
     by_title: dict[str, list[Estimate]] = {title: [] for title in (*_SECTIONS, OTHER_SECTION)}
@@ -127,7 +134,7 @@ def build_sections(rows: Iterable[Estimate]) -> list[Section]:
 
 
 def describe_estimate(row: Estimate) -> SummaryLine:
-    """Return one result as text."""
+    """Return one result with its fields as text."""
     interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
     return SummaryLine(
         name=_describe_statistic(row),
@@ -141,7 +148,7 @@ def describe_estimate(row: Estimate) -> SummaryLine:
 
 
 def escape_unprintable(text: str) -> str:
-    """Return text of unknown origin with every unprintable character escaped."""
+    """Return text from an untrusted source with every unprintable character escaped."""
     # Control sequences in an imported name could move the cursor or change what the terminal shows.
     return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
 
@@ -153,7 +160,7 @@ def _describe_statistic(row: Estimate) -> str:
         name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
     is_few_items = row.reason.startswith(
         FEW_ITEMS
-    )  # then the mean is over pairs with fewer items in common than min_overlap
+    )  # such a mean is over pairs with fewer shared items than min_overlap
     options = [
         _describe_option(key, row.args[key])
         for key in _ARGS_IN_NAME
@@ -197,7 +204,7 @@ def _describe_args(args: Mapping[str, Any]) -> str:
 
 
 def format_sample_size(name: str, count: int) -> str:
-    """Return a count with its noun: "1 pair used", "2 pairs used"."""
+    """Return a count with its noun, such as "1 pair used" or "2 pairs used"."""
     noun = _COUNTS.get(name, name.replace("_", " "))
     return f"{count:,} {_PLURAL.sub(lambda match: _SINGULAR[match[0]], noun, count=1) if count == 1 else noun}"
 

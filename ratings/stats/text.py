@@ -2,5 +2,5 @@
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return "1 item", "2 items", "2,000 items"."""
+    """Return a number with its noun, such as "1 item", "2 items" or "2,000 items"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,6 +1,7 @@
-"""Who may see what: every view fetches its objects through here.
+"""Who may see which studies, raters and assignments. Every view loads these objects through this module.
 
-An object that a user may not see is answered like one that does not exist (404), so a URL reveals nothing.
+A request for an object that the user may not see is answered like one for an object that does not exist (404), so a
+URL reveals nothing.
 """
 
 from functools import cache
@@ -92,7 +93,8 @@ def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
 def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignment:
     """Return the user's own assignment with its item, never anyone else's.
 
-    Assignments of a rater who withdrew raise 404. `also` names related rows to load with it: "rating", "unsaved_answer".
+    Assignments of a rater who withdrew raise 404. `related` names related rows to load with it: "rating",
+    "unsaved_answer".
     """
     assignment = _prepare_own_assignment(*related).find_first(code, user.pk) if user.is_authenticated else None
     if assignment is None:

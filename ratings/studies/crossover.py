@@ -1,7 +1,9 @@
-"""Crossover studies: which versions are compared, which of them a rater rates in which session, and the washout in between.
+"""Crossover studies: which versions are compared, which of them a rater rates in which session, and the washout in
+between.
 
-The two conditions are two sources, originals and twins, or two screens. To compare screens each item is frozen twice, once
-for each screen, under one pair. So an item always has one condition, and a rater rates each version of a pair once.
+The two conditions are two sources, originals and twins, or two screens. To compare screens each item is frozen twice,
+once for each screen, under one pair. So an item always has one condition, and a rater rates each version of a pair
+once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +23,9 @@ SCREENS = (1, 2)
 
 
 def choose_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> list[CandidateItem]:
-    """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if there are too few."""
+    """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if
+    there are too few.
+    """
     imported = [found for found in candidate_items if found.origin.get("imported_id")]
     drawable = _index_drawable_items(candidate_items)
     requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
@@ -32,7 +36,7 @@ def choose_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtoc
     first = _map_counterparts(protocol)
     cases = planning.choose_cases(candidates, first, {source: requested[source] for source in first}, protocol.seed)
     versions = [version for case in cases for version in case]
-    # One of both would make a case of three versions, which two sessions cannot separate.
+    # Together they would make a case of three versions, which two sessions cannot separate.
     if {found.candidate.pair for found in imported} & {version.pair for version in versions}:
         raise PlanError(
             "an imported item is a version of a step that was drawn from the pool: give the imported item another pair"
@@ -41,7 +45,9 @@ def choose_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtoc
 
 
 def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> IdenticalCases:
-    """Return how many cases a crossover of sources leaves out because both gave the identical outcome, and of how many."""
+    """Return how many cases of a crossover of sources are left out because of identical outcomes, and how many cases
+    there are.
+    """
     if protocol.conditions != "sources":
         return IdenticalCases()
     return planning.count_identical_cases(
@@ -50,7 +56,7 @@ def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: St
 
 
 def describe_identical_cases(alike: IdenticalCases) -> str:
-    """Return a sentence on the cases left out and what is then compared; "" if none is left out."""
+    """Return a sentence on how many cases are left out and what is then compared; "" if none is left out."""
     if not alike.cases:
         return ""
     return (
@@ -60,7 +66,7 @@ def describe_identical_cases(alike: IdenticalCases) -> str:
 
 
 def _index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
-    """Return the items that may be drawn from the pool, by key, without those whose content is that of an imported item."""
+    """Return, by key, the pool items that may be drawn: those whose content differs from that of every imported item."""
     imported_contents = {found.candidate.content for found in candidate_items if found.origin.get("imported_id")}
     return {
         f.candidate.key: f
@@ -85,13 +91,13 @@ def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> 
 
 
 def map_arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
-    """Return how each condition is shown: on its own screen, or both on the only screen."""
+    """Return the display arm of each condition: its own if screens are compared, else the same for both."""
     all_arms = designs.list_arms_of(protocol)
     return {1: all_arms[0], 2: all_arms[-1]}
 
 
 def replace_pairs(planned: Sequence[PlannedItem]) -> list[PlannedItem]:
-    """Return the plan of frozen items with their stored pairs."""
+    """Return the planned items with the pairs that are stored for them."""
     # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
     rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
     pairs = dict(rows.values_list("item_id", "pair"))
@@ -112,13 +118,15 @@ def load_conditions(study: Study) -> dict[str, int]:
 
 
 def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
-    """Return the casts that a crossover of sources compares, that of condition 1 first."""
+    """Return the casts that a crossover of sources compares; the cast of condition 1 comes first."""
     # The document's order first, then imported labels: dict keeps the first of each.
     return list(dict.fromkeys([*(source.cast for source in protocol.sources), *sorted(labels)]))
 
 
 def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple[str, str]:
-    """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported ones."""
+    """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported
+    ones.
+    """
     item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
         screens = map_arms(protocol)
@@ -138,13 +146,13 @@ def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple
 
 
 def _describe_arm(arm: Arm) -> tuple[str, str, str]:
-    """Return an arm in the words of the contrasts of display arms."""
+    """Return the layout, context and marks of an arm, worded as in the contrasts of display arms."""
     context = "yes" if arm.with_context else "no"
     return f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"
 
 
 def describe_cases(study: Study) -> str:
-    """Return on which cases the two conditions are compared, if not on all there are; else ""."""
+    """Return a sentence on which cases the two conditions are compared; "" if on all cases."""
     if not designs.is_crossover(study) or designs.load_study_protocol(study).conditions != "sources":
         return ""
     return (
@@ -185,7 +193,7 @@ def compute_session_2_start(rater: Rater) -> datetime | None:
 
 
 def is_too_early(assignment: Assignment, now: datetime) -> bool:
-    """Return whether this item waits for the washout to end: it must not be shown or answered before."""
+    """Return whether this item must not yet be shown or answered, because the washout has not ended."""
     # An item that was opened in time may be answered: it was already seen.
     if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
         return False
@@ -197,7 +205,9 @@ def is_too_early(assignment: Assignment, now: datetime) -> bool:
 
 
 def has_begun_session_2(rater: Rater) -> bool:
-    """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or changed."""
+    """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or
+    changed.
+    """
     return Assignment.objects.filter(rater=rater, session=2, opened_at__isnull=False).exists()
 
 

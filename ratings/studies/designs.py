@@ -12,7 +12,7 @@ def load_study_protocol(study: Study) -> StudyProtocol:
 
 
 def is_pool_study(study: Study) -> bool:
-    """Return whether raters reserve items as they come for them; nothing is assigned before."""
+    """Return whether raters reserve items one at a time, so that nothing is assigned beforehand."""
     return bool(study.protocol.get("design") == "pool")
 
 
@@ -36,7 +36,7 @@ def list_arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
 
 
 def get_arm(rater: Rater) -> Arm:
-    """Return how this rater is shown items: their own arm, or the study's first arm if arms change from item to item."""
+    """Return this rater's own display arm, or the study's first arm if arms change from item to item."""
     protocol = load_study_protocol(rater.study)
     all_arms = list_arms_of(protocol)
     return (

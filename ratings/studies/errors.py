@@ -2,11 +2,11 @@
 
 
 class StudyError(ValueError):
-    """The study does not allow this now; the message gives the reason, for people."""
+    """The state of the study does not allow this now. The message gives the reason and is shown to people."""
 
 
 class StudyClosed(StudyError):  # noqa: N818  # a state that raters are shown, not a fault
-    """The study does not accept ratings, or no longer."""
+    """The study does not accept ratings now."""
 
 
 class SealedError(PermissionError):

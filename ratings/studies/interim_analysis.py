@@ -1,7 +1,9 @@
-"""Interim analysis: rates by source before a study is unblinded, for an analyst who neither rates in it nor managed it.
+"""Interim analysis: rates by source before a study is unblinded, for an analyst who neither rates in it nor managed
+it.
 
-Each analysis is logged. It shows a snapshot of the study at the moment when the last quarter of the planned ratings was
-reached. Numbers that changed with single ratings would, together with the blinded export, reveal the source of each new rating.
+Each analysis is logged. It shows the latest snapshot of the study; snapshots are taken when 25, 50, 75 and 100% of
+the planned ratings are reached. If the numbers changed with each rating, they would, together with the blinded
+export, reveal its source.
 """
 
 from bisect import bisect_right
@@ -31,7 +33,7 @@ Source = tuple[str, str]  # label and error type
 
 
 class InterimNotAllowed(PermissionError):  # noqa: N818  # a state of the user, shown to them
-    """This user may not take an interim analysis; the message gives the reason, for people."""
+    """This user may not take an interim analysis. The message gives the reason and is shown to people."""
 
 
 class SourceRate(NamedTuple):
@@ -51,7 +53,11 @@ class InterimAnalysis(NamedTuple):
 
 
 class _FirstRating(NamedTuple):
-    """A rating as first submitted. `discounted_at`: when it ceased to count, because its rater was dropped or it was reassigned."""
+    """A rating as first submitted.
+
+    `discounted_at` is when it ceased to count because its rater was dropped or its assignment released; None if it
+    counts.
+    """
 
     key: int
     submitted_at: datetime
@@ -80,7 +86,7 @@ def explain_refusal(study: Study, user: User) -> str:
 
 @transaction.atomic
 def take_interim_analysis(study: Study, user: User) -> InterimAnalysis:
-    """Return the rates by source at the last quarter that was reached, and log the analysis.
+    """Return the rates by source in the latest snapshot, and log the analysis.
 
     Raises InterimNotAllowed, with the reason, for users who may not take one.
     """
@@ -113,7 +119,7 @@ def _compute_analysis(study: Study) -> InterimAnalysis:
 
 
 def _count_planned_ratings(study: Study) -> int:
-    """Return how many ratings the study set out to collect when it opened."""
+    """Return how many ratings were planned when the study opened."""
     # From the event and not from the rows: items and raters that were added later must not move a snapshot.
     opened = study.events.filter(kind=Opened.kind).first()
     if opened and isinstance(content := opened.typed_content, Opened):
@@ -126,7 +132,7 @@ def _count_planned_ratings(study: Study) -> int:
 
 
 def _iter_snapshots(firsts: Sequence[_FirstRating], sizes: Sequence[int]) -> Iterator[list[_FirstRating]]:
-    """Yield, for each size that was reached, the ratings that counted at that moment."""
+    """Yield, for each size that was reached, the ratings that counted when it was reached."""
     # Later events change no snapshot: a rating that ceased to count afterwards is still in it.
     discount_times = sorted(first.discounted_at for first in firsts if first.discounted_at)
     reached = 0
@@ -141,7 +147,10 @@ def _iter_snapshots(firsts: Sequence[_FirstRating], sizes: Sequence[int]) -> Ite
 
 
 def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[RatingsBySource]:
-    """Yield what each analysis shows: the row of a source changes only by ten ratings or more that came or went."""
+    """Yield the ratings that each snapshot shows.
+
+    The row of a source changes only if at least ten of its ratings were added or removed, and it has at least ten.
+    """
     shown: RatingsBySource = {}
     for snapshot in snapshots:
         by_source: RatingsBySource = defaultdict(list)
@@ -168,7 +177,7 @@ def _compute_rate(ratings: Sequence[_FirstRating]) -> "Rate | None":
 
 
 def _load_first_ratings(study: Study) -> list[_FirstRating]:
-    """Return the ratings that count or did count, as first submitted, in the order in which they came."""
+    """Return the ratings that count or once counted, as first submitted, in the order of submission."""
     assignment, source = "assignment__", "assignment__item__source__"
     # As first submitted: a correction would show which source it belongs to. Imported ratings are extra to the
     # plan.

@@ -1,6 +1,6 @@
 """Who may see a job, and who may stop it or start it again.
 
-A job that a user may not see is answered like one that does not exist (404).
+A request for a job that the user may not see is answered like one for a job that does not exist (404).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,9 @@ class JobAccess(NamedTuple):
 
 
 def get_job_or_404(user: access.Visitor, code: UUID) -> JobAccess:
-    """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a benchmark."""
+    """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a
+    benchmark.
+    """
     job = Job.objects.filter(code=code).first() if user.is_authenticated else None
     if job is None:
         raise Http404
@@ -36,7 +38,7 @@ def get_job_or_404(user: access.Visitor, code: UUID) -> JobAccess:
 
 
 def get_job_access(user: access.Visitor, job: Job) -> JobAccess:
-    """Return what this user may do with the job. Raises 404 if that is nothing."""
+    """Return what this user may do with the job. Raises 404 if the user may not see it."""
     study = _get_study_of_subject(user, job.subject)
     if study is None:
         return JobAccess(job, None, "staff", True)
@@ -47,7 +49,7 @@ def get_job_access(user: access.Visitor, job: Job) -> JobAccess:
 
 
 def find_visible_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
-    """Return the keys of those of these jobs that this user may see."""
+    """Return the keys of the given jobs that this user may see."""
     visible: set[int] = set()
     # By subject and not by job: two queries for each study, however many jobs it has.
     for job_subject in {job.subject for job in jobs}:
@@ -61,7 +63,7 @@ def find_visible_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
 
 
 def is_sealed(job: Job) -> bool:
-    """Return whether this job rates by a model in a study that is not unblinded."""
+    """Return whether this is a job of a model rater in a study that is not unblinded."""
     subject_kind, _, slug = job.subject.partition("/")
     # Its verdicts are shown nowhere before unblinding, not even to staff.
     if job.kind != "machine_rating" or subject_kind != "study":

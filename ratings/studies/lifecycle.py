@@ -1,4 +1,6 @@
-"""The life of a study: draft, open, paused, closed, unblinded. Each move is one transaction and one event in the log."""
+"""The life of a study: draft, open, paused, closed, unblinded. Each change of status is one transaction and one event
+in the log.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,7 +29,7 @@ Actor = User | None
 
 
 def get_study(slug_or_code: str) -> Study:
-    """Return the study with this slug or code. Raises StudyError, listing the studies there are."""
+    """Return the study with this slug or code. Raises StudyError, which lists the existing studies."""
     is_match = Q(slug=slug_or_code)
     with suppress(ValueError):  # not a UUID: then it can only be a slug
         is_match |= Q(code=UUID(slug_or_code))
@@ -38,22 +40,26 @@ def get_study(slug_or_code: str) -> Study:
 
 
 def parse_protocol(data: Any) -> StudyProtocol:
-    """Return the study document, checked against the casts, experiments and actions of this laboratory. Raises ProtocolError."""
+    """Return the study document, checked against the casts, experiments and actions of this laboratory. Raises
+    ProtocolError.
+    """
     return study_protocol.parse_protocol(data, pool.list_casts(), pool.list_experiments(), list_bench_actions())
 
 
 def find_opening_problems(document: Mapping[str, Any]) -> list[str]:
-    """Return what prevents this document from opening here and now, apart from items; [] if nothing does."""
+    """Return the problems of this document that prevent a study from opening now, apart from missing items; [] if
+    none.
+    """
     return study_protocol.find_problems(document, pool.list_casts(), pool.list_experiments(), list_bench_actions())
 
 
 def list_bench_actions() -> list[str]:
-    """Return the actions that an item may show: those that do something at the bench."""
+    """Return the actions that an item may show: all except those that only control the episode, such as submitting."""
     return list(CatalogueEntry.objects.exclude(kind="control").order_by("name").values_list("name", flat=True))
 
 
 def report_pool(protocol: StudyProtocol, study: Study | None = None) -> list[SourceStock]:
-    """Return for each source how many items the study wants and how many the pool has."""
+    """Return for each source how many items the study requests and how many the pool has."""
     return pool.count_stock(protocol, study)
 
 
@@ -73,7 +79,10 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
 
 @transaction.atomic
 def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: str = "") -> Study:
-    """Replace the document of the draft and return the draft. Its URL changes with the slug. The last writer wins, and is logged."""
+    """Replace the document of the draft and return the draft. Its URL changes with the slug.
+
+    Every edit is logged. If two people edit at the same time, the later document is kept.
+    """
     draft = _lock_study(study, "edited", "draft")
     if Study.objects.exclude(pk=draft.pk).filter(slug=protocol.slug).exists():
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
@@ -87,7 +96,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
 
 @transaction.atomic
 def delete_draft(study: Study) -> None:
-    """Delete the draft with its log. Nobody was ever asked to rate, so nothing is stored of it."""
+    """Delete the draft with its log. Nobody has been asked to rate in it, so no record is kept."""
     draft = _lock_study(study, "deleted", "draft")
     # The log, role changes and audits protect their study from deletion; those of a draft are deleted with it.
     draft.events.all().delete()
@@ -116,7 +125,9 @@ def duplicate_study(study: Study, by: Actor = None) -> Study:
 
 @transaction.atomic
 def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
-    """Choose and freeze the blinded items, create the raters and their assignments. Raises PlanError if that cannot be done."""
+    """Choose and freeze the blinded items, and create the raters and their assignments. Raises PlanError if that is
+    impossible.
+    """
     study = _lock_study(study, "opened", "draft")
     protocol = parse_protocol(study.protocol)
     if not (protocol.sources or study.imported_items.exists()):
@@ -162,7 +173,7 @@ def close_study(study: Study, by: Actor = None) -> None:
 
 @transaction.atomic
 def reopen_study(study: Study, by: Actor = None) -> None:
-    """Accept ratings again in a closed study, and reassign what raters left while it was closed.
+    """Accept ratings again in a closed study, and reassign the items of raters who left while it was closed.
 
     Raises StudyError if the study is unblinded: by then its sources may have been seen.
     """
@@ -174,7 +185,7 @@ def reopen_study(study: Study, by: Actor = None) -> None:
 
 @transaction.atomic
 def unblind_study(study: Study, by: Actor) -> None:
-    """Break the seal of a closed study, permanently. Doing it again changes nothing."""
+    """Unblind a closed study permanently. Unblinding it again changes nothing."""
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
     _change_status(
@@ -190,7 +201,9 @@ def unblind_study(study: Study, by: Actor) -> None:
 
 @transaction.atomic
 def close_and_unblind(study: Study, by: Actor) -> None:
-    """Close and unblind, each with its event: for commands, which cannot ask a person in between."""
+    """Close the study if necessary, then unblind it, and log both. For commands, which cannot ask a person in
+    between.
+    """
     if Study.objects.select_for_update().get(pk=study.pk).status in ("open", "paused"):
         close_study(study, by)
     unblind_study(study, by)
@@ -198,7 +211,9 @@ def close_and_unblind(study: Study, by: Actor) -> None:
 
 @transaction.atomic
 def revise_guide(study: Study, text: str, by: Actor = None) -> int:
-    """Store a new version of the instructions while raters rate, and return its number. Each rater sees it before their next item."""
+    """Store a new version of the instructions while raters rate, and return its number. Each rater sees it before
+    their next item.
+    """
     locked = _lock_study(study, "given new instructions", "open", "paused")
     text = text.replace("\r\n", "\n")  # as browsers send line breaks
     if problems := study_protocol.find_guide_problems(text):
@@ -231,7 +246,7 @@ _SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded",
 
 
 def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
-    """Return the columns of a draft that repeat its document."""
+    """Return the columns of a draft that are copied from its document."""
     return {
         "name": protocol.name,
         "kind": protocol.kind,
@@ -245,7 +260,9 @@ def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
 
 
 def _reassign_freed(study: Study) -> Reopened:
-    """Reassign what raters left while the study was closed. Return how much was reassigned and how much waits for another rater."""
+    """Reassign the items of raters who left while the study was closed. Return how much was reassigned and how much
+    waits for another rater.
+    """
     if designs.is_pool_study(study):
         return Reopened()
     dealt = reassign.assign_free_slots(study, reassign.list_eligible_raters(study))

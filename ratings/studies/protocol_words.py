@@ -17,7 +17,7 @@ class DocumentFact(NamedTuple):
 
 
 def describe_document(study: Study) -> list[DocumentFact]:
-    """Return all that raters and readers of the results may want to know about how the study was made."""
+    """Return the facts about how the study was made, for raters and for readers of the results."""
     protocol = study_protocol.load_protocol(study.protocol)
     imported = study.imported_items.count()
     return [

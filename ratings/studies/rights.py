@@ -1,7 +1,7 @@
 """Periods of staff and superuser rights, recorded whenever an account is saved, by whatever page or command.
 
-Users who gain a right can read where items come from. Items that they were to rate and have not been shown are therefore
-released at once.
+Users who gain a right can read where items come from. Items that they were to rate and have not been shown are
+therefore released at once.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ class Period(NamedTuple):
 def record_rights(
     instance: User, raw: bool = False, update_fields: Collection[str] | None = None, **kwargs: object
 ) -> None:
-    """Record changed rights; a receiver of `post_save`."""
+    """Record changed rights, and release readable items if a right was gained; a receiver of `post_save`."""
     # Fixtures (raw) bring their own rows. A save that leaves out the flags, such as that of last_login, costs no
     # query.
     if raw or (update_fields is not None and not _FLAGS.keys() & set(update_fields)):
@@ -44,7 +44,7 @@ def record_rights(
 
 
 def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
-    """Return the periods of these accounts, by account. One query."""
+    """Return the periods of rights of these accounts, by account. One query."""
     periods: dict[int, list[Period]] = {}
     rows = RightsPeriod.objects.filter(user__in=accounts).values_list("user_id", "right", "began_at", "ended_at")
     for user, right, began_at, ended_at in rows:
@@ -59,7 +59,7 @@ def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
 
 
 def _update_period(user: User, right: str, has: bool) -> bool:
-    """Begin or end a period. Return whether the right is new."""
+    """Begin or end a period of this right. Return whether the user has gained the right."""
     if has:
         values: dict[str, Any] = {"user": user, "right": right, "ended_at": None}
         return RightsPeriod.objects.get_or_create(**values)[1]

@@ -15,7 +15,7 @@ _READ_EVENT_KINDS = ("looked", "exported", "audited")
 
 
 def has_managed(study: Study, user: User) -> bool:
-    """Return whether the user created this study, was an admin of it, or did anything in it but read."""
+    """Return whether the user created this study, was an admin of it, or did anything in it other than read."""
     if study.created_by_id == user.pk or study.events.filter(by=user).exclude(kind__in=_READ_EVENT_KINDS).exists():
         return True
     return study.membership_changes.filter(user=user, role="admin", granted=True).exists()
@@ -27,7 +27,7 @@ def took_interim_analysis(study: Study, user: User) -> bool:
 
 
 def had_role(study: Study, user: User) -> bool:
-    """Return whether the user ever managed this study, read its results or could have."""
+    """Return whether the user ever had a role in this study, and so managed it or could read its results."""
     has_record = study.events.filter(by=user).exists() or study.membership_changes.filter(user=user).exists()
     return has_record or study.created_by_id == user.pk
 
@@ -43,7 +43,8 @@ def list_unblinded_people(study: Study) -> QuerySet[User]:
 def find_unblinded_people(studies: Collection[int], accounts: Collection[int]) -> Iterator[tuple[int, int, datetime]]:
     """Yield (study, account, time) for those of these accounts that have or had a role in one of these studies.
 
-    A pair may be yielded repeatedly; its earliest time counts. Three queries, whatever the number of studies and accounts.
+    A study and account may be yielded several times; the earliest time counts. Three queries, whatever the number of
+    studies and accounts.
     """
     events = StudyEvent.objects.filter(study__in=studies, by__in=accounts).order_by()
     changes = MembershipChange.objects.filter(study__in=studies, user__in=accounts).order_by()

@@ -1,4 +1,4 @@
-"""Who else may manage a study or read its results."""
+"""Give and remove roles: who, besides its creator, may manage a study or read its results."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -48,7 +48,7 @@ def add_member(study: Study, account_name: str, role: str, by: Actor = None) -> 
 
 @transaction.atomic
 def remove_member(study: Study, member: Membership, by: Actor = None) -> None:
-    """Remove the role. Raises StudyError if an admin removes their own, which could leave a study without admins."""
+    """Remove a member's role. Raises StudyError for one's own role, because the study could be left without an admin."""
     if by is not None and member.user_id == by.pk and access.get_role(by, study) != "superuser":
         raise StudyError("You cannot remove yourself; ask another admin of this study")
     member.delete()

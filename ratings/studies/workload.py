@@ -10,12 +10,14 @@ _PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
 
 
 def count_items(rater: Rater) -> int | None:
-    """Return how many items the rater is to rate, or None where items are reserved one at a time."""
+    """Return how many items are assigned to the rater, or None if there are none, because items are reserved one at a
+    time.
+    """
     return Assignment.objects.filter(rater=rater, released_at__isnull=True).count() or None
 
 
 def describe_time_needed(rater: Rater, items: int | None) -> str:
-    """Return an estimate in a sentence."""
+    """Return an estimate of the time that the rater needs, in a sentence."""
     minutes_per_item = _MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
     if items is None:
         return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"

@@ -10,7 +10,7 @@ from ratings.templatetags.study_numbers import format_seconds
 register = template.Library()
 
 MAX_PAGE_ROWS = 60  # rows on a page; the CSV file has all of them
-GROUPED_BY = "family"  # a first column with this name defines groups, which are folded and complete
+GROUPED_BY = "family"  # rows are grouped by a first column with this name; groups are folded and show all rows
 _CONTRAST_COLUMNS = ("first", "second", "quantity")  # these three together name a row
 _KEY_COLUMNS = ("difference", "low", "p", "p_holm")  # placed next to the name: a phone has room for few columns
 ADJUSTED, LEVEL = "p_holm", 0.05
@@ -39,7 +39,7 @@ class TableCell(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """The rows of one group, whose name is not in their cells. `clear`: how many have an adjusted p below LEVEL, or None."""
+    """The rows of one group, whose name is not in their cells. `clear`: number of adjusted p below LEVEL, or None."""
 
     name: str
     heads: list[TableHeading]
@@ -98,7 +98,7 @@ EMPTY_CELL = "–"
 UNPUBLISHED_REASON = "published_reason"
 VALUE_OR_REASON = "or"  # a value, or the reason why there is none
 _LONG = ("reason", "said", "flags", "models")
-# The column with internal names, which have underscores in the document.
+# Title of the column with internal names, which have underscores in the document.
 _CODED_COLUMN_TITLE = "Kind of error"
 _P_VALUES, _WHOLE_NUMBERS, _SECONDS = ("p", "p_holm", "mcnemar_p"), ("threshold",), ("median_seconds",)
 
@@ -135,8 +135,8 @@ def _build_groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, 
         )
         # Groups are folded, so they are shown completely.
         heads, cells = _build_rows(group_rows, parts, len(group_rows))
-        # Three columns become one only if all of them are present and first; otherwise the slices below would cut
-        # others.
+        # Three columns become one only if all of them are present and first; otherwise the slices below would cut off
+        # other columns.
         if len(contrast_parts) == len(_CONTRAST_COLUMNS) and heads[: len(_CONTRAST_COLUMNS)] == [
             part.head for part in contrast_parts
         ]:
@@ -181,7 +181,7 @@ def format_table_value(value: Any, kind: str) -> str:
 
 
 def _format_column_value(value: Any, kind: str, name: str, title: str) -> str:
-    """Return a value formatted for its column, where its kind alone would be too coarse or would show a code."""
+    """Return a value formatted for its column. For some columns, the format of their kind would not be suitable."""
     if value is None or value == "":
         return EMPTY_CELL
     if name in _P_VALUES:
@@ -236,5 +236,5 @@ def _find_joined_column(
 
 
 def _describe_interval(meaning: str) -> str:
-    """Return the meaning of the lower end as the meaning of the interval."""
+    """Return the meaning of an interval, made from the meaning of its lower end."""
     return meaning.replace("lower end of the ", "")

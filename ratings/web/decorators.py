@@ -1,6 +1,6 @@
 """Decorators that decide who reaches a view.
 
-A page that is not the user's own answers 404, with the same body as any other 404.
+A page that the user may not see returns 404, with the same body as any other 404.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,10 @@ from ratings.studies import access
 
 
 class RaterRequest(HttpRequest):
-    """A request that passed a decorator for raters. `study_rater_page` and `item_page` set `rater`; `item_page` also sets `place`."""
+    """A request that passed a decorator for raters.
+
+    `study_rater_page` and `item_page` set `rater`; `item_page` also sets `assignment`.
+    """
 
     user: User
     htmx: HtmxDetails
@@ -75,7 +78,7 @@ def study_rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBa
 
 
 def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> GuardedView:
-    """Like `study_rater_page`, for URLs with `<uuid:code>`: sets `request.place` to the user's own assignment."""
+    """Like `study_rater_page`, for URLs with `<uuid:code>`: sets `request.assignment` to the user's own one."""
 
     @login_not_required
     @wraps(view)

@@ -36,7 +36,7 @@ class JobStatus(NamedTuple):
     poll: int
     files: list[JobFile]
     removed: bool  # its files were deleted after the retention period
-    days: int  # for which files are kept
+    days: int  # for how many days files are kept
     may_cancel: bool
     may_retry: bool
 
@@ -69,7 +69,7 @@ def describe_job(job: Job, user: Any = None) -> JobStatus:
 
 
 def _format_title(job: Job) -> str:
-    """Return the title of the job's kind, with the variant if there are several: two of them may be on one page."""
+    """Return the title of the job's kind, with the variant if it has one: a page may show jobs of two variants."""
     variant = job.params.get("variant")
     return f"{job_kinds.get_title(job.kind)}, {variant}" if variant else job_kinds.get_title(job.kind)
 

@@ -68,5 +68,5 @@ def _run_check(
     try:
         yield from run(parsed)
     except ArithmeticError:
-        # Input is foreign and may hold numbers near the limits of Decimal. One such number must not stop the other checks.
+        # Foreign data may contain numbers near the limits of Decimal. One such number must not stop the other checks.
         yield undecided_finding(code, parsed.action, "numbers too large or too small to compare")

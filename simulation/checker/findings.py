@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A check of this code had the data it needs and made a comparison; `quantity` if it compared an amount."""
+    """A note that a check of this code had the data for a comparison. `quantity` is True if it compared an amount."""
 
     code: str
     quantity: bool = False
@@ -63,7 +63,7 @@ Findings = Iterator[Finding | Decided]
 
 
 def error_finding(code: str, subject: str, expected: str, got: str, text: str, tolerance: str = "") -> Finding:
-    """Return a finding that something is impossible."""
+    """Return a finding that something is impossible. It makes the verdict an error."""
     return Finding(code, ERROR, True, subject, expected, got, tolerance, text)
 
 
@@ -73,12 +73,12 @@ def warning_finding(code: str, subject: str, expected: str, got: str, text: str,
 
 
 def undecided_finding(code: str, subject: str, text: str) -> Finding:
-    """Return the finding that the check applies here but lacks data to decide."""
+    """Return a finding that the check applies but lacks the data to decide."""
     return Finding(code, INFO, False, subject, "", "", "", text)
 
 
 class Report(NamedTuple):
-    """All findings of one transition, the codes that were decided or not, and the verdict."""
+    """The verdict on one transition, all findings, and the codes that could and could not be decided."""
 
     verdict: str
     findings: tuple[Finding, ...]
@@ -91,7 +91,7 @@ class Report(NamedTuple):
 
     @property
     def decided_share(self) -> float:
-        """Share of the applicable codes that could be decided, from 0 to 1."""
+        """Return the share of the applicable codes that could be decided, from 0 to 1."""
         applicable = set(self.decided) | set(self.undecided)
         return len(self.decided) / len(applicable) if applicable else 0.0
 
@@ -100,16 +100,16 @@ class Report(NamedTuple):
 
 
 def build_report(items: Iterable[Finding | Decided]) -> Report:
-    """Return the report; its verdict is error if any finding is, undecidable if no amount was compared, otherwise ok."""
+    """Build a report. The verdict is error if any finding is one, undecidable if no amount was compared, else ok."""
     items = list(items)
-    # Two ways to reach the same finding (two checks of one code) must not be listed twice; sorting makes reports
-    # comparable.
+    # Two checks of one code may yield the same finding, which is listed once. Findings are sorted, so that reports can
+    # be compared.
     findings = tuple(sorted({item for item in items if isinstance(item, Finding)}))
     decisions = [item for item in items if isinstance(item, Decided)]
     decided = {item.code for item in decisions} | {finding.code for finding in findings if finding.decidable}
     has_quantity = any(item.quantity for item in decisions)
     has_error = any(finding.severity == ERROR for finding in findings)
     verdict = ERROR if has_error else OK if has_quantity else UNDECIDABLE
-    # A code that was decided for one material is not open because another material lacks data.
+    # A code that was decided for one material counts as decided, even if another material lacks data.
     open_codes = {finding.code for finding in findings if not finding.decidable} - decided
     return Report(verdict, findings, tuple(sorted(decided)), tuple(sorted(open_codes)))

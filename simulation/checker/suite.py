@@ -13,12 +13,12 @@ from simulation.lab.actions import Catalogue
 # Labels of this project and of other simulators.
 CORRECT = ("correct", "none", "0")
 WRONG = ("type1", "type2", "obvious", "subtle", "1", "2")
-# A warning counts as found for these codes: leaked text never decides a verdict.
+# For these codes a warning counts as found, because leaked text never affects the verdict.
 WARNING_CODES = ("L10", "L24")
 
 
 class Share(NamedTuple):
-    """A part of a whole, both counted."""
+    """The number of cases in a part and in the whole."""
 
     part: int
     whole: int
@@ -31,7 +31,7 @@ class Share(NamedTuple):
         return self.part / self.whole if self.whole else None
 
     def add_case(self, hit: bool) -> "Share":
-        """Return the share with one more case, which is part of it if `hit`."""
+        """Return this share with one more case in the whole and, if `hit` is True, in the part."""
         return Share(self.part + hit, self.whole + 1)
 
 
@@ -40,12 +40,12 @@ NOTHING = Share(0, 0)
 
 @dataclass
 class SuiteResult:
-    """Counts over a file. Recall covers the errors that arithmetic or a rule can decide; the others are counted in `beyond`."""
+    """The counts for a labelled file. `recall` covers the errors labelled as decidable, `beyond` all others."""
 
     recall: Share = NOTHING
     false_alarms: Share = NOTHING
     undecidable: Share = NOTHING
-    beyond: Share = NOTHING  # errors labelled as not decidable that were found nevertheless
+    beyond: Share = NOTHING  # errors labelled as not decidable, and how many were found nevertheless
     malformed: int = 0
     recall_by_code: dict[str, Share] = field(default_factory=dict)
     named_by_code: dict[str, Share] = field(default_factory=dict)  # found under the same code as the label
@@ -55,7 +55,7 @@ class SuiteResult:
     alarms: list[str] = field(default_factory=list)
 
     def add_line(self, line: CheckedLine) -> None:
-        """Add the result of one line to the counts."""
+        """Add the result of one checked line to the counts."""
         if line.report is None:
             self.malformed += 1
             return
@@ -63,7 +63,7 @@ class SuiteResult:
         self.undecidable = self.undecidable.add_case(line.report.verdict == UNDECIDABLE)
         if truth in CORRECT:
             self._count_correct_line(line)
-        # Errors that only an expert can see are no fault of the checks; they are left out of recall.
+        # Errors that only an expert can find are not expected of the checks, so recall leaves them out.
         elif truth in WRONG and line.data.get("decidable") is False:
             self.beyond = self.beyond.add_case(line.report.verdict == ERROR)
         elif truth in WRONG:
@@ -107,5 +107,5 @@ def tally_lines(lines_checked: Iterable[CheckedLine]) -> SuiteResult:
 
 
 def count_findings_by_code(result: SuiteResult) -> list[tuple[str, int, int]]:
-    """Return (code, wrong lines with an error of this code, correct lines with a false alarm of this code) for every code."""
+    """Return (code, wrong lines with an error of that code, correct lines with one) for every code, as counts."""
     return [(code, result.found_by_code.get(code, 0), result.alarms_by_code.get(code, 0)) for code in CODES]

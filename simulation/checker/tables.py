@@ -1,4 +1,4 @@
-"""Write the tables of docs/checker.md, between their markers, from the files of the suites.
+"""Measure the labelled suites and write the results as tables between the markers in docs/checker.md.
 
 python -m simulation.checker.tables
 """

@@ -10,11 +10,11 @@ from simulation.checker.findings import Report
 from simulation.checker.reading.transition import TransitionError
 from simulation.lab.actions import Catalogue
 
-MAX_LINE_BYTES = 4_000_000  # bytes of one line; limits the memory that a file from elsewhere can take
+MAX_LINE_BYTES = 4_000_000  # maximum length of one line; limits the memory that a foreign file can use
 
 
 class CheckedLine(NamedTuple):
-    """One line of the file: its report, or the error that explains why there is none."""
+    """The result for one line of a file: its report, or the error that explains why there is no report."""
 
     number: int
     data: dict[str, Any]
@@ -23,7 +23,7 @@ class CheckedLine(NamedTuple):
 
 
 def check_lines(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[CheckedLine]:
-    """Check every line that is not blank; a line that cannot be read does not stop the next one."""
+    """Yield the result for every line that is not blank. An invalid line does not stop the check of later lines."""
     number = 0
     while raw := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -31,7 +31,7 @@ def check_lines(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterato
             # Windows editors start a file with a byte order mark, which JSON does not allow.
             raw = raw.removeprefix(BOM_UTF8)
         if len(raw) > MAX_LINE_BYTES:
-            # Skip the rest of the line in pieces, so that it never is in memory as a whole.
+            # The rest of the line is skipped in pieces, so that the whole line is never in memory.
             while raw and not raw.endswith(b"\n"):
                 raw = stream.readline(MAX_LINE_BYTES)
             yield CheckedLine(number, {}, None, f"longer than {MAX_LINE_BYTES} bytes")

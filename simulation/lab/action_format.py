@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 
-MAX_LENGTH = 50_000  # characters of an agent's answer
+MAX_LENGTH = 50_000  # maximum number of characters in an agent's answer
 # Limits on one answer, because everything in it is stored and shown.
 _MOST_MATERIALS, _MOST_PARAMETERS, _LONGEST_NAME, _DEEPEST = 1000, 200, 200, 3
 _LARGEST = 10**18  # Python raises ValueError when converting an integer of thousands of digits to text
@@ -26,18 +26,18 @@ _OPEN, _CLOSE = "{[(", "}])"
 
 
 class ActionFormatError(LabError):
-    """The text is not an action; the message states what is expected. It is the agent's mistake, never ours."""
+    """Raised if an agent's answer is not an action. The message states the expected format."""
 
 
 class _Piece(NamedTuple):
-    """A part of the parameters between two separators outside brackets and quotes."""
+    """The start and end offsets of one part of the parameter text: the text between two separators."""
 
     start: int
     end: int
 
 
 def parse_action(written: Any) -> Action:
-    """Return the action written as text or as {"name", "materials", "parameters"}. Raises ActionFormatError if it is neither."""
+    """Return the action given as text or as {"name", "materials", "parameters"}. Raises ActionFormatError."""
     if isinstance(written, str):
         return parse_action_text(written)
     if isinstance(written, Mapping):
@@ -46,7 +46,7 @@ def parse_action(written: Any) -> Action:
 
 
 def parse_action_text(text: str) -> Action:
-    """Return the action in a text. Parameters stay texts; the catalogue defines their types."""
+    """Parse an action written as text. Parameter values stay text, because the catalogue defines their types."""
     # Checked first, so that no other check reads an answer of megabytes.
     if len(text) > MAX_LENGTH:
         raise ActionFormatError(f"The answer has {len(text)} characters; {MAX_LENGTH} are read")
@@ -61,7 +61,7 @@ def parse_action_text(text: str) -> Action:
 
 
 def parse_action_object(data: Mapping[str, Any]) -> Action:
-    """Return the action in an object. Values may be texts, numbers, booleans, lists of these, and objects of them."""
+    """Parse an action given as an object. Parameter values are text, numbers, booleans, lists or objects of these."""
     if unknown_keys := set(data) - {"name", "materials", "parameters"}:
         others = sorted(key[:60] for key in unknown_keys if isinstance(key, str)) or ["something that is no text"]
         raise ActionFormatError(f"An action has name, materials and parameters, not {others[0]!r}")
@@ -76,13 +76,13 @@ def parse_action_object(data: Mapping[str, Any]) -> Action:
     if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
         raise ActionFormatError("parameters must be an object of values by name")
     _check_counts(materials, parameters)
-    # Joined, so that one pass over the text checks all of them.
+    # Joined, so that one pass over the text checks all names.
     _check_storable("".join([*materials, *parameters]))
     return Action(name.strip(), tuple(materials), {key: _copy_value(value, 0) for key, value in parameters.items()})
 
 
 def parse_materials(written: str) -> tuple[str, ...]:
-    """Return barcodes separated by commas or line ends; empty text, or a word for nothing, means none."""
+    """Return the barcodes in a text, separated by commas or line ends. Empty text and words like "none" give none."""
     if written.strip().lower() in _NOTHING:
         return ()
     codes = written.replace("\n", ",").strip(" \t,[]").split(",")
@@ -92,7 +92,7 @@ def parse_materials(written: str) -> tuple[str, ...]:
 
 
 def parse_parameter_text(written: str) -> dict[str, str]:
-    """Return `name=value` pairs separated by commas or line ends, except inside brackets and quotes.
+    """Return the `name=value` pairs in a text. Commas and line ends separate pairs, except inside brackets and quotes.
 
     A part that does not begin with `name=` belongs to the value before it, so that a list (`channels=GFP,RFP`) and a
     sentence with a comma remain one value.
@@ -111,7 +111,7 @@ def parse_parameter_text(written: str) -> dict[str, str]:
                 raise ActionFormatError(f"PARAMETERS: {key} stands twice")
             spans[key], last = (piece.start + text.index("=") + 1, piece.end), key
         elif last and text.strip():
-            # The comma belonged to the value: the value is extended to the end of this part.
+            # The separator belonged to the previous value, so that value is extended to the end of this part.
             spans[last] = (spans[last][0], piece.end)
         elif text.strip():
             raise ActionFormatError(f"PARAMETERS: {text.strip()[:60]!r} is not written as name=value")
@@ -120,7 +120,10 @@ def parse_parameter_text(written: str) -> dict[str, str]:
 
 
 def _split_parameters(text: str) -> Iterator[_Piece]:
-    """Yield the parts between separators of the outermost level, in one pass. Brackets must close; a quote opens after `=`."""
+    """Yield the parts between commas and line ends that are outside brackets and quotes. A quote opens only after `=`.
+
+    Raises ActionFormatError if a bracket or quote is never closed.
+    """
     start, open_brackets, in_quotes, before = 0, [], False, ""
     for index, letter in enumerate(text):
         if in_quotes:
@@ -144,7 +147,10 @@ def _split_parameters(text: str) -> Iterator[_Piece]:
 
 
 def _split_labels(text: str) -> dict[str, str]:
-    """Return the text after each label, including lines up to the next label, a fence or an empty line."""
+    """Return the text that follows each label, up to the next label, Markdown code fence or empty line.
+
+    Raises ActionFormatError if a label occurs twice.
+    """
     parts: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.splitlines():
@@ -162,7 +168,7 @@ def _split_labels(text: str) -> dict[str, str]:
 
 
 def _parse_label(line: str) -> tuple[str, str]:
-    """Return the label that a line begins with and the rest; emphasis around the label is ignored."""
+    """Return (label, text after it) of a line that begins with a label, else ("", ""). Markdown emphasis is ignored."""
     bare = line.lstrip(" \t*#>`")  # Markdown emphasis, headings and quotation marks
     for label in _LABELS:
         if bare[: len(label)].upper() == label:
@@ -173,7 +179,7 @@ def _parse_label(line: str) -> tuple[str, str]:
 
 
 def _copy_value(value: Any, depth: int) -> Any:
-    """Return a copy of a JSON-like value of an allowed kind. Raises ActionFormatError for anything else."""
+    """Return a copy of a parameter value: text, number, boolean, list or object. Raises ActionFormatError otherwise."""
     if depth > _DEEPEST:
         raise ActionFormatError("A parameter's value is nested too deeply")
     if isinstance(value, str):
@@ -197,7 +203,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def _check_storable(text: str) -> None:
-    """Raise ActionFormatError for NUL or unpaired surrogates, which no database stores."""
+    """Raise ActionFormatError if the text is too long, or has NUL or unpaired surrogates, which databases reject."""
     if len(text) > MAX_LENGTH or "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ActionFormatError("The answer holds characters that are not text")
 

@@ -31,11 +31,11 @@ class Action:
 
 
 class Duration(NamedTuple):
-    """The duration of an action: fixed seconds or the value of `parameter`, plus `total`.
+    """The duration of an action: a fixed number of seconds or the value of the parameter `parameter`, plus `total`.
 
-    Each term of `total` is the product of the parameters it names, for example run time times number of injections; a term
-    with an omitted parameter is zero. With `per_material`, the sum is multiplied by the number of processed materials, but at
-    least by one, because a run of blanks and controls alone takes time as well.
+    `total` is a sum. Each of its terms is the product of the parameters it names, for example run time times number
+    of injections; a term with an omitted parameter is zero. With `per_material`, the duration is multiplied by the
+    number of processed materials, but at least by one, because a run of blanks and controls alone takes time as well.
     """
 
     seconds: int = 0
@@ -44,7 +44,7 @@ class Duration(NamedTuple):
     total: tuple[tuple[str, ...], ...] = ()
 
     def total_seconds(self, values: Mapping[str, Any], materials: int) -> int:
-        """Return full seconds, given the typed values of the parameters."""
+        """Return the duration in whole seconds for these parameter values and this number of processed materials."""
         parameter_seconds = values[self.parameter] if self.parameter else None
         seconds = Decimal(self.seconds) if parameter_seconds is None else Decimal(parameter_seconds)
         for term in self.total:
@@ -52,7 +52,7 @@ class Duration(NamedTuple):
             # A term with an omitted parameter counts as zero, as if that part of the procedure did not take place.
             if None not in factors:
                 seconds += prod(map(Decimal, factors), start=Decimal(1))
-        # Full seconds: the clock of an episode is an integer, so that replaying it gives the same times everywhere.
+        # Whole seconds: the clock of an episode is an integer, so that replaying it gives the same times everywhere.
         return int(seconds * (max(1, materials) if self.per_material else 1))
 
 
@@ -78,7 +78,10 @@ class ActionType:
     echo: tuple[str, ...] = ()  # parameters that the instrument repeats in its record
 
     def parse_parameters(self, action: Action) -> dict[str, Any]:
-        """Return typed values of all parameters, with defaults (None where there is none). Raises ParameterError if any is invalid."""
+        """Return the typed value of every parameter. An omitted parameter has its default, or None without a default.
+
+        Raises ParameterError if a value is invalid, a parameter is unknown or a required parameter is missing.
+        """
         allowed = {parameter.name for parameter in self.parameters}
         if unknown := sorted(set(action.parameters) - allowed):
             # The allowed names are in the message, because an agent reads it and tries again.
@@ -102,7 +105,7 @@ class ActionType:
         return self.duration.total_seconds(values, len(set(action.materials) - self.selected_materials(values)))
 
     def selected_materials(self, values: Mapping[str, Any]) -> set[str]:
-        """Return the barcodes in selectors: materials that the action uses, as opposed to those it processes."""
+        """Return the barcodes in material selectors. The action uses these materials but does not process them."""
         selected = [values[p.name] for p in self.parameters if p.type.endswith("material_selector")]
         return {code for value in selected if value for code in ((value,) if isinstance(value, str) else value)}
 
@@ -117,28 +120,28 @@ class Catalogue:
         return len(self.types)
 
     def without_action(self, name: str) -> "Catalogue":
-        """Return the same catalogue without one action."""
+        """Return this catalogue without the named action."""
         if name not in self.types:
             return self
         return Catalogue({key: kind for key, kind in self.types.items() if key != name})
 
     def find_type(self, name: str) -> ActionType | None:
-        """Return the type of that name, with or without the prefix `Experiment`, or None; `Submit` is short for the long name."""
+        """Return the action type of this name, or None. `Experiment` may precede it; `Submit` means SUBMIT."""
         # Both spellings occur: with and without the prefix.
         short = name.removeprefix("Experiment")
         return self.types.get(name) or self.types.get(SUBMIT if short == "Submit" else short)
 
     def normalise_action(self, action: Action) -> Action:
-        """Return the action under its catalogue name; unchanged if the catalogue does not have it."""
+        """Return the action with its name as in the catalogue, or unchanged if the catalogue does not contain it."""
         # An unknown action stays as the agent wrote it; the rejection quotes it.
         action_type = self.find_type(action.name)
         return Action(action_type.name, action.materials, action.parameters) if action_type else action
 
     def find_rejection(self, action: Action, inventory: Inventory) -> str:
-        """Return why the action cannot be tried, or "" if it can. This needs no model call."""
+        """Return why the catalogue rejects the action, or "" if it does not. No model is called."""
         action_type = self.find_type(action.name)
         if action_type is None:
-            # 60 characters of a text that may be hostile.
+            # Only 60 characters are quoted, because the text may be hostile.
             return f"There is no action {action.name[:60]!r}. Known actions: {', '.join(sorted(self.types))}"
         try:
             values = action_type.parse_parameters(action)

@@ -12,11 +12,11 @@ from simulation.lab.materials import UNLIMITED, Inventory, Material, NewMaterial
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
-REJECTIONS_ALLOWED = 3  # consecutive rejections
+REJECTIONS_ALLOWED = 3  # this many consecutive rejections end an episode
 
 
 class Ending(StrEnum):
-    """How an episode ends by the rules; `truncated` is Gymnasium's truncation, the others its termination."""
+    """How an episode ends by its rules. Gymnasium calls TRUNCATED truncation and the other endings termination."""
 
     SUBMITTED = "submitted"
     QUIT = "quit"
@@ -65,7 +65,7 @@ class Bench:
     inventory: Inventory
     seed: int
     max_steps: int = 100
-    manifest: tuple[NewMaterial, ...] | None = None  # what ManifestMaterials may provide; None: off, as in a benchmark
+    manifest: tuple[NewMaterial, ...] | None = None  # what ManifestMaterials may provide; None disables it (benchmarks)
     history: list[Step] = field(default_factory=list)
     elapsed: int = 0
     ending: Ending | None = None
@@ -76,13 +76,13 @@ class Bench:
             self.catalogue = self.catalogue.without_action(MANIFEST)
 
     def replay_steps(self, steps: Iterable[Step]) -> None:
-        """Append recorded steps without asking any role again."""
+        """Apply recorded steps to this bench without calling an agent or transition model again."""
         for step in steps:
             self._append_step(step)
 
     @property
     def steps_used(self) -> int:
-        """The number of attempted actions that count against `max_steps`, rejected ones included."""
+        """Return the number of attempted actions that count against `max_steps`, including rejected ones."""
         return sum(1 for step in self.history if self._costs_step(step))
 
     @property
@@ -106,7 +106,7 @@ class Bench:
         )
 
     def resolve_action(self, action: Action) -> tuple[Action, Outcome | None]:
-        """Return the action under its catalogue name, and its outcome if no transition model is needed for it."""
+        """Return the action with its catalogue name, and its outcome, or None if it needs a transition model."""
         action = self.catalogue.normalise_action(action)
         if reason := self.catalogue.find_rejection(action, self.inventory):
             return action, Outcome.make_rejected(reason, RejectedBy.CATALOGUE)
@@ -119,9 +119,9 @@ class Bench:
     def record_outcome(self, action: Action, outcome: Outcome) -> Step:
         """Append an outcome to the history: assign barcodes, advance the clock, and end the episode if a rule requires it.
 
-        Raises LabError, without changing anything, if no bench could have this outcome.
+        Raises LabError and changes nothing if the outcome is impossible.
         """
-        # Inputs are stored as they were before the step, because the inventory shows them as they are now.
+        # Inputs are stored as they were before the step, because the inventory changes with the step.
         inputs = tuple(m for code in action.materials if (m := self.inventory.get(code)))
         if problem := _find_problem(outcome, inputs):
             raise LabError(f"{action.name} was answered with an impossible outcome: {problem}")
@@ -147,12 +147,12 @@ class Bench:
         return self.record_outcome(action, outcome or model.predict_outcome(action, self.get_situation()))
 
     def get_transcript(self) -> tuple[TranscriptStep, ...]:
-        """Return what every classifier receives: all actions in order with their settings, materials, timing and observations."""
-        # Submitting and quitting are decisions of the agent and no evidence.
+        """Return the transcript for classifiers: actions in order with settings, materials, times and observations."""
+        # Submitting and quitting are decisions of the agent, not evidence, so they are left out.
         return tuple(self._with_defaults(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
 
     def _with_defaults(self, step: Step) -> TranscriptStep:
-        """Return the step with the defaults of parameters that the agent omitted."""
+        """Return the step for the transcript, with the defaults of omitted parameters if the step was accepted."""
         transcript_step, action_type = step.to_transcript(), self.catalogue.find_type(step.action.name)
         if action_type is None or not step.outcome.success:
             return transcript_step
@@ -184,7 +184,7 @@ class Bench:
         taken = {material.barcode for material in self.inventory}
         codes = []
         for index, draft in enumerate(outcome.new_materials):
-            # What continues an input keeps the barcode of its vessel; everything else gets a new one.
+            # A material that continues an input keeps its barcode; every other material gets a new one.
             code = draft.replaces or make_unused_barcode(self.seed, number, index, taken)
             taken.add(code)
             codes.append(code)
@@ -192,17 +192,17 @@ class Bench:
 
     def _costs_step(self, step: Step) -> bool:
         action_type = self.catalogue.find_type(step.action.name)
-        # An action that the catalogue does not know costs a step as well, or an agent could guess names without limit.
+        # An action that is not in the catalogue costs a step too; otherwise an agent could guess names without limit.
         return action_type is None or action_type.costs_step
 
 
 def _find_problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
-    """Return why the environment rejects this outcome of an action on these materials, or ""."""
+    """Return why this outcome is impossible for an action on these materials, or "" if it is possible."""
     if outcome.success == bool(outcome.failure_reason):
         return "it is accepted with a reason for rejection, or rejected without one"
     if outcome.new_materials and not outcome.success:
         return "it is rejected and returns materials"
-    # Taken out of the set when it is returned, so that a second return of the same vessel is found.
+    # A barcode is removed from this set when its material is returned, so that a second return is detected.
     limited = {material.barcode for material in inputs if material.available_for_use != UNLIMITED}
     input_barcodes = {material.barcode for material in inputs}
     for draft in outcome.new_materials:

@@ -21,12 +21,12 @@ _PARAMETER_FIELDS = {
     "pattern", "max_length",
 }  # fmt: skip
 
-_MAX_NUMBER = 10**12  # beyond it a bound is a typing error
-_VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of values inside an object
+_MAX_NUMBER = 10**12  # a larger bound must be a typing error
+_VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of values inside an object parameter
 
 
 def load_catalogue(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
-    """Return the catalogue of a directory and its raw entries. Raises CatalogueError with all problems of all files."""
+    """Return the catalogue in a directory and its raw entries. Raises CatalogueError with the problems of all files."""
     entries, problems = load_json_files(directory)
     for name, data in entries:
         messages = check_action_type(data)
@@ -40,7 +40,7 @@ def load_catalogue(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
 
 
 def load_json_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
-    """Return (name, content) of every JSON file of a directory, and "path:line: what is wrong" for invalid ones."""
+    """Return (file name, content) of every valid JSON file in a directory, and "path:line: problem" of every other."""
     entries, problems = [], []
     for path in sorted(directory.glob("*.json")):  # sorted, so that problems have the same order on every system
         text = ""
@@ -60,19 +60,19 @@ def load_json_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
 
 
 def _check_storable(text: str) -> None:
-    """Raise ValueError for unpaired surrogates and NUL, which no database stores."""
+    """Raise ValueError if the text contains unpaired surrogates or NUL, which databases reject."""
     text.encode()
     if "\\u0000" in text:
         raise ValueError("contains the character NUL")
 
 
 def build_catalogue(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
-    """Return the catalogue of validated entries (from files or rows)."""
+    """Build a catalogue from validated entries of files or database rows."""
     return Catalogue({entry["name"]: _build_action_type(entry) for entry in entries})
 
 
 def check_action_type(data: Any) -> list[str]:
-    """Return every problem of one entry as "field: what is wrong and what is allowed"."""
+    """Return every problem of one catalogue entry, each as "field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
         return ["the file must contain one JSON object"]
     problems = [f"{key}: unknown field; allowed: {', '.join(sorted(_FIELDS))}" for key in sorted(set(data) - _FIELDS)]
@@ -141,7 +141,7 @@ def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
 
 
 def _is_duration_term(term: list[str], times: list[str], numbers: list[str]) -> bool:
-    """Return whether a term is one duration, optionally times numbers."""
+    """Return whether a term is a product of exactly one duration parameter and any number of numeric parameters."""
     return sum(name in times for name in term) == 1 and all(name in times or name in numbers for name in term)
 
 
@@ -185,7 +185,7 @@ def _check_parameter(data: Any) -> list[str]:
 
 
 def _check_keys(keys: Any) -> list[str]:
-    """Check the declared keys of an object: names, or names with a type (a parameter without a name)."""
+    """Return the problems of an object parameter's `keys`: a list of names, or {name: type and limits of the value}."""
     if not isinstance(keys, Mapping):
         return [] if _is_text_list(keys) else ["keys: an object must declare its keys, as a list of texts or by name"]
     problems = [] if keys else ["keys: an object must declare at least one key"]
@@ -202,7 +202,7 @@ def _check_text(data: Mapping[str, Any]) -> list[str]:
     problems = []
     pattern, longest = data.get("pattern", ""), data.get("max_length", 1)
     try:
-        # "(" is never a valid pattern, so a value of another type is reported like one.
+        # "(" is an invalid pattern, so that a value that is not text is reported like an invalid pattern.
         re.compile(pattern if isinstance(pattern, str) else "(")
     except re.error:
         problems.append(f"pattern: is {pattern!r}; allowed: a regular expression, as text")

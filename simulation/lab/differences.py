@@ -20,13 +20,13 @@ _LITRES = re.compile(r"(?<=\d)([uμmn]?)l\b")
 _MICRO = re.compile(r"(?<=\d)u(?=[LgMm])")
 
 Entry = Mapping[str, Any]
-Key = Callable[[Entry], str]  # "" if the entry has none
+Key = Callable[[Entry], str]  # returns "" if the entry has no such key
 
 
 class Difference(NamedTuple):
-    """A path, and the values there in either outcome; None where there is nothing.
+    """A path, and the value at that path in each outcome, or None if the outcome has no value there.
 
-    The path counts materials and observations as in `after`, or as in `before` for those only there.
+    Indices in the path are those in the `after` outcome, or in `before` for entries that `after` lacks.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Two corresponding entries and their index; None where one list has no counterpart."""
+    """Two corresponding entries, or None if a list has none. `position` is the index in the new, else the old list."""
 
     position: int
     old: Entry | None
@@ -43,10 +43,11 @@ class _Pair(NamedTuple):
 
 
 def find_differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
-    """Return every difference in success, reason, materials and observations, in that order.
+    """Return every difference in success, reason for failure, materials and observations, in that order.
 
-    Reasoning, lineage and hidden ledgers are ignored. So are the order of a list, spaces, two codes of one character,
-    the notation of a number with its unit (10.0 mL, 10mL) and capitals in the name of a property.
+    Reasoning, lineage and hidden ledgers are ignored. So are the order of materials and of observations, spaces,
+    equivalent code points of a character, the notation of a number with its unit (10.0 mL, 10mL), and capitals and
+    dashes in the name of a property.
     """
     return (
         *_compare_values("success", before.success, after.success),
@@ -90,7 +91,7 @@ def _compare_lists(name: str, old: Sequence[Entry], new: Sequence[Entry], keys: 
 
 
 def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> list[_Pair]:
-    """Pair entries with the same first key, then those with the same second, and finally by order."""
+    """Pair entries with the same first key, then the rest by the next key and so on, and finally by their order."""
     matches: dict[int, int] = {}
     free = list(range(len(old)))
     for key in (*keys, _constant_key):
@@ -100,7 +101,7 @@ def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key
         for at, entry in enumerate(new):
             if at not in matches and (word := key(entry)) and by_key.get(word):
                 matches[at] = by_key[word].pop(0)
-        # What an earlier key has matched is no longer available to a weaker one.
+        # Entries that an earlier key has matched are not available to a weaker key.
         free = [at for at in free if at not in matches.values()]
     pairs = [_Pair(at, old[matches[at]] if at in matches else None, entry) for at, entry in enumerate(new)]
     return pairs + [_Pair(at, old[at], None) for at in free]
@@ -111,7 +112,7 @@ def _constant_key(entry: Entry) -> str:
 
 
 def _compare_values(path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Yield differences of two JSON values, as deep as both have the same shape."""
+    """Yield the differences of two JSON values. Objects, and lists of equal length, are compared part by part."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         # A property that is only spelt differently must not appear as removed and added.
         spelt = _match_spelling(old, new)
@@ -126,8 +127,8 @@ def _compare_values(path: str, old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _match_spelling(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Return each name of `old` as spelt in `new`: the same, or with other capitals and dashes if unambiguous."""
-    # Two new names that fold to the same text are ambiguous, so neither is taken for the old one.
+    """Return {name in `old`: its spelling in `new`}. Capitals, spaces and dashes may differ if this is unambiguous."""
+    # Two new names that fold to the same text are ambiguous, so neither is matched to an old name.
     new_names = [_fold_key(key) for key in new if key not in old]
     free = {_fold_key(key): key for key in new if key not in old and new_names.count(_fold_key(key)) == 1}
     return {key: key if key in new else free.pop(_fold_key(key), key) for key in old}
@@ -138,7 +139,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _reads_same(old: Any, new: Any) -> bool:
-    """Return whether both read the same: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
+    """Return whether two values mean the same to a reader: 5 and "5", or 5 and 5.0, but not true and 1."""
     if isinstance(old, str | int | float) and isinstance(new, str | int | float):
         # True equals 1 in Python, but "true" and "1" differ on a page.
         both_numbers = not isinstance(old, str | bool) and not isinstance(new, str | bool)
@@ -147,7 +148,7 @@ def _reads_same(old: Any, new: Any) -> bool:
 
 
 def _normalise_text(text: str) -> str:
-    """Return the text without differences of notation: 10.0 mL, 10mL, 10 ml and 10-mL all become 10mL."""
+    """Return the text in a uniform notation: 10.0 mL, 10mL, 10 ml and 10-mL all become 10mL."""
     # NFKC unifies the two codes of µ and full-width characters.
     text_nfkc = " ".join(unicodedata.normalize("NFKC", text).split())
     text_nfkc = _GAP.sub("", _TRAILING_ZEROS.sub(r"\1\2", text_nfkc))

@@ -16,7 +16,7 @@ _FIELDS = {
     "manifest", "shortfalls",
 }  # fmt: skip
 _STEP_FIELDS = {"action", "materials", "parameters", "yields", "role"}
-_MAX_MATERIALS = 1000  # materials in an outcome
+_MAX_MATERIALS = 1000  # maximum number of materials in an outcome
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -46,7 +46,7 @@ def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
 
 
 def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
-    """Check the manifest: consumables, common reagents and vessels, never a sample and never a result."""
+    """Return the problems of a manifest: invalid or repeated materials, and contents that are not marked as known."""
     if not isinstance(manifest, list):
         return ["manifest: must be a list of materials"]
     problems = check_each("manifest", manifest, material_checks.check_material)
@@ -67,7 +67,7 @@ def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
 
 
 def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -> list[str]:
-    """Check named shortfalls: the protocol without those steps (from 1) misses that line of the rubric."""
+    """Return the problems of shortfalls: each names steps (from 1) and the rubric line that is missed without them."""
     if not isinstance(shortfalls, list):
         return ["shortfalls: must be a list"]
     lines = list_names(rubric, "line")
@@ -85,7 +85,7 @@ def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -
 
 
 def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) -> list[str]:
-    """Check steps in order: a step may name material keys and what earlier steps yielded, nothing else."""
+    """Return the problems of a protocol. A step may use only initial materials and what earlier steps have yielded."""
     problems: list[str] = []
     references_so_far = list(keys)
     for index, step in enumerate(protocol):
@@ -94,7 +94,7 @@ def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) 
             problems.append(f"{path}: must be an object")
             continue
         problems += [f"{path}.{problem}" for problem in _check_step(step, references_so_far, catalogue)]
-        # Only what the step before has yielded exists for the next one.
+        # What this step yields is available only to later steps.
         yields = step.get("yields", {})
         references_so_far += (
             [label for label in yields if label not in references_so_far] if isinstance(yields, Mapping) else []
@@ -154,14 +154,14 @@ def _check_yields(yields: Any, known: list[str]) -> list[str]:
 
 
 def find_references(value: Any) -> list[str]:
-    """Return the "@ref" texts inside a parameter's value, without the @."""
+    """Return the material references in a parameter's value: texts such as "@sample", without the @."""
     if isinstance(value, str):
         return [value[1:]] if value.startswith("@") else []
     return [name for part in value for name in find_references(part)] if isinstance(value, list | tuple) else []
 
 
 def strip_reference_marks(value: Any) -> Any:
-    """Return the value with every "@ref" as a bare name, the form of a barcode."""
+    """Return the value with the @ removed from every material reference, so that it parses like a barcode."""
     if isinstance(value, str):
         return value.removeprefix("@")
     return [strip_reference_marks(part) for part in value] if isinstance(value, list | tuple) else value

@@ -15,7 +15,7 @@ from simulation.lab.materials import NewMaterial
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """A validated data file of fixtures/experiments.
+    """An experiment from a validated data file of fixtures/experiments.
 
     `materials` are (key, new material) pairs: protocol and rubric name the material by its key. `truth` has the real values of the
     unknowns: the offline transition model may read it, an agent or a classifier never does. `manifest` is what
@@ -40,7 +40,7 @@ class ExperimentSpec:
 
 
 def load_experiments(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
-    """Return every experiment of a directory with its raw data. Raises CatalogueError with all problems."""
+    """Return every experiment in a directory, each with its raw data. Raises CatalogueError with all problems."""
     entries, problems = load_json_files(directory)
     for name, data in entries:
         problems += check_file(directory / name, data, catalogue)
@@ -63,7 +63,7 @@ def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
 
 
 def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
-    """Return the experiment of a validated entry (from a file or a row)."""
+    """Build an experiment from the validated data of a file or database row."""
     return ExperimentSpec(
         slug=data["slug"],
         name=data["name"],
@@ -92,9 +92,9 @@ def _build_material(entry: Mapping[str, Any]) -> NewMaterial:
 
 
 def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties, including every known concentration or, without a volume, amount.
+    """Return a material's properties with every known concentration or, if it has no volume, every known amount.
 
-    Amounts are formatted as the laboratory always formats them, so that nothing changes its appearance when it is first used.
+    Quantities are formatted like those in outcomes, so that they do not appear to change in the first step.
     """
     properties = dict(entry["properties"])
     for name in ("volume", "mass"):
@@ -102,7 +102,7 @@ def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
             properties[name] = quantities.format_quantity(quantities.parse_quantity(properties[name], name).value, name)
     for component, content in entry.get("contents", {}).items():
         if not content["known"]:
-            # An unknown concentration is what the experiment is about; it appears in the ledger only.
+            # The experiment has to find out an unknown concentration, so only the ledger contains it.
             continue
         if "concentration" in content:
             dimension, value = material_checks.parse_concentration(content)
@@ -115,8 +115,8 @@ def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hidden ledger. Amounts are in the base unit of their dimension; the volume is in µL, or None."""
     # Decimal text, because JSON numbers would be read back as binary fractions.
-    """Return the hidden ledger: amounts as decimal text in the base unit of their dimension, volume in µL (None: none)."""
     volume_text = entry["properties"].get("volume")
     volume = quantities.parse_quantity(volume_text, "volume").value if volume_text else None
     ledger = {

@@ -14,16 +14,16 @@ _MAX_SEARCHED = 1000  # characters of a problem that are searched for its path
 
 
 class DuplicateFieldError(ValueError):
-    """A field occurs twice in one object."""
+    """Raised if a field occurs twice in one object."""
 
 
 def reject_constant(name: str) -> Any:
-    """Reject NaN and infinities, as `parse_constant` of a strict JSON parser."""
+    """Raise ValueError for NaN and infinities. For use as `parse_constant` of a JSON parser."""
     raise ValueError(f"{name} is not a number")
 
 
 def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these fields, as `object_pairs_hook` of a strict JSON parser. Raises DuplicateFieldError."""
+    """Return the fields as a dict, or raise DuplicateFieldError. For use as `object_pairs_hook` of a JSON parser."""
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
@@ -32,20 +32,20 @@ def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def map_lines(text: str) -> dict[str, int]:
-    """Return the line, from 1, of every value in a JSON text by its path, for example `parameters[3].minimum`."""
+    """Return {path: line} of every value in a JSON text. Lines count from 1; a path is like `parameters[3].minimum`."""
     json.loads(text)
     line_of_path: dict[str, int] = {}
     line, counted_to = 1, 0
     for path, offset in _iter_paths(text):
-        # Counted on from the last place: counting from the beginning would be quadratic in the length of the file.
+        # Counted from the previous value: counting from the beginning each time would take quadratic time.
         line, counted_to = line + text.count("\n", counted_to, offset), offset
-        # The first occurrence, since a duplicate is reported separately.
+        # The first occurrence counts; a duplicate is reported separately.
         line_of_path.setdefault(path, line)
     return line_of_path
 
 
 def find_line(problem: str, line_of_path: Mapping[str, int]) -> int:
-    """Return the line of the path that a problem begins with, or of the nearest enclosing path; 1 if there is none.
+    """Return the line of the path at the start of a problem text, or of the nearest enclosing path; 1 if there is none.
 
     Names may contain dots and colons (`contents.Na2CO3: anhydrous.known`), so the longest known path is used.
     """
@@ -63,7 +63,7 @@ def locate_problems(path: Path, problems: list[str]) -> list[str]:
 
 
 def describe_invalid_json(path: Path, text: str, error: Exception) -> str:
-    """Return the same for a file that is not valid JSON; without a line if the error has none."""
+    """Return "path:line: not JSON: reason" for an invalid JSON file, without the line if it is unknown."""
     if isinstance(error, json.JSONDecodeError):
         return f"{format_path(path)}:{error.lineno}: not JSON: {error.msg}, column {error.colno}"
     line = _find_duplicate_line(text) if isinstance(error, DuplicateFieldError) else 0
@@ -78,7 +78,7 @@ def format_path(path: Path) -> str:
 
 
 def _find_duplicate_line(text: str) -> int:
-    """Return the line of a field that occurred before, in a text that is otherwise valid JSON."""
+    """Return the line of the first repeated field in a text that is otherwise valid JSON, or 0 if there is none."""
     paths: set[str] = set()
     for path, offset in _iter_paths(text):
         if path in paths:
@@ -88,7 +88,7 @@ def _find_duplicate_line(text: str) -> int:
 
 
 def _iter_paths(text: str) -> Iterator[tuple[str, int]]:
-    """Yield (path, offset) of every value in order; that of a field is the offset of its name."""
+    """Yield (path, offset) of every value in order. The offset of a field's value is that of the field's name."""
     # No recursion: a hostile file may nest deeper than Python's stack.
     open_containers: list[
         tuple[str, int]
@@ -117,7 +117,7 @@ def _iter_paths(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _find_end(text: str, offset: int) -> int:
-    """Return where the value at this offset ends; for an object or list, just after its opening bracket."""
+    """Return the offset just after the value at `offset`; for an object or list, just after its opening bracket."""
     if text[offset] in "[{":
         return offset + 1
     match = (_STRING if text[offset] == '"' else _NUMBER_OR_WORD).match(text, offset)

@@ -1,6 +1,6 @@
-"""ManifestMaterials: what a laboratory may request outside a benchmark. The environment answers without a model call.
+"""ManifestMaterials: an agent's request for more materials outside benchmarks, answered without a model call.
 
-Only entries of the experiment's list are provided, each once: never a sample, never a result.
+Only materials on the experiment's own list are provided, each once. The list contains no samples and no results.
 """
 
 import re
@@ -15,7 +15,7 @@ _WORD = re.compile(r"[\w.%µ]+")
 
 
 def fulfil_request(action: Action, offered: Sequence[NewMaterial], inventory: Inventory) -> Outcome:
-    """Return the entries of the list that the request names, or a rejection that lists what is available."""
+    """Return an outcome with the offered materials that the request names and the bench lacks, or a rejection."""
     request = str(action.parameters.get("request", ""))
     # Compared by name: agents never see the keys of the data file.
     requested = [draft for draft in offered if _is_named_in(request, draft.name)]
@@ -33,7 +33,7 @@ def fulfil_request(action: Action, offered: Sequence[NewMaterial], inventory: In
 
 
 def _is_named_in(request: str, name: str) -> bool:
-    """Return whether a request contains every word of a name up to its first comma."""
+    """Return whether a request contains every word of a material's name up to the first comma in the name."""
     request_words = {_stem_word(word) for word in _WORD.findall(request)}
     # The part after the first comma is a detail that a request need not repeat.
     return all(_stem_word(word) in request_words for word in _WORD.findall(name.partition(",")[0]))

@@ -26,12 +26,12 @@ _MEASURED = {
     "density": "density",
     "tablet mass": "mass",
 }
-# A concentration times a volume in µL is an amount: dimension of the concentration -> (that of the amount, divisor).
+# Dimension of a concentration -> (dimension of the amount, divisor of the concentration times the volume in µL).
 _CONCENTRATIONS = {
     "mass_concentration": ("mass", Decimal(1000)),
     "molar_concentration": ("amount", Decimal(1000)),
     "number_density": ("count", Decimal(1000)),
-    "ratio": ("volume", Decimal(100)),  # per cent of a volume
+    "ratio": ("volume", Decimal(100)),  # percentage by volume
     "activity": ("enzyme_units", Decimal(1000)),
 }
 _AMOUNTS = ("mass", "amount", "count", "volume", "enzyme_units")
@@ -39,8 +39,11 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 def parse_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
-    """Return (dimension, amount in the base unit) of a component in a material of that volume in µL. Raises CatalogueError if invalid."""
-    # Both would be two statements about the same content, which could differ.
+    """Return (dimension, amount in its base unit) of a component. `volume` is the volume of its material in µL.
+
+    Raises CatalogueError if the content is invalid.
+    """
+    # If both were given, they could contradict each other.
     if ("concentration" in content) == ("amount" in content):
         raise CatalogueError('must contain either "concentration" or "amount"')
     if "amount" in content:
@@ -53,7 +56,10 @@ def parse_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[s
 
 
 def parse_concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
-    """Return (dimension of the amount, concentration in its base unit). Raises CatalogueError if it is no concentration."""
+    """Return (dimension of the component's amount, concentration in the base unit of its own dimension).
+
+    Raises CatalogueError if the content is not a concentration.
+    """
     dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
     return _CONCENTRATIONS[dimension][0], value
 
@@ -71,18 +77,18 @@ def check_materials(materials: Sequence[Any]) -> list[str]:
 
 
 def list_wells(materials: Iterable[Any]) -> list[Any]:
-    """Return the wells of all plates among them."""
+    """Return the wells of all plates among the materials."""
     plates = [entry["wells"] for entry in materials if isinstance(entry, Mapping) and "wells" in entry]
     return [well for plate in plates if isinstance(plate, list) for well in plate]
 
 
 def list_keys(materials: Sequence[Any]) -> list[str]:
-    """Return the keys of all materials and wells: the origins that a truth may name."""
+    """Return the keys of all materials and wells. The hidden truth may name these as origins."""
     return list_names(materials, "key") + list_names(list_wells(materials), "key")
 
 
 def list_components(materials: Sequence[Any]) -> set[str]:
-    """Return the names of all components in any of them."""
+    """Return the names of all components in the materials and their wells."""
     all_contents = [
         entry.get("contents") for entry in [*materials, *list_wells(materials)] if isinstance(entry, Mapping)
     ]
@@ -126,7 +132,7 @@ def _check_tare(data: Mapping[str, Any]) -> list[str]:
 
 
 def _check_wells(plate: Any) -> list[str]:
-    """Check the wells of a plate that becomes one material per well on the bench."""
+    """Return the problems of a plate's wells. When the plate is used, each well becomes a material."""
     if not isinstance(plate, list) or not plate:
         return ["wells: must be a list of at least one well"]
     return check_each("wells", plate, _check_well) + find_duplicates("wells", "well", plate)
@@ -184,7 +190,7 @@ def _check_contents(contents: Any, properties: Mapping[str, Any]) -> list[str]:
 
 
 def _check_matches_contents(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
-    """Return a problem unless the properties show what a component contains, and nothing where that is unknown."""
+    """Return a problem if a property shows a concentration that `contents` hides, or a different one."""
     name = f"{component} concentration"
     if name not in properties:
         return []

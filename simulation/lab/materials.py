@@ -23,7 +23,7 @@ CONDITIONS = (
     "dry_ice",
 )
 
-# State of a component: in solution; settling and retained by filters; or bound to the vessel.
+# States of a component: in solution; cells or particles, which settle and are retained by filters; bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -33,8 +33,9 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 class NewMaterial:
     """A material returned by a transition model, before the environment assigns its barcode and times.
 
-    `replaces` is the barcode of the material this one continues (it keeps that barcode); `derived_from` are the
-    barcodes it came from, and `taken` how much of each ("" if unknown). `ledger` is the simulator's hidden account of the contents.
+    `replaces` is the barcode of the material that this one continues; it keeps that barcode. `derived_from` are the
+    barcodes of the materials it was made from, and `taken` is how much of each was used ("" if unknown). `ledger` is
+    the simulator's hidden account of the contents.
     """
 
     name: str
@@ -48,7 +49,7 @@ class NewMaterial:
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
     def find_problem(self) -> str:
-        """Return what makes it impossible on any bench, or "" if nothing."""
+        """Return why this material is invalid on any bench, or "" if it is valid."""
         if not self.name.strip():
             return "a material has no name"
         for word, allowed in (
@@ -97,7 +98,7 @@ class Material:
         return self.available_for_use != NOT_AVAILABLE
 
     def to_visible(self) -> dict[str, Any]:
-        """Return everything that agents and raters may see of it: all but the hidden ledger."""
+        """Return everything that agents and raters may see of this material: all fields but the hidden ledger."""
         return {
             "barcode": self.barcode,
             "name": self.name,
@@ -144,16 +145,16 @@ class Inventory:
     def after_step(
         self, new_materials: Sequence[NewMaterial], barcodes: Sequence[str], processed: Iterable[str], now: int
     ) -> Self:
-        """Return the inventory after a step: new materials under their barcodes, inputs that were not returned removed from use.
+        """Return the inventory after a step, with the new materials under their barcodes.
 
-        `barcodes[i]` belongs to `drafts[i]`. A processed material that is neither unlimited nor returned is used up, because
-        the transition model must return what remains of it.
+        `barcodes[i]` belongs to `new_materials[i]`. A processed material that is neither unlimited nor returned is
+        marked as used up, because the transition model must return what remains of it.
         """
         by_barcode = dict(zip(barcodes, new_materials, strict=True))
         processed = set(processed)
         materials = []
         for material in self.materials:
-            # Popped, so that only new materials remain for the end of the list.
+            # Removed from `by_barcode`, so that only new materials remain, which are appended at the end.
             if draft := by_barcode.pop(material.barcode, None):
                 materials.append(_with_barcode(draft, material.barcode, material.created_at, now))
             # The model must return what is left; what it does not return no longer exists.
@@ -173,7 +174,7 @@ class Inventory:
 
 
 def make_barcode(seed: int, *place: object) -> str:
-    """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and the position it is made for."""
+    """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and on `place`, like step and index."""
     # `repr` of a tuple separates the parts; joined digits would give (1, 12) and (11, 2) the same code.
     number = int.from_bytes(hashlib.sha256(repr((seed, *place)).encode()).digest()[:8])
     letters = ""
@@ -195,7 +196,7 @@ def build_inventory(drafts: Iterable[NewMaterial], seed: int) -> Inventory:
 
 
 def make_unused_barcode(seed: int, step: int, index: int, used: Iterable[str]) -> str:
-    """Return a barcode not in `taken`. The same inputs give the same barcode, so a repeated step changes nothing."""
+    """Return a barcode not in `used`. The same arguments give the same barcode, so a repeated step changes nothing."""
     used, salt = set(used), 0
     # Collisions are rare but possible; the salt makes the choice reproducible.
     while (code := make_barcode(seed, step, index, salt)) in used:

@@ -19,7 +19,7 @@ class Perturbation(StrEnum):
 
 
 class RejectedBy(StrEnum):
-    """Which part of the system rejected an action."""
+    """The part of the system that rejected an action."""
 
     NOBODY = ""
     PARSER = "parser"
@@ -81,8 +81,8 @@ class PerturbedOutcome(NamedTuple):
     """An outcome with one planted error and its description. All but `outcome` is secret."""
 
     outcome: Outcome
-    kind: str  # the injector's name, for example "dilution_slip"; "" if a model created it and nobody has named it
-    rule: str  # the rule it breaks, in words
+    kind: str  # the injector's name, for example "dilution_slip"; "" if a model planted it and nobody has named it
+    rule: str  # the rule that the error breaks, in words
     field: str  # the changed field, for example "new_materials[1].properties.volume"
     explanation: str  # why the outcome is now wrong, with the numbers
 

@@ -21,13 +21,13 @@ PARAMETER_TYPES = (
     "text",
 )
 
-_MAX_OBJECT_LENGTH = 2000  # characters; an object is short
+_MAX_OBJECT_LENGTH = 2000  # maximum number of characters of an object written as text
 # Bounded repetitions: a text of millions of digits must not be converted.
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 class ParameterError(LabError):
-    """A parameter's value is not allowed; the message states what is."""
+    """Raised for a parameter value that is not allowed. The message states the allowed values."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Parameter:
         return getattr(self, f"_read_{self.type}")(value)
 
     def describe_allowed(self) -> str:
-        """Return what may be written here, for people."""
+        """Return a readable description of the allowed values."""
         match self.type:
             case "select" | "multiselect":
                 return ("one of " if self.type == "select" else "any of ") + ", ".join(self.options)
@@ -108,7 +108,7 @@ class Parameter:
         raise ParameterError(f"{self.name} is {value!r}; it must be true or false")
 
     def _read_object(self, value: Any) -> dict[str, Any]:
-        """Return the declared keys with their typed values; text like `{FSC:400 V,SSC:500 V}` is parsed as well."""
+        """Return the given keys with their typed values. Text such as `{FSC:400 V,SSC:500 V}` is accepted as well."""
         pairs = _parse_pairs(value) if isinstance(value, str) else value
         if not isinstance(pairs, Mapping) or not pairs or any(key not in self.keys for key in pairs):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
@@ -117,8 +117,11 @@ class Parameter:
         }
 
     def _parse_nested(self, value: Any) -> Any:
-        """Return a value inside an object. A bare number is in the base unit if both bounds are, as the paper's {FSC:400} is in V."""
-        # A bare number is accepted only if it cannot mean another unit.
+        """Return the typed value of one key of an object.
+
+        A number without a unit is accepted if both bounds are in the base unit, such as V for the paper's {FSC:400}.
+        """
+        # A number without a unit is accepted only if no other unit can be meant.
         if self.type == "range_with_units" and _is_plain_number(value):
             base_unit = quantities.base_unit(self.dimension)
             if all(quantities.parse_unit(bound, self.dimension) == base_unit for bound in (self.minimum, self.maximum)):
@@ -169,7 +172,7 @@ def _split_list(value: Any) -> tuple[str, ...]:
 
 
 def _parse_pairs(text: str) -> dict[str, str] | None:
-    """Return `{key:value,key:value}` as a dict, or None if it is not in this form. Keys and values contain no commas."""
+    """Return the dict written as `{key:value,key:value}`, or None for another form. Every comma separates two pairs."""
     stripped = text.strip()
     if len(stripped) > _MAX_OBJECT_LENGTH or not (stripped.startswith("{") and stripped.endswith("}")):
         return None

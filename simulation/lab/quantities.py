@@ -1,8 +1,8 @@
 """Parse and format quantities strictly: a number, then a unit that its dimension allows, and nothing else.
 
-Text from models and files never reaches Pint's own parser: it reads "37C" as 37 coulomb and can hang on
-"9**9**9 m". Here a regular expression splits the text, a table knows the unit, and Pint only converts, in
-decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
+Text from models and files never reaches Pint's own parser, which reads "37C" as 37 coulomb and can hang on
+"9**9**9 m". Here a regular expression splits the text, a table defines the allowed units, and Pint only converts them,
+in decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
 """
 
 import re
@@ -17,8 +17,8 @@ from simulation.lab.errors import LabError
 # Decimal throughout: binary fractions would make 0.1 mL + 0.2 mL unequal to 0.3 mL.
 REGISTRY: "pint.UnitRegistry[Any]" = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
 
-# For each dimension: its base unit, then every allowed unit, as written -> Pint's name
-# (None: the bare number is already in the base unit).
+# For each dimension: its base unit, then {allowed unit as written: Pint's name of the unit}.
+# None instead of Pint's name: the factor is 1, or is in _SIZES.
 _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "volume": ("µL", {"nL": "nL", "µL": "uL", "mL": "mL", "L": "L"}),
     "mass": ("µg", {"ng": "ng", "µg": "ug", "mg": "mg", "g": "g", "kg": "kg"}),
@@ -31,7 +31,7 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
         {"ng/mL": "ng/mL", "µg/mL": "ug/mL", "mg/L": "mg/L", "mg/mL": "mg/mL", "g/L": "g/L", "ng/µL": "ng/uL"},
     ),
     "number_density": ("1/mL", {"cells/mL": None, "TU/mL": None, "particles/mL": None, "1/mL": None}),
-    # No unit to convert: a count is a count.
+    # Counts need no conversion.
     "count": ("", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
     "centrifugal_force": ("x g", {"x g": None}),
     "rotation": ("rpm", {"rpm": None}),
@@ -63,9 +63,9 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "enzyme_units": ("U", {"mU": None, "U": None}),
     "area_density": ("cells/cm²", {"cells/cm²": None}),
 }
-# Units unknown to Pint, by their size in the base unit.
+# Units that Pint does not define, with their size in the base unit.
 _SIZES = {"kb": Decimal(1000), "mU": Decimal("0.001"), "mU/mL": Decimal("0.001")}
-# Where several units have the same size, those used for display.
+# The units used for display, in dimensions where not all allowed units are used.
 _READABLE = {
     "mass_concentration": ("ng/mL", "µg/mL", "mg/mL"),
     "duration": ("s", "min", "h", "day"),
@@ -124,7 +124,7 @@ _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2}
 
 
 class QuantityError(LabError):
-    """The text is not a quantity of this dimension; the message states what would be."""
+    """Raised if a text is not a quantity of the dimension. The message states what is expected."""
 
 
 class Quantity(NamedTuple):
@@ -149,7 +149,10 @@ def list_dimensions() -> tuple[str, ...]:
 
 
 def parse_quantity(text: object, dimension: str) -> Quantity:
-    """Parse "50 µL" as a volume. A bare number is seconds for a duration and rejected elsewhere (except for counts). Raises QuantityError."""
+    """Parse a quantity, such as "50 µL" as a volume. Raises QuantityError.
+
+    A number without a unit means seconds for a duration, is a valid count, and is rejected for any other dimension.
+    """
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
         raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example_text(dimension)}")
     # Python raises ValueError when converting an integer of thousands of digits to text.
@@ -167,7 +170,7 @@ def parse_quantity(text: object, dimension: str) -> Quantity:
 
 
 def parse_unit(text: object, dimension: str) -> str:
-    """Return the unit in which a quantity is written, in our spelling: µL for "50 ul"."""
+    """Return the unit in which a quantity is written, in standard spelling: µL for "50 ul". Raises QuantityError."""
     parse_quantity(text, dimension)
     match = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
     unit_text = match[2].strip() if match else ""
@@ -175,7 +178,7 @@ def parse_unit(text: object, dimension: str) -> str:
 
 
 def format_quantity(value: Decimal, dimension: str, unit: str = "") -> str:
-    """Format an amount for people: in `unit`, or in the unit that gives a number between 1 and 1000."""
+    """Format an amount for display in `unit`, by default in the largest unit that gives a number of at least 1."""
     display_unit = unit or _readable_unit(value, dimension)
     number = format_number(value / _conversion_factor(display_unit, dimension))
     return f"{number} {display_unit}".strip()
@@ -190,12 +193,12 @@ def format_number(number: Decimal) -> str:
     text = format(rounded, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    # A rounded negative value would be "-0".
+    # A negative value rounded to zero would be "-0".
     return "0" if text in ("-0", "") else text
 
 
 def round_for_display(number: Decimal) -> Decimal:
-    """Round a computed number for display: up to four significant digits stay, longer ones are rounded to three."""
+    """Round a computed number for display. More than four significant digits are rounded to three, others are kept."""
     return number if len(number.normalize().as_tuple().digits) <= 4 else Context(prec=3).plus(number)
 
 
@@ -210,7 +213,7 @@ PER_VOLUME = {
 
 
 def format_concentration(name: str, value: Decimal, dimension: str) -> str:
-    """Format the concentration of a substance with amounts in `dimension`, rounded for display; cells are shown per mL."""
+    """Format a concentration, rounded for display. `dimension` is that of the substance's amount, for example mass."""
     unit = "cells/mL" if dimension == "count" and "cells" in name else ""
     return format_quantity(round_for_display(value), PER_VOLUME[dimension], unit)
 

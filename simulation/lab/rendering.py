@@ -20,7 +20,7 @@ _LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def render_situation(situation: Situation) -> str:
-    """Return goal, clock, the last step's outcome and everything usable on the bench."""
+    """Return an agent's view of an episode as text: goal, clock, the last step and all usable materials."""
     parts = [
         f"GOAL: {situation.goal}",
         f"TIME: {format_clock(situation.elapsed)} since the start; {situation.steps_left} steps left",
@@ -38,7 +38,7 @@ def render_materials(inventory: Inventory) -> str:
 
 
 def render_ages(inventory: Inventory, now: int) -> str:
-    """Return everything usable with its condition, age, and time since its last change."""
+    """Return a line for every usable material with its condition, age, and time since its last change."""
     return "\n".join(
         _render_material(
             m, f"{format_clock(now - m.created_at)} old, unchanged for {format_clock(now - m.last_modified)}"
@@ -48,12 +48,12 @@ def render_ages(inventory: Inventory, now: int) -> str:
 
 
 def render_instructions(catalogue: Catalogue) -> str:
-    """Return every action with its parameters, and the format of an answer: the part that never changes in an episode."""
+    """Return the answer format and every action with its parameters as text. It is the same throughout an episode."""
     return "\n".join(["ANSWER WITH", WIRE_FORM, "", "ACTIONS", *map(render_action, catalogue.types.values())])
 
 
 def render_action(kind: ActionType) -> str:
-    """Return an action type: its description, inputs, outputs and parameters."""
+    """Return the text of an action type: its description, inputs, outputs and parameters."""
     lines = [f"{kind.name} ({kind.kind}): {kind.description} In: {kind.inputs}. Out: {kind.outputs}."]
     for p in kind.parameters:
         need = (
@@ -64,24 +64,24 @@ def render_action(kind: ActionType) -> str:
 
 
 def render_transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str:
-    """Return a full episode, one paragraph per step."""
+    """Return a full episode as text with one paragraph per step."""
     return "\n\n".join([f"GOAL: {goal}", *map(render_step, steps), *([f"ENDED: {ending}"] if ending else [])])
 
 
 def render_step(done: Step) -> str:
-    """Return one attempted action and its outcome."""
+    """Return one attempted action and its outcome as text."""
     return "\n".join(map(join_lines, _render_step_lines(done)))
 
 
 def render_brief(done: Step) -> str:
-    """Return an attempted action in one line: materials, and whether it was accepted."""
+    """Return an attempted action as one line of text: its materials and, if it was rejected, the reason."""
     used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
     text = f"{done.number}. {done.action.name} at {format_clock(done.started_at)}" + (f" on {used}" if used else "")
     return join_lines(text if done.outcome.success else f"{text} (refused: {done.outcome.failure_reason})")
 
 
 def join_lines(text: str) -> str:
-    """Return the text without line breaks, so that no name and no reading looks like a line of its own."""
+    """Replace line breaks in a text, so that a name or reading cannot look like a separate line."""
     return _LINE_BREAKS.sub(" / ", text)
 
 

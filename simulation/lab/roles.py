@@ -25,7 +25,7 @@ class Situation:
 
 
 class TranscriptStep(NamedTuple):
-    """One step as a classifier reads it. Materials are `Material.to_visible()` dicts, without hidden ledgers."""
+    """One step as a classifier reads it. Materials are dicts without their hidden ledgers."""
 
     number: int
     started_at: int
@@ -33,30 +33,30 @@ class TranscriptStep(NamedTuple):
     action: str
     parameters: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
-    outputs: tuple[Mapping[str, Any], ...]  # each also with "replaces" and "derived_from"
+    outputs: tuple[Mapping[str, Any], ...]  # also with "replaces", "derived_from" and "taken"
     observations: tuple[Mapping[str, Any], ...]
     rejected: str
 
 
 class Agent(Protocol):
-    """Chooses the next action."""
+    """The role that chooses the next action."""
 
     def choose_action(self, situation: Situation) -> Action: ...
 
 
 class TransitionModel(Protocol):
-    """Answers an action with new materials and observations, or rejects it."""
+    """The role that answers an action with new materials and observations, or rejects it."""
 
     def predict_outcome(self, action: Action, situation: Situation) -> Outcome: ...
 
 
 class EvidenceClassifier(Protocol):
-    """Judges whether the transcript is sufficient for the goal, from these two alone."""
+    """The role that judges whether the transcript is sufficient for the goal. It receives nothing else."""
 
     def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict: ...
 
 
 class Perturber(Protocol):
-    """Returns an outcome with one planted error for an action whose correct outcome is known."""
+    """The role that returns an outcome with one planted error, given an action and its correct outcome."""
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome: ...

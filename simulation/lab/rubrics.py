@@ -1,18 +1,24 @@
-"""Rubrics: what a record must show to be sufficient for an experiment's goal, as data.
+"""Rubrics as data: what a record must show to be sufficient for an experiment's goal.
 
-A line counts materials. A material counts if an accepted step with one of `actions` was applied to it, the step's
-parameters meet every condition, its lineage contains all names of `of` and none of `not_of`, and the step's observation
-of it has the required `value`. `at_least` of them meet the line: with `each`, for every name in it; with `distinct`, with as
-many different values of that visible property or parameter. A line without a route is always required; one route must be
-complete.
+Each line counts materials. A material counts if it took part in an accepted step with one of `actions`, the parameters
+of that step meet every condition, the material's lineage contains all names in `of` and none in `not_of`, and the step
+has an observation of the material with the required `value`. The line is met if at least `at_least` materials count;
+with `each`, that many for every name in `each`; with `distinct`, that many different values of the named visible
+property or parameter. Lines without a `route` are always required. Of the lines with a route, all those of one route
+must be met.
 
-Further conditions: `properties` on what the material shows in that step, after it if it was changed; `about`, words of
-which an observation must contain one; `signal`, bounds of its first number; `elapsed`, time since
-an earlier line's first step on one of the material's ancestors; `shares`, the v/v share in it of an initial material (or
-of what an earlier line counted), computed from the amounts taken in each step: `known` to be counted, the number of `different` shares
-required, and `at` an earlier line for the share at that time. Omitted parameters count with their defaults;
-`absent` in a condition accepts an omitted parameter without a default. Of lines with the same `one_of` one is enough, and
-that name refers to what any of them counted.
+Further conditions:
+
+- `properties`: conditions on the material's visible properties, after the step if the step changed the material.
+- `about`: words of which an observation of the material must contain at least one.
+- `signal`: bounds of the first number in the observations.
+- `elapsed`: bounds of the time since an earlier line first counted the material or one of its ancestors.
+- `shares`: the v/v share of an initial material, or of a material that an earlier line counted, in the material. It is
+  computed from the amounts taken in each step. `known` requires a known share; `different` is the required number of
+  different shares; with `at`, the share is that in the material or its closest ancestor when that line counted it.
+
+Omitted parameters count with their defaults; `absent` in a condition accepts an omitted parameter without a default. Of
+the lines with the same `one_of` name, one is enough, and other lines refer by that name to what any of them counted.
 """
 
 import re
@@ -31,7 +37,7 @@ CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "abse
 
 @dataclass(frozen=True)
 class RubricLine:
-    """One line. Materials are named as on the initial bench; `brackets` names other lines, `after` earlier ones."""
+    """One line. It names materials as on the initial bench; `brackets` names other lines, `after` earlier lines."""
 
     line: str
     text: str
@@ -43,20 +49,20 @@ class RubricLine:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     value: str = ""
     distinct: str = ""  # the visible property or parameter whose different values are counted
-    brackets: tuple[str, ...] = ()  # every signal of those lines must be between this line's lowest and highest
+    brackets: tuple[str, ...] = ()  # lines whose signals must be between this line's lowest and highest
     after: tuple[
         str, ...
     ] = ()  # a material counts only if it descends from a material that each of those lines counted
     spread: Mapping[str, int] = field(
         default_factory=dict
-    )  # line -> how many different of its materials they come from
+    )  # name of an earlier line -> from how many of the materials it counted those of this line must descend
     route: str = ""
     properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     about: tuple[str, ...] = ()
     signal: Mapping[str, str] = field(default_factory=dict)
     elapsed: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, Any] = field(default_factory=dict)
-    one_of: str = ""  # one of the lines with this name is enough; other lines refer to all of them by it
+    one_of: str = ""  # of the lines with this name one is enough; other lines refer to all of them by this name
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -69,7 +75,7 @@ _FIELDS = set(RubricLine.__dataclass_fields__)
 
 
 def check_rubric(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
-    """Return every problem of a rubric for an experiment whose initial materials have those names."""
+    """Return every problem of a rubric. `names` are those of the experiment's initial materials and wells."""
     problems = [] if rubric else ["rubric: must contain at least one line"]
     # Lines refer to each other by name, so the names are collected before the lines are checked.
     lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
@@ -89,7 +95,7 @@ def check_rubric(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalog
 
 
 def _list_earlier_names(rubric: Sequence[Any]) -> list[str]:
-    """Return what a later line may name: lines, and `one_of` groups."""
+    """Return the names of these lines and of their `one_of` groups, to which a later line may refer."""
     candidates = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
     return list(dict.fromkeys(name for name in candidates if isinstance(name, str) and name))
 
@@ -130,7 +136,7 @@ def _check_line(
 
 
 def _check_visible(data: Mapping[str, Any]) -> list[str]:
-    """Check conditions on visible properties, and bounds of a reading."""
+    """Return the problems of a line's conditions on visible properties and of its bounds on a reading."""
     properties, signal = data.get("properties", {}), data.get("signal", {})
     if not isinstance(properties, Mapping) or not isinstance(signal, Mapping):
         return ["properties and signal: must be objects"]
@@ -227,7 +233,7 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
 
 
 def _check_amount(name: str, text: str, actions: Sequence[ActionType]) -> list[str]:
-    """Check that a condition compares with a value that the parameter itself could have."""
+    """Return the problems of a condition that compares a parameter with a value that this parameter cannot have."""
     problems = []
     for parameter in (p for action in actions for p in action.parameters if p.name == name):
         try:

@@ -1,4 +1,4 @@
-"""Run reference protocols offline: in full, without the steps that one rubric line counts, and without those of a shortfall.
+"""Run reference protocols offline: complete, without the steps that a rubric line counts, and with each shortfall.
 
 A reference protocol must be sufficient, and every required part of it must be necessary.
 """
@@ -17,7 +17,7 @@ from simulation.offline.rules import RuleBasedTransitionModel
 
 
 class ProtocolRun(NamedTuple):
-    """One run by the protocol agent. `valid`: it was submitted and judged sufficient."""
+    """One run by the protocol agent. `valid` is True if the run was submitted and judged sufficient."""
 
     steps: int
     elapsed: int
@@ -26,11 +26,11 @@ class ProtocolRun(NamedTuple):
     missed: tuple[str, ...]  # rubric lines that were not met
     refused: tuple[str, ...]  # "step 3, Transfer: reason"
     findings: tuple[Finding, ...]
-    missing_yield: str  # the first label whose step did not produce the material; "" if there is none
+    missing_yield: str  # the first label for which a step produced no material, with the step; "" if there is none
 
 
 class Ablation(NamedTuple):
-    """A run without some of the steps (counted from 1), which must not be VALID."""
+    """A run without `removed_steps` (counted from 1). Its verdict must not be VALID."""
 
     name: str
     removed_steps: tuple[int, ...]
@@ -42,19 +42,19 @@ class Ablation(NamedTuple):
 
 @dataclass(frozen=True)
 class ProtocolCheck:
-    """The reference protocol of an experiment, and the runs without parts of it."""
+    """The results of an experiment's complete reference protocol and of the runs without some of its steps."""
 
     spec: ExperimentSpec
     reference: ProtocolRun
     line_ablations: tuple[
         Ablation, ...
     ]  # one per rubric line that the protocol meets, without the steps that it counts
-    unused_lines: tuple[str, ...]  # rubric lines of another route, for which no step of the protocol counts
+    unused_lines: tuple[str, ...]  # rubric lines for which no step of the protocol counts
     shortfall_ablations: tuple[Ablation, ...]
 
     @property
     def all_faults(self) -> list[str]:
-        """Everything to correct; empty if the protocol is sufficient and every required part is necessary."""
+        """Return every fault to correct; empty if the protocol is sufficient and every required part is necessary."""
         faults = (
             []
             if self.reference.valid
@@ -74,7 +74,7 @@ class ProtocolCheck:
 
 
 def check_protocol(spec: ExperimentSpec, catalogue: Catalogue, seed: int) -> ProtocolCheck:
-    """Run the reference protocol with all its steps, then once for each line of the rubric and each shortfall."""
+    """Run the reference protocol with all its steps, then once without the steps of each rubric line and shortfall."""
     reference = run_protocol(spec, catalogue, seed)
     lines, unused = [], []
     for finding in reference.findings:
@@ -97,7 +97,7 @@ def check_protocol(spec: ExperimentSpec, catalogue: Catalogue, seed: int) -> Pro
 
 
 def run_protocol(spec: ExperimentSpec, catalogue: Catalogue, seed: int, removed: Collection[int] = ()) -> ProtocolRun:
-    """Run the protocol without the given steps (from 1), each tried once, and judge it. The same seed gives the same run."""
+    """Run the protocol without the `removed` steps (counted from 1) and judge it. The same seed gives the same run."""
     # Steps are counted from 1, as in the data files and in the report.
     remaining = tuple(step for number, step in enumerate(spec.protocol, start=1) if number not in removed)
     agent = ProtocolAgent(replace(spec, protocol=remaining), seed)

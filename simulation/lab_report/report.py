@@ -1,4 +1,7 @@
-"""What the laboratory can do and whether its data files are consistent, as values and as JSON. Tables are in report_tables.py."""
+"""Report what the laboratory can do and whether its data files are consistent, as values and as JSON.
+
+`report_tables` formats the report as text tables.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ from simulation.offline.checklist import Finding
 
 @dataclass(frozen=True)
 class LabReport:
-    """Actions, checked experiments, and the checker's results on the labelled files of a directory of data files."""
+    """The actions, the checked experiments, and the checker's results on labelled files, all from one directory."""
 
     catalogue: Catalogue
     protocol_checks: tuple[ProtocolCheck, ...]
@@ -37,7 +40,7 @@ def build_report(
 ) -> LabReport:
     """Load the data files and check the protocol of every experiment, or only of those in `only`.
 
-    Raises LabError for an unknown experiment, CatalogueError if a file is wrong.
+    Raises LabError for an unknown experiment and CatalogueError for an invalid file.
     """
     actions, _, files = datafiles.load_data_files(directory)
     specs = [spec for spec, _ in files]
@@ -49,7 +52,7 @@ def build_report(
         if not only or spec.slug in only:
             report_progress(spec.slug)
             rehearsals.append(check_protocol(spec, actions, seed))
-    # The checker's suites do not depend on the experiments, so a report of some of them leaves them out.
+    # The checker's suites do not depend on the experiments, so a report on selected experiments omits the suites.
     labelled_files = [] if only else sorted((directory / "checker").glob("*.jsonl"))
     suites = []
     for path in labelled_files:
@@ -79,7 +82,7 @@ def action_to_json(kind: ActionType) -> dict[str, Any]:
 
 
 def describe_duration(kind: ActionType) -> str:
-    """Describe how long an action takes: a fixed time or a parameter, and what is added to it."""
+    """Return the duration of an action type as text: a fixed time or the name of a parameter, plus any added terms."""
     duration = kind.duration
     text = duration.parameter or rendering.format_clock(duration.seconds)
     text += "".join(f" + {' x '.join(term)}" for term in duration.total)

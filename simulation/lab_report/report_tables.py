@@ -8,8 +8,8 @@ from simulation.lab import rendering
 from simulation.lab_report.protocol_check import Ablation, ProtocolCheck
 from simulation.lab_report.report import LabReport, action_to_json, format_verdict
 
-_MAX_LINES_NAMED = 4  # missed rubric lines named in a table
-_MAX_TEXT_WIDTH = 76  # characters of a line's text in a table
+_MAX_LINES_NAMED = 4  # maximum number of missed rubric lines named in a table cell
+_MAX_TEXT_WIDTH = 76  # maximum number of characters of a text in a table cell
 
 
 def format_report(lab_report: LabReport) -> str:
@@ -37,7 +37,7 @@ def format_report(lab_report: LabReport) -> str:
 
 
 def format_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return columns as wide as their widest entry, numbers right-aligned."""
+    """Return a text table. Columns are as wide as their widest entry; columns of numbers are right-aligned."""
     lines = [tuple(map(str, row)) for row in (headings, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     right_aligned = [
@@ -73,7 +73,7 @@ def _format_score(ablations: Sequence[Ablation]) -> str:
 
 
 def _format_details(checked_protocol: ProtocolCheck) -> str:
-    """Return the bench, the verdict without the steps of each rubric line, and the verdict of each shortfall."""
+    """Return text with the initial materials and the verdicts without the steps of each rubric line and shortfall."""
     texts = {
         finding.line.line: f"{finding.line.line}: {finding.line.text}"
         for finding in checked_protocol.reference.findings
@@ -118,7 +118,7 @@ def _shorten_text(text: str) -> str:
 
 
 def _describe_missed_lines(ablation: Ablation) -> str:
-    """Return the first missed lines and the fault; the JSON report lists all lines."""
+    """Return the first few missed rubric lines and the fault, if any. The JSON report lists all lines."""
     missed = ", ".join(ablation.missed[:_MAX_LINES_NAMED]) + (
         f" and {len(ablation.missed) - _MAX_LINES_NAMED} more" if len(ablation.missed) > _MAX_LINES_NAMED else ""
     )
@@ -128,7 +128,7 @@ def _describe_missed_lines(ablation: Ablation) -> str:
 
 
 def _format_steps(steps: Sequence[int]) -> str:
-    """Return step numbers with neighbours joined: 3-5, 8."""
+    """Return step numbers as text, with consecutive numbers joined: 3-5, 8."""
     runs: list[list[int]] = []
     for step in steps:
         if runs and runs[-1][-1] == step - 1:

@@ -137,14 +137,14 @@ class ActionContext:
         return self.parameters_as_written.get(name, default)
 
     def compute_noise_factor(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
-        """Return a factor around 1 with this relative standard deviation.
+        """Return a normally distributed noise factor with mean 1 and this relative standard deviation.
 
-        The same seed, step, material and purpose give the same factor. It is never negative.
+        The same seed, step, material and purpose give the same factor. A negative factor is replaced by 0.
         """
         return max(Decimal(0), 1 + self.compute_deviate(vessel, *purpose) * relative)
 
     def compute_deviate(self, vessel: Vessel, *purpose: object) -> Decimal:
-        """Return a standard normal deviate. The same seed, step, material and purpose give the same one."""
+        """Return a standard normal deviate. The same seed, step, material and purpose give the same deviate."""
         # Rounded, so that outcomes do not depend on the last digits of floating-point functions.
         return Decimal(str(round(self.create_rng(vessel, *purpose).gauss(0, 1), 6)))
 
@@ -155,7 +155,7 @@ class ActionContext:
         return random.Random(repr((*self.seed_parts, vessel.barcode, *purpose)))
 
     def list_declared(self, kind: str) -> list[Mapping[str, Any]]:
-        """Return the experiment's entries of this kind for this action whose conditions the parameters fulfil."""
+        """Return the hidden truth's entries of this kind that name this action and whose conditions are met."""
         return [entry for entry in self.truth.get(kind, ()) if self.is_applicable(entry)]
 
     def is_applicable(self, entry: Mapping[str, Any]) -> bool:

@@ -11,21 +11,21 @@ from simulation.offline.careless_agent import plan_careless_protocol
 
 
 class ProtocolAgent:
-    """Follows the reference protocol, tries each step once, and submits. With `lapses` it follows the protocol carelessly."""
+    """An agent that tries each step of the reference protocol once and submits. `lapses` adds seeded mistakes."""
 
     def __init__(self, spec: ExperimentSpec, seed: int, lapses: bool = False) -> None:
         self.keys = tuple(key for key, _ in spec.materials)
         self.steps = plan_careless_protocol(spec, seed)[0] if lapses else spec.protocol
 
     def choose_action(self, situation: Situation) -> Action:
-        """Return the first planned step not tried yet. Steps whose materials never came into being are skipped."""
-        # Submitting needs a step of its own.
+        """Return the first planned step that was not tried yet. Steps whose materials were never made are skipped."""
+        # The last step is used for the submission.
         if situation.steps_left <= 1:
             return Action(SUBMIT)
         materials = situation.inventory.materials
         barcodes = {key: material.barcode for key, material in zip(self.keys, materials, strict=False)}
-        # The agent keeps no state: it replays its own choices along the history to see which barcodes each step
-        # gave.
+        # The agent keeps no state: it repeats its own choices along the history to find the barcodes that each step
+        # produced.
         tried = iter(situation.history)
         for step in self.steps:
             action = _resolve_step(step, barcodes, situation.catalogue)
@@ -43,8 +43,8 @@ class ProtocolAgent:
 def _resolve_step(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
     """Return the step with barcodes in place of names, or None if it needs a material that is missing.
 
-    A missing material is dropped from the list if nothing else depends on it. A step that yields materials is skipped
-    entirely, because its outcome would no longer be in the planned order.
+    A missing material is left out if enough others remain and no parameter refers to it. But if the step yields
+    materials, the result is None, because its new materials would no longer be in the planned order.
     """
     missing = [reference for reference in step["materials"] if reference not in barcodes]
     parameters = step.get("parameters", {})

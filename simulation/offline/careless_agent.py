@@ -1,9 +1,9 @@
-"""The seeded lapses of a careless experimenter: how `offline-lapses` departs from the protocol.
+"""The seeded lapses of a careless experimenter: how the agent of the cast `offline-lapses` departs from the protocol.
 
 - skipped control: a step whose role is control or calibration is left out
 - skipped replicate: one material is left out of a step that treats several alike
 - wrong order: a step is done one position too late, after the step that should follow it
-- wrong amount: a volume, mass or duration is ten times, a tenth, twice or half of what the protocol says
+- wrong amount: a volume, mass or duration is ten times, a tenth, twice or half of what the protocol states
 """
 
 import random
@@ -38,7 +38,7 @@ def plan_careless_protocol(spec: ExperimentSpec, seed: int) -> tuple[tuple[Mappi
         recorded = lapse(steps, {lapse.step for lapse in lapses}, rng)
         if recorded is not None:
             lapses.append(recorded)
-    # None of the kinds drawn fits this protocol. Swapping two steps is the last resort.
+    # If none of the drawn kinds fits this protocol, two steps are swapped.
     if not lapses and (recorded := _swap_steps(steps, set(), rng)):
         lapses.append(recorded)
     return tuple(step for _, step in steps), tuple(lapses)
@@ -69,7 +69,10 @@ def _skip_replicate(steps: Steps, spoiled: set[int], rng: random.Random) -> Laps
 
 
 def _list_replicates(step: Mapping[str, Any]) -> list[str]:
-    """Return the materials of a step that nothing else in it depends on."""
+    """Return the materials of a step if any one of them can be left out, else an empty list.
+
+    None can be left out if there is only one, if a parameter names a material, or if the step yields materials.
+    """
     in_parameters = {ref for value in step.get("parameters", {}).values() for ref in find_references(value)}
     free = [ref for ref in step["materials"] if ref not in in_parameters]
     return free if len(free) > 1 and not in_parameters and not step.get("yields") else []
@@ -127,7 +130,7 @@ def _find_dimension(value: Any) -> str:
     return ""
 
 
-# The order is part of the seed's meaning: another order would give other lapses for the same seed.
+# This order must not change, because another order would give other lapses for the same seed.
 _LAPSE_KINDS: tuple[Callable[[Steps, set[int], random.Random], Lapse | None], ...] = (
     _skip_control,
     _skip_replicate,

@@ -1,4 +1,4 @@
-"""The rule-based classifier. It evaluates a checklist against the transcript and uses nothing but the transcript."""
+"""The rule-based classifier. It checks every line of a rubric against the transcript and uses nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from simulation.offline.conditions import collect_distinct_values, follows_earli
 from simulation.offline.evidence import Reading, collect_readings
 
 _LISTED_NAMES = 4  # names listed before "and n more"
-_DISTINCT_RATIO = Decimal("1.05")  # ratio; shares closer than this count as equal
+_DISTINCT_RATIO = Decimal("1.05")  # ratio of two shares up to which they count as equal
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Finding:
 
 
 class ChecklistClassifier:
-    """A record is sufficient if every required line is met and, where the rubric has routes, one route is complete."""
+    """A classifier: a record is sufficient if every required line is met and, if there are routes, one is complete."""
 
     def __init__(self, rubric: Sequence[Mapping[str, Any]], goal: str = "") -> None:
         self.lines = tuple(RubricLine.from_json(line) for line in rubric)
@@ -52,10 +52,10 @@ class ChecklistClassifier:
         return _build_verdict(self.evaluate_lines(transcript))
 
     def evaluate_lines(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
-        """Evaluate every line against this record, in the rubric's order."""
+        """Return a finding for every line of the rubric, in its order."""
         all_readings = collect_readings(transcript)
         by_line: dict[str, Finding] = {}
-        by_name: dict[str, Finding] = {}  # findings by line, and by group what any line of the group counted
+        by_name: dict[str, Finding] = {}  # as `by_line`, and for each group all readings that its lines counted
         for line in self.lines:
             finding = _require_distinct_shares(
                 _require_spread(_evaluate_line(line, all_readings, by_name), by_name), by_name
@@ -94,7 +94,7 @@ def _evaluate_line(
 
 
 def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """Return the finding, not met if the counted materials descend from too few of those that another line counted."""
+    """Return the finding, set to not met if its materials descend from too few of those that another line counted."""
     for name, least in finding.line.spread.items():
         parents = frozenset(reading.barcode for reading in earlier_findings[name].counted)
         number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
@@ -104,10 +104,10 @@ def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -
 
 
 def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """Return the finding, not met if the counted materials contain too few distinct shares of an initial material.
+    """Return the finding, set to not met if its materials contain too few distinct shares of a given material.
 
-    If the shares are of what an earlier line counted, all must be of the same material: three lysates, each diluted once,
-    are not a dilution series.
+    If an earlier line counted the given materials, all shares must be of the same one of them: three lysates, each
+    diluted once, are not a dilution series.
     """
     shares = finding.line.shares
     if "different" not in shares:
@@ -122,7 +122,7 @@ def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Fi
 
 
 def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
-    """Return how many of these shares differ by more than rounding and pipetting explain."""
+    """Return the number of distinct shares. Shares within 5 % count as one, because of rounding and pipetting."""
     number, last = 0, None
     for share in sorted_shares:
         if last is None or share > last * _DISTINCT_RATIO:
@@ -133,7 +133,10 @@ def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
 def _find_shares(
     reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]
 ) -> dict[str, Decimal]:
-    """Return the known shares that a line asks about, by what they are shares of: now, or when an earlier line counted the material."""
+    """Return the known shares that a line asks about, by the name or barcode of the material of which they are shares.
+
+    They are the shares in this reading or, if the line has "at", in the reading that this earlier line counted.
+    """
     if "at" in shares:
         earlier_readings = [
             earlier
@@ -142,7 +145,7 @@ def _find_shares(
         ]
         if not earlier_readings:
             return {}
-        # The latest of the material and its ancestors. The material itself goes first, then the closest ancestor.
+        # Readings of the material itself are preferred, then those of its closest ancestor; of these the latest.
         reading = max(
             earlier_readings,
             key=lambda earlier: (earlier.barcode == reading.barcode, len(earlier.ancestors), earlier.step),
@@ -157,7 +160,10 @@ def _find_shares(
 
 
 def _is_in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
-    """Return whether the time since the first step of the other line on the material or an ancestor is within bounds."""
+    """Return whether the time since another line first counted the material or an ancestor is within the bounds.
+
+    The line's `elapsed` names the other line and the bounds. Without it, any time is accepted.
+    """
     if not line.elapsed:
         return True
     start_times = [earlier.started_at for earlier in earlier_findings[line.elapsed["since"]].counted
@@ -179,7 +185,7 @@ def _abbreviate_names(names: Sequence[str]) -> str:
 
 
 def _require_brackets(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """Return the finding, not met if signals of the lines it must bracket are outside its own signals."""
+    """Return the finding, set to not met unless its own signals enclose all signals of the lines it must bracket."""
     line = finding.line
     if not (finding.met and line.brackets):
         return finding
@@ -215,7 +221,7 @@ def _build_verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def _choose_best_route(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the lines of the route with the largest share met; an empty list if the rubric has no routes."""
+    """Return the findings of the route with the largest share of lines met, or an empty list if there are no routes."""
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
@@ -229,7 +235,7 @@ def _compute_share_met(findings: Sequence[Finding]) -> float:
 
 
 def _select_judged(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that count. Of a group of which one is enough, that is one that is met, or else the first."""
+    """Return the findings that count. Of a `one_of` group, only one counts: the first that is met, else the first."""
     chosen: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         name = ("one of", finding.line.one_of) if finding.line.one_of else ("line", finding.line.line)

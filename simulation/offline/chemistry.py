@@ -23,7 +23,7 @@ ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances
 
 
 def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
-    """Apply everything declared for this action and these conditions, in the order of declaration."""
+    """Apply the reactions, then the growth, then the survival that are declared for this action and its settings."""
     for reaction in context.list_declared("reactions"):
         if has_components(vessel, reaction.get("needs", ())):
             _apply_reaction(context, vessel, reaction)
@@ -77,7 +77,10 @@ _Remainders = dict[str, Decimal | None]  # what remains of the substances that a
 def _compute_product(
     context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
 ) -> tuple[Component | None, _Remainders]:
-    """Return the product before noise, and what is left of its substances. The amount is not known to people until measured."""
+    """Return the product before noise, and what is left of the substances that it is made from.
+
+    The product's amount is hidden from people until it is measured.
+    """
     if "makes" not in reaction:
         return None, {}
     if "poisson" in reaction:
@@ -115,10 +118,10 @@ def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, A
 def _compute_converted_product(
     context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
 ) -> tuple[Component, _Remainders]:
-    """Return `ratio` of product for each unit of the source.
+    """Return a product of `ratio` times the converted amount of the source, and what is left of the source.
 
-    With a half-time t, the share 1 - 2^(-duration/t) is converted, and that much of the source is gone. Without one the
-    source stays.
+    With a half-time t, the share 1 - 2^(-duration/t) of the source is converted and removed. Without a half-time, the
+    product is computed from all of the source, and none of it is removed.
     """
     source = contents.components[reaction["from"]]
     dimension = reaction.get("dimension", source.dimension)
@@ -135,7 +138,7 @@ def _compute_converted_product(
 def _compute_poisson_hits(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
     """Return how many of n targets are hit at least once if the agents hit them at random: n (1 - exp(-agents/n)).
 
-    This is n times one minus the Poisson probability of no hit. None if either number is unknown.
+    This is n times one minus the Poisson probability of no hit. Return None if either number is unknown.
     """
     if targets is None or agents is None:
         return None

@@ -65,7 +65,7 @@ def follows_earlier_lines(reading: Reading, earlier: Sequence[Sequence[Reading]]
 
 
 def _meets_condition(condition: Mapping[str, Any], value: Any) -> bool:
-    """Return whether a parameter as written meets every part of a condition. Amounts are compared as amounts."""
+    """Return whether a value meets every part of a condition. Amounts are compared as quantities, not as text."""
     if value is None:
         return "absent" in condition
     text = ", ".join(map(_format_value, value)) if isinstance(value, list | tuple) else _format_value(value)
@@ -91,7 +91,7 @@ def _compare_amounts(kind: str, written: str, requested: str) -> bool:
         return True
     for dimension in quantities.list_dimensions():
         try:
-            # A text names no dimension, so the first one in which both are amounts is used.
+            # A text does not name its dimension, so the first dimension in which both texts are amounts is used.
             actual, required = (quantities.parse_quantity(text, dimension).value for text in (written, requested))
         except quantities.QuantityError:
             continue

@@ -1,4 +1,4 @@
-"""What a transcript contains as evidence: which step was done to which material, where it came from, and what was read."""
+"""The evidence in a transcript: what was done to each material, where it came from, and what was observed."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,10 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 class Reading:
     """One material in one accepted step.
 
-    `origins` are names of initial materials and of wells. `ancestors` are barcodes, including its own. `shares` are v/v shares of
-    initial materials by name, and of ancestors by barcode, where they can be followed. The properties of a material that the
-    step changed are those after the step. Times are in seconds since the start of the episode.
+    `origins` are names of initial materials and of wells. `ancestors` are barcodes, including the material's own.
+    `shares` are v/v shares of initial materials by name, and of ancestors by barcode, as far as they can be computed.
+    If the step changed the material, `properties` are those after the step. Times are in seconds since the start of the
+    episode.
     """
 
     step: int
@@ -105,7 +106,7 @@ def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> 
 
 
 def _start_lineage(material: Mapping[str, Any]) -> _Lineage:
-    """Return the lineage of a material without history. One present at the start is its own origin; any other has none."""
+    """Return the lineage of a material without history. An initial material is its own origin; any other has none."""
     names = {material["name"]} if material["created_at"] == 0 else set()
     return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
 
@@ -124,8 +125,8 @@ def _trace_lineage(action: str, output: Mapping[str, Any], before: Mapping[str, 
 def _compute_shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
     """Return (v/v shares, whether those of initial materials are complete).
 
-    The shares are those of the volumes taken from each source, and of what was there before. Nothing is known if a volume is
-    not displayed or the volumes do not add up.
+    The shares follow from the volumes taken from each source and the volume that was there before. They are unknown if
+    a volume is not displayed or the volumes do not add up.
     """
     own_code = output["replaces"]
     volumes_taken = {code: _parse_volume(text) for code, text in output.get("taken", {}).items()}

@@ -1,6 +1,6 @@
-"""Importing this registers a Gymnasium environment `WetBench/<slug>-v0` for every experiment of fixtures/.
+"""Importing this module registers a Gymnasium environment `WetBench/<slug>-v0` for every experiment of fixtures/.
 
-The rule-based cast plays it, so it needs no Django, database or API key:
+Transition model and classifier are rule-based, so the environments need no Django, database or API key:
 
     import gymnasium, simulation.offline.gym
     env = gymnasium.make("WetBench/zebrafish-genotyping-v0", render_mode="ansi")
@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def list_slugs(directory: Path = FIXTURES) -> list[str]:
-    """Return the names of the experiment files, sorted. No file is read."""
+    """Return the sorted names of the experiment files without `.json`. No file is read."""
     return sorted(path.stem for path in (directory / "experiments").glob("*.json"))
 
 
@@ -66,7 +66,7 @@ def _load_experiment(slug: str, directory: Path) -> ExperimentSpec:
 
 
 def register_environments() -> None:
-    """Register every experiment with Gymnasium. Safe to repeat."""
+    """Register every experiment with Gymnasium. Repeated calls have no effect."""
     # As text, not the function itself: specifications with text can be written to JSON and read in another process.
     entry_point = f"{make_environment.__module__}:{make_environment.__name__}"
     for slug in list_slugs():

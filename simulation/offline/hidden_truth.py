@@ -1,27 +1,29 @@
-"""The hidden truth of an experiment file, as the rules read it, and a check of all of it before an episode starts.
+"""The format of the hidden truth in an experiment file, and a check of all of it before an episode starts.
 
 Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
 parameters, each a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
 
-- responses: a reading y of x. x is the concentration of `component` in its base unit (µg/mL, µM, 1/mL, U/mL). With `per`
-  it is the amount of `component` divided by the amount of that other component. With `components` it is a weighted sum of
-  concentrations; with `parameter` it is the parameter's value. y is `slope` x + `intercept`, a `hill` curve, `log10`
-  (slope log10 x + intercept), or linear interpolation in a `table`. If one of `requires` is missing, the reading is that of
-  x = 0. If one of `within` is missing, there is no reading. There is none either unless the material of each selector in
-  `chosen` has the given property, as in {"reference_electrode": {"electrode type": ...}}, or the component under "holds"
-- fractions: the share of `of` that is `part`, as a cytometer counts it; each is one component or several together
-- lookups: a text per key of an initial material, if all of `requires` and nothing of `without` is present. `about` lists
-  words of a question
-- reactions: if all of `needs` is present, `makes` is formed (`from` times `ratio`, with `half_time` only the part converted
-  so far; `per_volume`; `poisson`; or `consumes`, as much as the scarcest substance allows), `uses` is removed, and the phase
-  changes from `phase_from` to `phase_to`. With the action "*" this happens in any step, as soon as the substances meet
-- growth: `components` double in `doubling_time`, up to the density `limit`
-- survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest turns `into`
-  another component
-- bands: a product that a gel shows
-- retained: the size of what a filter retains
-- counted: what a cell counter counts, by name or as {label: [components counted together]}
-- noise: relative standard deviation of an instrument's reading
+- responses: a reading y that is a function of x. x is the concentration of `component` in its base unit (µg/mL, µM,
+  1/mL, U/mL). With `per`, x is the amount of `component` divided by the amount of the component (or components) in
+  `per`. With `components`, x is a weighted sum of concentrations; with `parameter`, it is the parameter's value. y is
+  `slope` x + `intercept`, a `hill` curve, `log10` (slope log10 x + intercept), or linear interpolation in a `table`. If
+  a component in `requires` is missing, the reading is that of x = 0. If a component in `within` is missing, there is no
+  reading. There is also no reading unless the material that each selector in `chosen` names has the given property, as
+  in {"reference_electrode": {"electrode type": ...}}, or contains the component given under "holds"
+- fractions: the share of positive events in cytometry, `part` over `of`; each is one component or several together
+- lookups: a text for each key of an initial material, if all components in `requires` and none in `without` are
+  present. `about` lists words; a visual inspection gives the text only if its question contains one of them
+- reactions: if all components in `needs` are present, `makes` is formed, the components in `uses` are removed, and the
+  phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
+  the part converted during the action), or follows from `per_volume`, `poisson` or `consumes` (as much as the scarcest
+  substance allows). With the action "*" the reaction occurs in any step, as soon as the substances meet
+- growth: `components` double in every `doubling_time`, up to the density `limit`
+- survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
+  component `into`
+- bands: a component that a gel shows as a band, its length, and the smallest visible mass
+- retained: the size of each component, by name; a filter retains those that are not smaller than its pores
+- counted: the components that a counter counts, as a list or as {label: [components counted together]}
+- noise: the relative standard deviation of an instrument's reading, by action
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +35,7 @@ from simulation.offline.chemistry import ANY_ACTION
 from simulation.offline.hidden_truth_schema import AMOUNTS, ENTRIES, WHOLE_FIELDS, a_concentration, a_number
 from simulation.offline.responses import CURVES
 
-_PRODUCT_FIELDS = ("from", "per_volume", "poisson", "consumes")  # how much of a product a reaction makes
+_PRODUCT_FIELDS = ("from", "per_volume", "poisson", "consumes")  # each sets how much of a product a reaction makes
 _INPUTS = ("component", "components", "parameter")  # what a signal depends on
 # Fields that name components.
 _COMPONENT_FIELDS = (
@@ -45,7 +47,7 @@ _COMPONENT_FIELDS = (
 def check_truth(
     truth: Mapping[str, Any], catalogue: Catalogue, components: Collection[str] = (), keys: Collection[str] = ()
 ) -> list[str]:
-    """Return every problem as "truth.responses[0].slope: what is wrong and what is allowed".
+    """Return every problem in the form "truth.responses[0].slope: what is wrong and what is allowed".
 
     If `components` and `keys` of the experiment's materials are given, no other names are allowed.
     """
@@ -65,7 +67,7 @@ def check_truth(
 
 
 def _check_references(truth: Mapping[str, Any], components: Collection[str], keys: Collection[str]) -> list[str]:
-    """Return references to nothing: a component that no material contains and no reaction makes, or a key of no material."""
+    """Return a problem for each component that no material contains and nothing makes, and each key of no material."""
     entries = [(kind, index, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
                for index, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
     products = {
@@ -115,7 +117,7 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list
 
 
 def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
-    """Check fields of which exactly one is needed, and fields that need another."""
+    """Return problems with fields of which exactly one is needed, and with fields that require another field."""
     problems = []
     if kind == "responses":
         for what, ways in (("what the signal depends on", _INPUTS), ("its curve", CURVES)):
@@ -136,9 +138,9 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
 
 
 def _check_curve_points(path: str, entry: Mapping[str, Any]) -> list[str]:
-    """Check that values of x on a curve are written as x is: a concentration or a plain number.
+    """Return a problem for each x of a curve that is not written like its input: a concentration or a plain number.
 
-    `_check_action_fields` checks those of a parameter, because they depend on the action.
+    If the input is a parameter, `_check_action_fields` checks the values, because they depend on the action.
     """
     points = [("hill.half", entry["hill"].get("half"))] if isinstance(entry.get("hill"), Mapping) else []
     if isinstance(table := entry.get("table"), list):
@@ -172,7 +174,7 @@ def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: Actio
         for name, value in conditions.items()
         for problem in _check_condition(f"{path}.when.{name}", action_type, name, value)
     ]
-    # If an entry names several actions, those without the replicates parameter read once.
+    # If an entry names several actions, those without the parameter in `repeats` give one reading.
     parameter_names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
     parameter_names += [entry["parameter"]] if "parameter" in entry else []
     # Half-times and doubling times are compared with the duration of the action, so it must have one.
@@ -227,5 +229,5 @@ def _check_reference(path: str, action_type: ActionType, scale: Mapping[str, Any
 
 
 def _format_problem(path: str, value: Any, allowed: str) -> list[str]:
-    """Return a problem as a list, empty if the value is allowed."""
+    """Return a list with the problem, or an empty list if the value is allowed (`allowed` is then an empty text)."""
     return [f"{path}: is {value!r}; allowed: {allowed}"] if allowed else []

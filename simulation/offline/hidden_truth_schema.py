@@ -1,4 +1,7 @@
-"""The fields of a hidden truth and what each allows. A check returns an empty text for an allowed value, else what is allowed."""
+"""The fields of a hidden truth and the values that each allows.
+
+A check returns an empty text if its value is allowed. Otherwise it returns a description of what is allowed.
+"""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -118,7 +121,7 @@ def a_table(value: Any) -> str:
     return "" if fits else 'a list of at least two points, like ["2 µM", "7.1"]'
 
 
-# Kind of entry -> (required fields, optional fields). `action` and `when` are checked apart: they need the catalogue.
+# Kind of entry -> (required fields, optional fields). `action` and `when` are checked elsewhere, with the catalogue.
 ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     "responses": (
         {"signal": a_text, "unit": any_text, "noise": a_share},

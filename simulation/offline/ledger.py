@@ -14,15 +14,16 @@ from simulation.lab.materials import CONTENT_KINDS
 ZERO, ONE = Decimal(0), Decimal(1)
 # Concentrations are amounts per millilitre, but volumes are stored in µL.
 _PER_ML = Decimal(1000)
-# The smallest amount that is counted. Division would otherwise give endless digits, whose sums are not exact.
+# Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")
 
 
 class Component(NamedTuple):
     """A substance in a material.
 
-    `amount` is the total in the base unit of its dimension, or None if unknown. `known` says whether people may see it.
-    `kind` says where it is: dissolved, as cells or particles that settle and stay on a filter, or attached to the vessel.
+    `amount` is the total in the base unit of its dimension, or None if unknown. `known` is whether people may see it.
+    `kind` is the state of the substance: dissolved, cells or particles (both settle and stay on a filter), or attached
+    to the vessel.
     """
 
     dimension: str
@@ -46,7 +47,10 @@ def round_to_grain(amount: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Contents:
-    """The components of a material, its volume in µL and bulk mass in µg (None: unknown), and the share of each initial material."""
+    """The components of a material, its volume in µL and its bulk mass in µg (None if unknown), and its origins.
+
+    `origins` is the share of each initial material that is in this one.
+    """
 
     components: Mapping[str, Component] = field(default_factory=dict)
     origins: Mapping[str, Decimal] = field(default_factory=dict)
@@ -77,11 +81,11 @@ class Contents:
         return ledger
 
     def get_amount(self, name: str) -> Decimal | None:
-        """Return the total amount of a component: zero if it is not here, None if unknown."""
+        """Return the total amount of a component: zero if the component is absent, None if the amount is unknown."""
         return self.components[name].amount if name in self.components else ZERO
 
     def compute_concentration(self, name: str) -> Decimal | None:
-        """Return a concentration in its base unit, or None if amount or volume is unknown or there is no liquid."""
+        """Return a component's concentration in its base unit; None if amount or volume is unknown or volume is 0."""
         amount = self.get_amount(name)
         if amount is None or not self.volume:
             return None
@@ -160,7 +164,7 @@ class Contents:
         return replace(self, components=components)
 
     def format_known_components(self) -> dict[str, str]:
-        """Return what people know about the components, as properties of a material."""
+        """Return the concentrations and amounts that people may see, as properties of a material."""
         properties = {}
         for name, part in self.components.items():
             # Amounts that nobody measured stay in the ledger and must not be displayed.
@@ -177,12 +181,12 @@ class Contents:
 
 
 def _compute_share(total: Decimal, share: Decimal) -> Decimal:
-    # A share of one moves the total unrounded: rounding could leave or overdraw a trace.
+    # A share of one moves the total unrounded, because rounding could leave a trace behind or move a trace too much.
     return total if share == 1 else round_to_grain(total * share)
 
 
 def _split_amount(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
-    """Return (what moves, what stays). Both are unknown for an unknown amount, unless all or nothing moves."""
+    """Return (amount that moves, amount that stays). Both are unknown if the total is, unless all or nothing moves."""
     if total is None:
         return (ZERO, None) if share == 0 else (None, ZERO) if share == 1 else (None, None)
     moving = _compute_share(total, share)

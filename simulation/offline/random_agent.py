@@ -1,4 +1,4 @@
-"""A baseline: allowed actions at random, on materials to which the action can plausibly be done."""
+"""A baseline agent that chooses allowed actions at random, and materials to which the action can plausibly be done."""
 
 import random
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from simulation.lab.materials import UNLIMITED, Material
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
 
-_SUBMITS_ONE_IN = 15  # actions, on average
+_SUBMITS_ONE_IN = 15  # mean number of choices until the agent submits
 # Tried in turn for a text parameter; the first one that its pattern allows is used.
 _TEXTS = ("sample", "What can be seen in this sample?", "ACGTACGTACGTACGTACGT", "MKTAYIAKQR", "1")
 _USUAL_MOST = 4  # materials at most, unless the action needs more
@@ -23,17 +23,17 @@ _FLUID_PHASES = ("liquid", "suspension", "pellet and supernatant")
 
 
 class RandomAgent:
-    """Tries allowed actions at random, and submits at random or when steps run out.
+    """An agent that tries allowed actions at random, and submits at random or when only one step is left.
 
-    After two rejections in a row it inspects something, because a third one would end the attempt. So its attempts are long
-    enough to show whether a classifier can be satisfied by chance.
+    After two rejections in a row it inspects something, because a third rejection would end the attempt. So its
+    attempts are long enough to show whether a classifier can be satisfied by chance.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def choose_action(self, situation: Situation) -> Action:
-        # The history's length is part of the seed: the agent keeps no state, and another process can continue it.
+        # The agent keeps no state: its seed includes the history's length, so another process can continue the episode.
         rng = random.Random(f"{self.seed}:random agent:{len(situation.history)}")
         usable = situation.inventory.list_usable()
         if situation.steps_left <= 1 or not rng.randrange(_SUBMITS_ONE_IN):
@@ -60,7 +60,7 @@ def _count_recent_rejections(situation: Situation) -> int:
 
 
 def _build_random_action(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
-    """Return some allowed use of this action, or None if the bench or a text pattern offers none."""
+    """Return this action with random allowed materials and parameters, or None if a required one cannot be found."""
     chosen = _choose_materials(action_type, usable, rng)
     if chosen is None:
         return None
@@ -79,7 +79,10 @@ def _build_random_action(action_type: ActionType, usable: Sequence[Material], rn
 
 
 def _choose_materials(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
-    """Return liquids if there are any, else anything limited, plus a supply of containers if the action takes containers."""
+    """Return random limited materials, mostly liquids, and a supply of containers if the action takes containers.
+
+    Return None if there are too few materials.
+    """
     if action_type.max_materials == 0:
         return []
     boxes = [
@@ -133,9 +136,10 @@ def _choose_value(
 
 
 def _choose_amount(parameter: Parameter, smallest_volume: Decimal | None, rng: random.Random) -> str:
-    """Return a round number within the bounds, an integer if both bounds are.
+    """Return a random number within the bounds, with two significant digits; an integer if both bounds are integers.
 
-    Low numbers are more likely, because bounds are wide. A volume is mostly at most half of what the smallest material contains.
+    Low numbers are more likely, because bounds are wide. In 90 % of cases, a volume is at most half the volume of the
+    smallest chosen material.
     """
     low, high = parameter.parse_value(parameter.minimum), parameter.parse_value(parameter.maximum)
     if parameter.dimension == "volume" and smallest_volume and rng.random() < 0.9:

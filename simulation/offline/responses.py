@@ -1,4 +1,4 @@
-"""What an instrument reads of a sample: the declared response to its true state, with seeded noise, or nothing."""
+"""Compute an instrument's reading of a sample: the declared response to its true state, with seeded noise, or none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
@@ -25,7 +25,7 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
 
 
 def compute_signal(context: ActionContext, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """Return the true signal of these contents without noise, or None if it is not declared for them or not known."""
+    """Return the signal of these contents without noise, or None if the response does not apply or x is unknown."""
     x = _compute_declared_input(context, measured, response)
     return None if x is None else _evaluate_response(context, response, x)
 
@@ -51,14 +51,14 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
         and matches_chosen_materials(context, response.get("chosen", {}))
     ):
         return None
-    # Without a required component the instrument still reads, namely its value at x = 0: a blank.
+    # Without a required component, the instrument gives the reading of a blank, which is that at x = 0.
     return (
         _compute_input(context, measured, response) if _has_components(measured, response.get("requires", ())) else ZERO
     )
 
 
 def matches_chosen_materials(context: ActionContext, requested: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether the material of each selector has these properties, or contains the component given under "holds"."""
+    """Return whether the material that each selector names has these properties and the component under "holds"."""
     for selector, properties in requested.items():
         vessel = context.vessels.get(context.values.get(selector) or "")
         if vessel is None:
@@ -79,7 +79,7 @@ def _format_readings(context: ActionContext, vessel: Vessel, x: Decimal, respons
     for number in range(
         context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
     ):
-        # The relative noise vanishes with the signal; the floor keeps readings near zero scattering.
+        # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
         offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
         readings.append(true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset)
     return ", ".join(quantities.format_number(_round_reading(reading, floor)) for reading in readings)
@@ -94,7 +94,7 @@ def _evaluate_response(context: ActionContext, response: Mapping[str, Any], x: D
 
 
 def _round_reading(reading: Decimal, floor: Decimal) -> Decimal:
-    """Round to four digits, and to no digit below a tenth of the noise floor."""
+    """Round a reading to four significant digits, but to no digit smaller than a tenth of the noise floor."""
     rounded = Context(prec=4).plus(reading)
     smallest_exponent = floor.adjusted() - 1
     return (
@@ -137,7 +137,7 @@ def sum_amounts(contents: Contents, names: str | Sequence[str]) -> Decimal | Non
 
 
 def _describe_out_of_range(x: Decimal, response: Mapping[str, Any]) -> str:
-    """Return what is recorded below the detection limit or above the linear range; an empty text within it."""
+    """Return the text recorded if x is below the detection limit or above the linear range, else an empty text."""
     if "detection_limit" in response and x < parse_concentration(response["detection_limit"])[1]:
         return "not detected"
     if "upper_limit" in response and x > parse_concentration(response["upper_limit"])[1]:
@@ -175,7 +175,7 @@ def _build_curve(context: ActionContext, response: Mapping[str, Any]) -> Callabl
 
 
 def _interpolate_linearly(points: Sequence[tuple[Decimal, Decimal]], x: Decimal) -> Decimal:
-    """Return y on straight lines between the points. Outside them it stays constant."""
+    """Return y at x by linear interpolation between the points. Beyond the first and last point, y is constant."""
     if x <= points[0][0]:
         return points[0][1]
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -185,7 +185,7 @@ def _interpolate_linearly(points: Sequence[tuple[Decimal, Decimal]], x: Decimal)
 
 
 def _parse_point(context: ActionContext, response: Mapping[str, Any], text: str) -> Decimal:
-    """Return a value of x as an experiment file writes it: a concentration, a parameter's value or a plain number."""
+    """Return the number for an x in an experiment file: a concentration, a parameter's value or a plain number."""
     if "parameter" in response:
         return Decimal(_get_parameter(context, response["parameter"]).parse_value(text))
     if "components" in response or "per" in response:

@@ -14,7 +14,8 @@ from simulation.offline.chemistry import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.vessels import RefusalError, Vessel
 
-# Handlers that put materials into an incubator, or leave them where they are. All others end on the bench.
+# Handlers that put materials into an incubator or leave them where they are. After any other, materials in an incubator
+# move to the bench.
 _IN_PLACE = ("incubate", "culture", "wait", "storage", "separate_wells")
 # Enough digits that no sum or difference of amounts is ever rounded.
 _EXACT = Context(prec=60)
@@ -68,9 +69,9 @@ def _get_handler(kind: ActionType) -> Callable[[ActionContext], None]:
 
 
 def _build_outcome(context: ActionContext) -> Outcome:
-    """Return changed materials in the order of the action, then new ones. Unlimited materials are never returned."""
+    """Return the outcome with the action's limited materials in their order, then the new ones."""
     changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
-    # Contact reactions come last: only now is everything poured that this step pours.
+    # Reactions on contact come last, because only now has everything been poured that this step pours.
     for vessel in (*changed, *context.new_vessels):
         react_on_contact(context, vessel)
     if context.action_type.handler not in _IN_PLACE:

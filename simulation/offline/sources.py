@@ -21,7 +21,7 @@ class Sources(dict[str, tuple[Decimal | None, str]]):
     """(amount, dimension) of each source material by barcode. The amount is None if unknown."""
 
     def add_from_vessel(self, source: PourSource, contents: Contents) -> None:
-        """Record what came out of a vessel."""
+        """Record that these contents came out of this vessel."""
         moved, dimension = _measure_contents(contents)
         if source.barcode:
             self.add_amount(source.barcode, moved, dimension)
@@ -43,12 +43,12 @@ class Sources(dict[str, tuple[Decimal | None, str]]):
 
     def scale_amounts(self, share: Decimal) -> None:
         """Multiply all amounts by the share that stays in the vessel."""
-        # An emptied vessel keeps its amounts: whatever it is poured into next needs them.
+        # An emptied vessel keeps its amounts, because they are needed when its former contents are poured elsewhere.
         for code, (amount, dimension) in self.items() if share else ():
             self[code] = (None if amount is None else amount * share, dimension)
 
     def clear_liquids(self) -> None:
-        """Set all volumes to zero after the liquid was taken off."""
+        """Set all volumes to zero, because the liquid was removed."""
         for code, (_, dimension) in self.items():
             if dimension == "volume":
                 self[code] = (ZERO, dimension)

@@ -49,15 +49,15 @@ _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
 
 
 class RefusalError(Exception):
-    """The action cannot be done. The message becomes the reason of the rejection."""
+    """Raised if the action cannot be done. The message becomes the reason for the rejection."""
 
 
 @dataclass
 class Vessel:
     """One material while a handler works on it.
 
-    `sources` records how much of each material was poured in, by barcode: in µL, for a solid in µg, None if unknown. `tare` is the
-    mass of the empty container in µg. `wells` lists the wells of a plate that has not been separated.
+    `sources` records how much of each material was poured in, by barcode: in µL, for a solid in µg, None if unknown.
+    `tare` is the mass of the empty container in µg. `wells` lists the wells of a plate that has not been separated.
     """
 
     name: str
@@ -99,18 +99,18 @@ class Vessel:
 
     @classmethod
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
-        """Return a new empty container out of a supply of them."""
+        """Return a new empty container taken from a supply."""
         properties = {key: supply.properties[key] for key in _CONTAINER_PROPERTIES if key in supply.properties}
         return cls(name[:120], properties, Contents(), EMPTY, tare=supply.tare)
 
     @property
     def is_supply(self) -> bool:
-        """Whether this is a supply of containers or tools to take one from. Nothing is measured on it or done to it."""
+        """Whether this is an unlimited supply of containers or consumables, which is not itself measured or changed."""
         return self.unlimited and self.phase in (EMPTY, CONSUMABLE)
 
     @property
     def settled_components(self) -> tuple[str, ...]:
-        """Components in the pellet, attached to the dish or bound to the vessel. The liquid can be taken off them."""
+        """The components that stay when liquid is removed: in a pellet, attached to a dish or bound to the vessel."""
         loose = {SEDIMENTED: (CELLS, PARTICLES), PELLET: (CELLS, PARTICLES), ADHERENT: (CELLS,)}
         return self.contents.list_components_of_kind(ATTACHED, *loose.get(self.phase, ()))
 
@@ -146,7 +146,7 @@ class Vessel:
         return self.contents.volume * quantities.parse_quantity(self.properties["density"], "density").value * 1000
 
     def _is_dry(self) -> bool:
-        """Whether there is no liquid and the solid components, if any, are named."""
+        """Return whether the volume is known and the vessel is an empty container or has named components."""
         return self.contents.volume is not None and (self.phase == EMPTY or bool(self.contents.components))
 
     def get_temperature(self) -> Decimal:
@@ -158,24 +158,24 @@ class Vessel:
         return Decimal(_TEMPERATURES[self.condition])
 
     def thaw_if_warm(self, temperature: Decimal, seconds: Decimal) -> None:
-        """Thaw a frozen material if it is above its freezing point for long enough."""
+        """Thaw a frozen material if it has been at this temperature for long enough."""
         needed = self._compute_thawing_time(temperature) if self.phase == FROZEN else None
         if needed is not None and seconds >= needed:
             self.phase = SUSPENSION if list_cell_components(self.contents) else LIQUID
 
     def freeze_if_cold(self, temperature: Decimal) -> None:
-        """Freeze the contents at more than five degrees below their freezing point."""
+        """Freeze the contents if the temperature is more than 5 °C below their freezing point."""
         # A liquid without a known freezing point is treated as water.
         if temperature < self._get_freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
 
     def leave_incubator(self) -> None:
-        """Move a material that was worked on outside its incubator to the bench."""
+        """Move the vessel to the bench if it is in an incubator."""
         if self.condition in _INCUBATORS:
             self.move_to_condition("room_temp")
 
     def move_to_condition(self, condition: str, **surroundings: str) -> None:
-        """Move the vessel to other surroundings."""
+        """Move the vessel to another condition and replace the properties that describe its surroundings."""
         self.condition = condition
         for name in _SURROUNDINGS:
             self.properties.pop(name, None)
@@ -204,7 +204,7 @@ class Vessel:
             )
 
     def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
-        """Remove and return a volume; only the liquid if there is a pellet. An unlimited material stays unchanged.
+        """Remove and return a volume. A pellet stays in the vessel. An unlimited material stays unchanged.
 
         Raises RefusalError if the contents cannot be pipetted or the volume is below `minimum` or more than there is.
         """
@@ -224,7 +224,7 @@ class Vessel:
         return moved
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
-        """Remove and return a mass of a solid, or all of it for None. Raises RefusalError if that is not possible."""
+        """Remove and return this mass of a solid; all of it if None. Raises RefusalError if that is not possible."""
         if self.phase not in SOLIDS or self.unlimited:
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
         if mass is None:
@@ -244,7 +244,7 @@ class Vessel:
         return moved
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
-        """Remove and return liquid above a pellet, attached cells or anything bound to the vessel; all of it for None.
+        """Remove and return this volume of liquid over a pellet, attached cells or bound components; all of it if None.
 
         Raises RefusalError if there is nothing to separate the liquid from, or too little liquid.
         """
@@ -268,17 +268,17 @@ class Vessel:
         return moved
 
     def _remove_volume(self, volume: Decimal) -> Contents:
-        """Remove and return a volume. What was poured in during this step leaves in proportion."""
+        """Remove and return a volume, and reduce the amounts recorded in `sources` in proportion."""
         before = self.get_volume()
         moved, self.contents = self.contents.take_volume(volume, self.settled_components)
         self.sources.scale_amounts(1 - volume / before)
         return moved
 
     def pour_in(self, contents: Contents, source: "Vessel") -> None:
-        """Add what was removed from another vessel. Raises RefusalError if it does not fit or cannot be poured."""
+        """Add contents that were removed from `source`. Raises RefusalError if they do not fit or cannot be added."""
         self._require_room(contents)
         if self.contents.volume == 0:
-            # The liquid was taken off before, so nothing of it is in the new mixture.
+            # The liquid was removed before, so none of it is in the new mixture.
             self.sources.clear_liquids()
         if self.phase == EMPTY:
             self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
@@ -328,14 +328,14 @@ class Vessel:
         if self.phase == PELLET:
             self.phase = SEDIMENTED
         elif self.phase in ("solid", "powder"):
-            # Named components that are neither cells nor particles dissolve. For anything else that is unknown.
+            # Named components that are neither cells nor particles dissolve. Anything else may not dissolve.
             dissolves = self.contents.components and not self.contents.list_components_of_kind(CELLS, PARTICLES)
             self.phase = LIQUID if dissolves else SUSPENSION
         elif self.phase == LIQUID and source.phase == SUSPENSION:
             self.phase = SUSPENSION
 
     def _extend_medium(self, source: "Vessel") -> None:
-        """Add what is poured in to the description of the medium, until the medium is changed."""
+        """Add the medium or name of `source` to the description of this vessel's medium, if it has one and liquid."""
         parts = str(self.properties.get("medium", "")).split(" + ")
         added = str(source.properties.get("medium") or source.name)
         if parts != [""] and self.contents.volume:
@@ -358,7 +358,7 @@ class Vessel:
         return next((int(millilitres) * seconds for above, seconds in _THAWING_TIMES if temperature > above), None)
 
     def _build_visible_properties(self) -> dict[str, Any]:
-        """Return the properties with the current phase, volume, mass and known concentrations."""
+        """Return the properties that people see, with the current phase, volume, mass and known concentrations."""
         visible: dict[str, Any] = {"phase": self.phase}
         if self.phase == GEL:
             # The volume of a gel's slab is not that of what was loaded into its lanes.
@@ -384,7 +384,7 @@ def format_volume(volume: Decimal) -> str:
 
 
 def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
-    """Return a used-up vessel with everything discarded in one action, so that all amounts stay accounted for."""
+    """Return a used-up vessel with everything that one action discards, so that all amounts are conserved."""
     total = Contents()
     for contents, _ in parts:
         total = total + contents
@@ -395,7 +395,10 @@ def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
 
 
 def _load_contents(material: Material) -> Contents:
-    """Return the ledger, completed from the properties. A solid or an empty container has no liquid."""
+    """Return the contents in the ledger, with a missing volume or mass taken from the properties.
+
+    The volume of a solid or an empty container is zero unless it is given.
+    """
     contents = Contents.from_ledger(material.ledger)
     properties: Mapping[str, Any] = material.properties
     volume, mass = contents.volume, contents.mass

@@ -1,4 +1,4 @@
-"""A local server that imitates the provider APIs, answers for every role, and injects faults on request.
+"""A local server that imitates the providers' APIs, answers for every role, and injects faults on request.
 
 As a command: `python -m simulation.scripted_server --port 8765`; in code: `with run_in_thread() as server`.
 

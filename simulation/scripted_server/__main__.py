@@ -40,14 +40,14 @@ async def serve_until_stopped() -> None:
         asyncio.get_running_loop(),
     )
     for name in (signal.SIGTERM, signal.SIGINT):
-        # Cancelled instead of killed, so that open connections are closed.
+        # The server is cancelled rather than killed, so that open connections are closed.
         loop.add_signal_handler(name, serving.cancel)
     if with_parent:
-        # An empty read means that the parent's end of the pipe is closed, also when the parent was killed.
+        # An empty read means that the parent's end of the pipe is closed. This also happens if the parent was killed.
         loop.add_reader(0, lambda: os.read(0, 4096) or serving.cancel())
     await asyncio.wait([serving])
     if not serving.cancelled():
-        serving.result()  # raises the error that ended it before it was stopped
+        serving.result()  # raises the error that ended the server, if there was one
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One answer of a model with its tokens and stop reason, and faults of these."""
+"""Build a model's answer with its token counts and stop reason, and apply faults to them."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def make_answer(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
-    """Return the answer with this text, truncated at the request's `max_tokens` (including thinking) unless `whole`."""
+    """Return an answer with this text. Unless `whole`, cut it so that thinking and text fit into `max_tokens`."""
     hidden = min(question.hidden, question.max_tokens)
     room = (question.max_tokens - hidden) * 4  # four bytes per token
     data = encode_text(text)
@@ -25,18 +25,18 @@ def make_answer(question: Question, text: str, prompt: Tokens, whole: bool = Fal
 
 
 def _with_text(answer: Answer, text: str | None, stop: str) -> Answer:
-    # The tokens must fit the new text, because callers compare the two.
+    # The token count must match the new text, because callers compare the two.
     tokens = answer.tokens._replace(output=answer.tokens.reasoning + count_tokens(text or ""))
     return answer._replace(text=text, stop=stop, tokens=tokens)
 
 
 def _make_empty(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Return no content; variant "null" as null, "spaces" as spaces and line ends."""
+    """Return an empty answer: None with variant "null", only spaces and line ends with "spaces", otherwise ""."""
     return _with_text(answer, {"null": None, "spaces": " \n \n"}.get(rule.variant, ""), "stop")
 
 
 def _make_refusal(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Return a refusal; with variant "content_filter" by OpenAI's filter instead of the model."""
+    """Return a refusal by the model; with variant "content_filter", a refusal by OpenAI's content filter."""
     return _with_text(answer, None, "filtered" if rule.variant == "content_filter" else "refusal")
 
 
@@ -46,7 +46,7 @@ def _truncate_answer(answer: Answer, question: Question, rule: "Rule") -> Answer
 
 
 def _thinking_only(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Return thinking without an answer; with variant "max_tokens" it used all tokens."""
+    """Return thinking without any text. With variant "max_tokens", the stop reason is that all tokens were used."""
     thinking = answer.thinking or anthropic_api.make_thinking(50)
     tokens = answer.tokens._replace(reasoning=count_tokens(thinking))
     stop = "max_tokens" if rule.variant == "max_tokens" else "stop"
@@ -54,7 +54,7 @@ def _thinking_only(answer: Answer, question: Question, rule: "Rule") -> Answer:
 
 
 def _context_stop(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Return an incomplete answer because the context was full: a stop reason of Anthropic, a length for others."""
+    """Return the first 20 characters, as if the context were full. Only Anthropic has its own stop reason for this."""
     return _with_text(answer, (answer.text or "")[:20], "context")
 
 
@@ -63,7 +63,7 @@ def _drop_usage(answer: Answer, question: Question, rule: "Rule") -> Answer:
 
 
 def _reroute_model(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Return an answer of another model than requested, visible only in the envelope."""
+    """Return the same answer with an envelope that names another model than the requested one."""
     return answer._replace(served_model=rule.variant or "some-other-model")
 
 

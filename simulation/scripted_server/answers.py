@@ -1,4 +1,4 @@
-"""Answers of the scripted models: in the requested format, and deterministic for the same model and prompt."""
+"""Answers of the scripted models, in the requested format. The same model and prompt give the same answer."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class AnswerOptions(NamedTuple):
-    """What answers depend on besides the prompt. `steps`: number of steps of an episode; without it they differ."""
+    """What answers depend on besides the prompt. Every episode has `steps` steps; if None, their number varies."""
 
     seed: int = 0
     steps: int | None = None
@@ -48,14 +48,14 @@ _CHANGING_ACTIONS = (
 
 
 def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
-    """Return the text of an answer to this prompt."""
+    """Return the text with which a model in this role answers the prompt."""
     return _ANSWER_FUNCTIONS[role](question, mind)
 
 
 def _answer_as_agent(question: Question, mind: AnswerOptions) -> str:
     prompt_text = question.user_text
     thought = "The record is not complete yet, so the next look at the samples is due."
-    # A thought only where the prompt asks for one: the scaffolds have different formats.
+    # A thought is added only if the prompt asks for one, because the scaffolds have different formats.
     lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + prompt_text else ""
     return lead + _choose_action(prompt_text, mind)
 
@@ -77,7 +77,7 @@ def _choose_action(asked: str, mind: AnswerOptions) -> str:
         draw_number(len(codes), seed, "first", asked),
         1 + draw_number(_MAX_MATERIALS, seed, "number", asked),
     )
-    # A rotation of the list, so that all materials are used over an episode.
+    # The list is rotated, so that all materials are used over an episode.
     materials = (codes[first:] + codes[:first])[:number]
     return f"ACTION: {choice.name}\nMATERIALS: {', '.join(materials)}\nPARAMETERS: {choice.parameters}"
 
@@ -115,7 +115,7 @@ _WORDINGS = (
 
 
 def build_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
-    """Return every input unchanged, and one observation whose wording the model and the prompt decide."""
+    """Return an outcome: every limited input unchanged, and one observation worded differently by model and prompt."""
     prompt_text = question.turns[0].text
     name, shown_materials = prompt_reading.find_action_name(prompt_text), prompt_reading.list_materials(prompt_text)
     return {
@@ -152,9 +152,9 @@ def _build_observation(action: str, seen: list[ShownMaterial], wording: int) -> 
 
 
 def build_wrong_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
-    """Return the same outcome with one error, described after SECRET."""
+    """Return the outcome of `build_outcome` with one error, which its reasoning explains after SECRET."""
     outcome_with_error = build_outcome(question, mind)
-    # A number if there is one; otherwise the observation is spoilt.
+    # The error is in a number if there is one, otherwise in the observation.
     secret = _spoil_number(
         outcome_with_error, draw_number(10**6, mind.seed, "spoilt", question.user_text)
     ) or _spoil_observation(outcome_with_error)
@@ -163,7 +163,7 @@ def build_wrong_outcome(question: Question, mind: AnswerOptions) -> dict[str, An
 
 
 def _spoil_number(wrong: dict[str, Any], drawn: int) -> str:
-    """Multiply one number of one property by ten and return the explanation; "" if there is none."""
+    """Multiply the number in one property by ten and return the explanation; return "" if no property has a number."""
     places = [
         (index, name)
         for index, material in enumerate(wrong["new_materials"])
@@ -187,7 +187,7 @@ def _spoil_observation(wrong: dict[str, Any]) -> str:
 
 def _answer_as_classifier(question: Question, mind: AnswerOptions) -> str:
     drawn = draw_number(1000, mind.seed, "verdict", question.model, question.user_text)
-    # A third is valid, so that both verdicts occur in every larger run.
+    # A third of the verdicts are VALID, so that both verdicts occur in every larger run.
     is_valid = drawn % 3 == 0
     return (
         f"<verdict>{'VALID' if is_valid else 'INVALID'}</verdict>\n"
@@ -199,7 +199,7 @@ def _answer_as_classifier(question: Question, mind: AnswerOptions) -> str:
 
 
 def build_rating(question: Question, mind: AnswerOptions) -> dict[str, Any]:
-    """Return a verdict in the allowed words, with one marked row if it is the second word."""
+    """Return a rating with one of the two verdicts in the instructions; the negative verdict also marks one row."""
     prompt_text = question.turns[0].text
     yes, no = _VERDICTS.search(question.system).groups()  # type: ignore[union-attr]  # the instructions name them
     drawn = draw_number(1000, mind.seed, "rating", prompt_text)

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API."""
+"""Parse requests and build responses of Anthropic's Messages API."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,14 +13,14 @@ _STOP = {
     "refusal": "refusal",
     "filtered": "refusal",
 }
-# Models that think unless the request turns it off; for others, only on request.
+# These models think unless the request turns thinking off. Others think only on request.
 _THINKS_BY_DEFAULT = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
 _TTLS = ("5m", "1h")
 
 
 def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
-    """Return the question in a request. Raises RefusedError as Anthropic would."""
-    # Anthropic accepts both headers, for keys and for tokens of a gateway.
+    """Return the question in a request. Raises RefusedError where Anthropic would reject the request."""
+    # Anthropic accepts both headers: the first for API keys, the second for tokens of a gateway.
     key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
     if not key:
         raise RefusedError(401, "authentication_error", "x-api-key header is required")
@@ -43,17 +43,17 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
         turns=turns,
         blocks=tuple(_list_blocks(body)),
         max_tokens=body["max_tokens"],
-        # Drawn from the text, so that the same prompt has the same number of thinking tokens.
+        # Derived from the text, so that the same prompt has the same number of thinking tokens.
         hidden=24 + draw_number(40, turns[-1].text) if thinks else 0,
         shows_thinking=thinks,
     )
 
 
 def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
-    """Return the envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
+    """Return the JSON envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
     content: list[dict[str, Any]] = []
     if answer.thinking:
-        # A signature, as the API requires in later turns.
+        # The block has a signature, which the API requires when a client returns the block in later turns.
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": f"c2ln{number:08d}"})
     if answer.text:
         content.append({"type": "text", "text": answer.text})
@@ -74,7 +74,7 @@ def build_response(question: Question, answer: Answer, number: int) -> dict[str,
 
 
 def build_error(_flavour: ProviderApi, status: int, kind: str, message: str) -> dict[str, Any]:
-    """Return the envelope of an error."""
+    """Return the JSON envelope of an error."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": f"req_{status}"}
 
 
@@ -112,19 +112,21 @@ def _parse_turns(messages: list[Any]) -> tuple[Turn, ...]:
 
 
 def _list_blocks(body: Mapping[str, Any]) -> Iterator[Block]:
-    """Yield system, then messages; a `cache_control` of the entire request marks the last block."""
+    """Yield the blocks of the system prompt, then those of the messages.
+
+    A `cache_control` of the entire request makes the end of the last block a breakpoint.
+    """
     parts = [
         *_parse_parts(body.get("system", "")),
         *(part for message in body["messages"] for part in _parse_parts(message["content"])),
     ]
-    # One mark for the entire request means its end.
     request_ttl = _parse_ttl(body.get("cache_control"))
     for index, (text, ttl) in enumerate(parts):
         yield Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
 
 
 def _parse_parts(content: Any) -> list[tuple[str, str]]:
-    """Return the texts of a content with the `ttl` of those that end in a breakpoint."""
+    """Return (text, ttl) for every part of a content; ttl is "" unless the part ends in a cache breakpoint."""
     if isinstance(content, str):
         return [(content, "")]
     if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):

@@ -1,4 +1,4 @@
-"""Build the reply to a question: the answer, its envelope, and the fault of a rule."""
+"""Build the reply to a question: the answer in its envelope, with the fault that a rule requests."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from simulation.scripted_server.rules import Rule
 
 
 class BuiltReply(NamedTuple):
-    """A reply, its reported tokens, and its reported cost."""
+    """A reply, with the tokens and the cost that it reports to the client."""
 
     reply: Reply
     tokens: Tokens | None = None
@@ -22,7 +22,7 @@ class BuiltReply(NamedTuple):
 def build_reply(
     question: Question, role: Role, rule: Rule | None, prompt: Tokens, mind: AnswerOptions, number: int
 ) -> BuiltReply:
-    """Return the reply to a question whose prompt has these tokens. `number` is part of its id."""
+    """Return the reply to a question. `prompt` counts the tokens of its prompt; `number` is part of the reply's id."""
     answer = _build_answer(question, role, rule, prompt, mind)
     write = anthropic_api.build_response if question.flavour.dialect == "anthropic" else openai_api.build_response
     reply = make_json_reply(200, write(question, answer, number))
@@ -42,7 +42,7 @@ def _build_answer(question: Question, role: Role, rule: Rule | None, prompt: Tok
     if rule is None:
         return answer_envelope.make_answer(question, text, prompt)
     spoil, change = answer_faults.TEXTS.get(rule.fault), answer_envelope.ANSWERS.get(rule.fault)
-    # A fault in the text must arrive completely, whatever the limit is.
+    # A text with a fault is never cut at the token limit, so that the fault arrives completely.
     answer = answer_envelope.make_answer(
         question, spoil(text, role, rule) if spoil else text, prompt, whole=bool(spoil)
     )

@@ -1,4 +1,4 @@
-"""Simulate the providers' prompt caches, as reported in their usage."""
+"""Simulate the providers' prompt caches, so that replies report cached tokens as the providers do."""
 
 import time
 from collections import defaultdict
@@ -8,31 +8,35 @@ from simulation.scripted_server.questions import Question, Tokens, bytes_to_toke
 
 MIN_CACHED = 1024  # tokens: no provider caches a shorter prefix
 STEP = 128  # tokens: granularity of OpenAI's cache
-LOOK_BACK = 20  # blocks before a breakpoint in which Anthropic searches an older entry
+LOOK_BACK = 20  # blocks before a breakpoint in which Anthropic searches for an older entry
 _SECONDS = {"5m": 300, "1h": 3600}
 
 
 class PromptCaches:
-    """The prefixes that each model has seen."""
+    """The prompt prefixes that are cached for each model."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        # Entries expire like those of the provider, so long pauses cost full price again.
-        self._until: dict[str, dict[int, tuple[float, str]]] = defaultdict(dict)  # prefix -> valid until, ttl
+        # Entries expire like those of the provider, so that the full price is charged again after a long pause.
+        self._until: dict[str, dict[int, tuple[float, str]]] = defaultdict(dict)  # prefix -> (valid until, ttl)
         self._seen: dict[str, set[int]] = defaultdict(set)
 
     def count_tokens(self, question: Question) -> Tokens:
-        """Return the prompt's tokens by class, and cache what it asks to cache."""
+        """Return the prompt's numbers of uncached, read and written tokens, and add its prefixes to the cache."""
         by_breakpoint = question.flavour.dialect == "anthropic"
         return self._count_by_breakpoint(question) if by_breakpoint else self._count_by_prefix(question)
 
     def _count_by_breakpoint(self, question: Question) -> Tokens:
-        """Count up to the last `cache_control`: read if one of the blocks before it is cached, written beyond."""
+        """Count tokens as Anthropic does.
+
+        Tokens up to the longest cached prefix are read from the cache. Those from there to the last `cache_control` are
+        written to it. The rest are uncached.
+        """
         sizes, prefixes, total = [], [], 0
         prefix = 0
         for block in question.blocks:
             data = encode_text(block.text)
-            # Chained hashes: each prefix is identified by all blocks up to it.
+            # The hashes are chained, so each identifies all blocks up to its own.
             total, prefix = total + len(data), hash((prefix, data))
             sizes.append(bytes_to_tokens(total))
             prefixes.append(prefix)
@@ -56,7 +60,7 @@ class PromptCaches:
         return Tokens(everything - read - n_written, read, 0 if long else n_written, n_written if long else 0)
 
     def _count_by_prefix(self, question: Question) -> Tokens:
-        """Count the longest prefix seen before, in full steps from the minimum."""
+        """Count tokens as OpenAI does: the longest prefix seen before is read, in steps of 128 from 1024 tokens on."""
         data = encode_text("".join(block.text for block in question.blocks))
         seen, step = self._seen[question.model], STEP * 4  # 128 tokens of four bytes
         prefix, steps, running = 0, 0, True

@@ -1,4 +1,4 @@
-"""Counters of what the server has sent, to compare with the call log."""
+"""Count the server's requests, replies and tokens, for comparison with the call log."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from simulation.scripted_server.questions import Tokens
 
 @dataclass
 class RequestCounts:
-    """Requests and tokens of one model. Tokens are those of replies that were sent completely."""
+    """The numbers of requests and tokens of one model or of all. Only tokens of completely sent replies count."""
 
     requests: int = 0
     sent: int = 0  # complete replies, errors included
@@ -27,13 +27,13 @@ class RequestCounts:
     def begin_request(self, role: str, fault: str) -> None:
         self.requests += 1
         self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)  # how many a worker really has under way
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)  # the most requests that were in flight at once
         self.roles[role] += 1
         if fault:
             self.faults[fault] += 1
 
     def end_request(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
-        """Count the end of a request. `status` None: the client did not get the complete reply."""
+        """Count the end of a request. `status` is None if the client did not get the complete reply."""
         self.in_flight -= 1
         # A reply that the client did not receive must not count, since the call log does not have it either.
         if status is None:
@@ -46,7 +46,7 @@ class RequestCounts:
             self.tokens.update(tokens._asdict())
 
     def reset_totals(self) -> "RequestCounts":
-        # Requests in flight continue across a reset and still end.
+        # Requests in flight continue after a reset, and their end will be counted.
         return RequestCounts(in_flight=self.in_flight, peak_in_flight=self.in_flight)
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class RequestCounts:
 
 
 class CountersByModel:
-    """One set of counts per model, and one in total."""
+    """One set of counts for each model, and one for all models together."""
 
     def __init__(self) -> None:
         self.total, self.models = RequestCounts(), dict[str, RequestCounts]()
@@ -74,7 +74,7 @@ class CountersByModel:
             count.end_request(status, tokens, cost)
 
     def reset_all(self) -> None:
-        """Set everything to zero except requests in flight."""
+        """Set all counts to zero except the number of requests in flight."""
         self.total = self.total.reset_totals()
         self.models = {name: count.reset_totals() for name, count in self.models.items()}
 

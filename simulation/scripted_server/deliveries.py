@@ -21,7 +21,7 @@ class ClientConnection(NamedTuple):
     outgoing: asyncio.StreamWriter
 
     async def wait_for_disconnect(self, seconds: float) -> bool:
-        """Wait this long, or until the client disconnects; return whether it did."""
+        """Wait for this time, or until the client disconnects or sends data. Return whether it disconnected."""
         try:
             async with asyncio.timeout(seconds):
                 return not await self.reader.read(
@@ -44,7 +44,7 @@ class ClientConnection(NamedTuple):
         return not self.reader.at_eof()
 
     async def send_slowly(self, data: bytes, seconds: float) -> bool:
-        """Send one byte after the other, `seconds` apart."""
+        """Send one byte at a time, `seconds` apart. Return whether the client stayed connected."""
         for at in range(len(data)):
             if not await self.send_bytes(data[at : at + 1]) or await self.wait_for_disconnect(seconds):
                 return False
@@ -59,14 +59,14 @@ class ClientConnection(NamedTuple):
 
 
 async def send_reply(link: ClientConnection, reply: Reply, rule: "Rule | None" = None) -> bool:
-    """Send the complete reply at once. All deliveries return whether the client got the complete reply."""
+    """Send the complete reply at once. Like every delivery, return whether the client got the complete reply."""
     return await link.send_bytes(format_head(reply) + reply.body)
 
 
 async def _send_reset(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
-    """Send a TCP reset instead of a reply; variant "half" after half of it."""
+    """Send a TCP reset instead of the reply; with variant "half", after about half of the reply."""
     if rule.variant == "half":
-        # At least the head is sent, so that the client has begun to read.
+        # The client has begun to read the reply when the reset arrives.
         await link.send_bytes((format_head(reply) + reply.body)[: len(reply.body) // 2])
     link.reset_connection()
     return False
@@ -95,7 +95,7 @@ async def _send_late(link: ClientConnection, reply: Reply, rule: "Rule") -> bool
 
 
 async def _send_half_body(link: ClientConnection, reply: Reply, rule: "Rule") -> bool:
-    """Send half of the promised Content-Length, then close."""
+    """Send only half of the bytes that Content-Length states, so that the connection is closed too early."""
     await link.send_bytes(format_head(reply) + reply.body[: len(reply.body) // 2])
     return False
 

@@ -14,12 +14,12 @@ def add_words(text: str, role: Role, words: str) -> str:
         return edit_json(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
     if role is Role.CLASSIFIER:
         return text.replace("<reasoning>", f"<reasoning>{_strip_tags(words)} ", 1)
-    # A thought belongs before the action, wherever the answer had one.
+    # The words become a thought before the action, whether or not the answer has one.
     return f"THOUGHT: {words}\n{text.partition('THOUGHT: ')[2] or text}"
 
 
 def add_to_names(text: str, role: Role, words: str) -> str:
-    """Return an outcome with these words in the first material and the first observation; other answers unchanged."""
+    """Return an outcome with these words in its first material and first observation, or another answer unchanged."""
     return edit_json(text, lambda outcome: _rename_first(outcome, words)) if role in OUTCOMES else text
 
 
@@ -33,7 +33,7 @@ def _rename_first(outcome: dict[str, Any], words: str) -> None:
 
 
 def put_value(outcome: dict[str, Any], value: Any) -> None:
-    """Put a value where a number or a text is expected."""
+    """Set the purity of the first material and the value of the first observation, whatever the value's type."""
     for material in outcome["new_materials"][:1]:
         material["properties"] = {**material["properties"], "purity": value}
     outcome["new_observations"][0]["value"] = value
@@ -52,6 +52,6 @@ def replace_action(text: str, name: str, parameters: str) -> str:
 
 
 def _strip_tags(words: str) -> str:
-    """Return the words without tags of the answer's own format."""
+    """Return the words without the tags of a classifier's answer."""
     # Closing tags in the words would end the explanation early and test something else.
     return re.sub(r"</?(verdict|confidence|reasoning|goal_relevance|evidence_strength)>", "", words)

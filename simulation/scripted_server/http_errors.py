@@ -1,4 +1,4 @@
-"""Faults that are an HTTP status with the provider's own error envelope."""
+"""Faults that consist of an HTTP error status and an error in the provider's own JSON envelope."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ApiError(NamedTuple):
-    """An error in the words of each API."""
+    """An HTTP error: its status, its error code in each API, and its message."""
 
     status: int
     anthropic: str
@@ -43,13 +43,13 @@ def build_envelope(flavour: ProviderApi, status: int, kind: str, message: str) -
 def build_error_reply(
     flavour: ProviderApi, status: int, kind: str, message: str, retry_after: float | None = None
 ) -> Reply:
-    """Return an error reply; `retry_after` in seconds."""
+    """Return an error reply. `retry_after` is in seconds; None omits the header Retry-After."""
     headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     return make_json_reply(status, build_envelope(flavour, status, kind, message), headers)
 
 
 def reply_for_rule(question: Question, rule: "Rule") -> Reply:
-    """Return the error reply of a rule."""
+    """Return the error reply that a rule requests for this question."""
     error = ERRORS[rule.fault]
     kind = error.anthropic if question.flavour.dialect == "anthropic" else error.openai
     return build_error_reply(question.flavour, rule.status or error.status, kind, error.message, rule.retry_after)

@@ -1,4 +1,4 @@
-"""Minimal HTTP for a model provider: requests in, replies out, over asyncio streams."""
+"""Minimal HTTP/1.1 over asyncio streams: read requests and format replies."""
 
 import asyncio
 import json
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-MAX_HEAD_BYTES = 512 * 1024  # also the reader's buffer size: usually an entire prompt
+MAX_HEAD_BYTES = 512 * 1024  # also the buffer size of the reader, which usually holds an entire prompt
 MAX_BODY_BYTES = 32 * 1024 * 1024
 _OVERLOADED = 529
 
 
 class Request(NamedTuple):
-    """One request; header names are in lower case."""
+    """One request. Header names are in lower case."""
 
     method: str
     path: str
@@ -21,7 +21,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """One reply. Content-Length is added when it is sent."""
+    """One reply. The header Content-Length is added when the reply is sent."""
 
     status: int
     body: bytes
@@ -29,7 +29,7 @@ class Reply(NamedTuple):
 
 
 class NotHttpError(Exception):
-    """The bytes are not a valid request; the message states why."""
+    """Raised if the received bytes are not a valid HTTP request. The message states why."""
 
 
 def make_json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None) -> Reply:
@@ -43,7 +43,7 @@ def make_json_reply(status: int, data: Any, headers: Mapping[str, str] | None = 
 
 
 def format_head(reply: Reply) -> bytes:
-    """Return status line and headers with the empty line."""
+    """Return the status line, the headers and the empty line that ends them."""
     # 529 is Anthropic's own status and is not in the standard library.
     is_known = reply.status in set(HTTPStatus)
     phrase = HTTPStatus(reply.status).phrase if is_known else "Overloaded" if reply.status == _OVERLOADED else "Unknown"
@@ -53,12 +53,12 @@ def format_head(reply: Reply) -> bytes:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Return the next request of a connection; None after a disconnect. Raises NotHttpError."""
+    """Return the next request of a connection, or None if the client has disconnected. Raises NotHttpError."""
     try:
         head_bytes = await reader.readuntil(b"\r\n\r\n")
         method, path, headers = _parse_head(head_bytes)
         return Request(method, path, headers, await reader.readexactly(_content_length(headers)))
-    # A client that disconnects between two requests is no error.
+    # It is no error if a client disconnects between two requests.
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
     except asyncio.LimitOverrunError:
@@ -75,7 +75,10 @@ def _parse_head(written: bytes) -> tuple[str, str, dict[str, str]]:
 
 
 def _content_length(headers: Mapping[str, str]) -> int:
-    """Return the length of the body. Chunked requests are rejected, because no SDK sends them."""
+    """Return the length of the body in bytes.
+
+    Raises NotHttpError for an invalid or excessive length, and for a chunked request, which no SDK sends.
+    """
     length_text = headers.get("content-length", "0")
     if "transfer-encoding" in headers or not length_text.isdecimal() or int(length_text) > MAX_BODY_BYTES:
         raise NotHttpError(f"a request must state its Content-Length, at most {MAX_BODY_BYTES}")

@@ -17,7 +17,7 @@ PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
 
 
 def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
-    """Return the question in a request. Raises RefusedError as the provider would."""
+    """Return the question in a request. Raises RefusedError where the provider would reject the request."""
     if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):  # local servers need no key
         raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
     if not isinstance(body.get("model"), str) or not body["model"]:
@@ -41,7 +41,7 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
 
 
 def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
-    """Return the envelope of an answer."""
+    """Return the JSON envelope of an answer."""
     flavour = question.flavour.name
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if flavour in ("openai", "openrouter"):
@@ -67,14 +67,14 @@ def build_response(question: Question, answer: Answer, number: int) -> dict[str,
 
 
 def compute_cost(tokens: Tokens) -> Decimal:
-    """Return the cost of these tokens on the OpenRouter path."""
+    """Return the cost of these tokens in dollars, as the OpenRouter path reports it."""
     uncached, cached, output = PRICES
     return tokens.input_uncached * uncached + tokens.cache_read * cached + tokens.output * output
 
 
 def build_error(flavour: ProviderApi, status: int, kind: str, message: str) -> Any:
-    """Return the envelope of an error. Google wraps it in a list, OpenRouter gives the status as a number."""
-    # A list, which parsers that expect an object must survive.
+    """Return the JSON envelope of an error. Google wraps it in a list; OpenRouter gives the status as a number."""
+    # Parsers that expect an object must be able to handle this list.
     if flavour.name == "gemini":
         return [{"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "INTERNAL")}}]
     if flavour.name == "openrouter":
@@ -117,7 +117,7 @@ def _has_reasoning(body: Mapping[str, Any]) -> bool:
 
 
 def _build_usage(flavour: str, tokens: Tokens) -> dict[str, Any]:
-    """Return the usage; cached tokens are part of the prompt's here, and reasoning of the completion's."""
+    """Return the usage. Here prompt tokens include cached tokens, and completion tokens include reasoning."""
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.prompt_total,
         "completion_tokens": tokens.output,

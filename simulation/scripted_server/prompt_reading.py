@@ -1,4 +1,4 @@
-"""Extract from a prompt of any prompt set: the requested role, materials, number of steps, the action."""
+"""Extract the requested role, the materials, the number of steps and the action from a prompt of any prompt set."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from simulation.scripted_server.questions import Question
 
-# These enclose data in a prompt; greedy, so that an end mark inside the data changes nothing.
+# These patterns match data in a prompt. They are greedy, so that an end mark inside the data does not end the match.
 _TAGGED = re.compile(r"<(materials|observations|action|record|interpretation|context|item|rows)>.*</\1>", re.DOTALL)
 _MARKED = re.compile(r"<<<([A-Z]+ [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _SUMMARY = re.compile(r"summar", re.IGNORECASE)
@@ -19,13 +19,13 @@ _SUMMARISED = re.compile(r"^STEPS 1 TO (\d{1,3})\b", re.MULTILINE)
 _LEFT = re.compile(r"\b(\d{1,3}) (?:steps?|actions?|attempts?)\s+(?:are\s+)?(?:left|remain)", re.IGNORECASE)
 _ALIAS = re.compile(r"\bS\d{1,3}\b")
 _OPENING = re.compile(r"[{\[]")
-_NEAR = 40  # characters before an object that may contain its alias
+_NEAR = 40  # number of characters before an object in which its alias is searched
 _ACTION_DATA = re.compile(r"<action>.*</action>|<<<(ACTION [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _ACTION_NAMED = re.compile(r"\bACTION:\W{0,3}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
 
 
 class Role(StrEnum):
-    """What a prompt requests."""
+    """The role in which a prompt asks the model to answer."""
 
     AGENT = "agent"
     PLAN = "plan"
@@ -51,7 +51,7 @@ class ShownMaterial(NamedTuple):
 
 
 def find_role(question: Question) -> Role:
-    """Return the role by the answer format in the instructions, ignoring text between data tags."""
+    """Return the role that the requested answer format implies. Text between data tags is ignored."""
     # Data can contain anything, so it is removed before the format of the answer is looked for.
     instructions = _MARKED.sub("", _TAGGED.sub("", question.user_text))
     # From specific to general: instructions for raters also contain words of other roles.
@@ -81,7 +81,7 @@ def _find_agent_role(asked: str) -> Role:
 
 
 def list_limited_barcodes(asked: str) -> list[str]:
-    """Return barcodes that can be used and used up, in prompt order; all of them if the prompt states nothing."""
+    """Return the barcodes of available, limited materials in prompt order; all barcodes if none states availability."""
     matches = list(_BARCODE.finditer(asked))
     availability: dict[str, str] = {}
     for at, this in enumerate(matches):
@@ -96,23 +96,23 @@ def list_limited_barcodes(asked: str) -> list[str]:
 
 
 def count_steps_done(asked: str) -> int:
-    """Return the highest number of a step in the history; 0 if there is none."""
+    """Return the highest step number in the history, or 0 if it has none."""
     numbers = [*_NUMBERED.findall(asked), *_SUMMARISED.findall(asked)]
     return max(map(int, numbers), default=0)
 
 
 def find_steps_left(asked: str) -> int | None:
-    """Return the last number of remaining steps in the prompt, or None."""
+    """Return the number of remaining steps that the prompt states last, or None if it states none."""
     numbers = _LEFT.findall(asked)
     return int(numbers[-1]) if numbers else None
 
 
 def list_materials(asked: str) -> list[ShownMaterial]:
-    """Return the inputs of an action: objects with a name, properties and an alias, each alias once."""
+    """Return the materials of an action: JSON objects with a name, properties and an alias. Each alias occurs once."""
     by_alias: dict[str, ShownMaterial] = {}
     end = 0
     for start, stop, value in _iter_objects(asked):
-        # The nearest alias before the object, but not one that belongs to the object before it.
+        # The nearest alias before the object, but not one that belongs to the previous object.
         aliases = _ALIAS.findall(asked[max(end, start - _NEAR) : start])
         for material in _iter_materials(value, aliases[-1] if aliases else ""):
             by_alias.setdefault(material.alias, material)
@@ -121,7 +121,7 @@ def list_materials(asked: str) -> list[ShownMaterial]:
 
 
 def find_action_name(asked: str) -> str:
-    """Return the action to be simulated; "The action" if it is not found."""
+    """Return the name of the action to be simulated, or "The action" if none is found."""
     enclosed = _ACTION_DATA.search(asked)
     for _, _, value in _iter_objects(enclosed[0]) if enclosed else ():
         if isinstance(value, Mapping) and isinstance(name := value.get("name", value.get("action")), str):
@@ -149,11 +149,11 @@ def _is_alias(value: Any) -> bool:
 
 
 def _iter_objects(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield the outermost JSON objects and lists in a text: start, end, value."""
+    """Yield (start, end, value) for each outermost JSON object or list in a text."""
     decoder, offset = json.JSONDecoder(), 0
     while match := _OPENING.search(text, offset):
         try:
-            # A standard decoder from each opening bracket; prose between objects is skipped.
+            # The standard decoder is tried at each opening bracket; text between objects is skipped.
             value, offset = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             offset = match.end()

@@ -7,7 +7,7 @@ BYTES_PER_TOKEN = 4
 
 
 class ProviderApi(NamedTuple):
-    """A provider, selected by the path of a request."""
+    """A provider and its kind of API. The path of a request selects it."""
 
     name: str
     dialect: str  # "openai" or "anthropic"
@@ -29,14 +29,14 @@ class Turn(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of the prompt in caching order. `ttl` is "5m" or "1h" at a breakpoint, else ""."""
+    """A part of the prompt. `ttl` is the lifetime "5m" or "1h" if the part ends in a cache breakpoint, else ""."""
 
     text: str
     ttl: str = ""
 
 
 class Question(NamedTuple):
-    """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` whether they are returned as a block."""
+    """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` is whether they are returned."""
 
     flavour: ProviderApi
     model: str
@@ -49,12 +49,12 @@ class Question(NamedTuple):
 
     @property
     def user_text(self) -> str:
-        """All user messages without the system prompt."""
+        """The text of all user messages, without the system prompt."""
         return "\n".join(turn.text for turn in self.turns if turn.role == "user")
 
 
 class Tokens(NamedTuple):
-    """Tokens of one answer by class, each counted once; `output` includes `reasoning`."""
+    """Numbers of tokens of one prompt and answer. Each token counts in one class, but `output` includes `reasoning`."""
 
     input_uncached: int = 0
     cache_read: int = 0
@@ -69,9 +69,9 @@ class Tokens(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The model's answer. `text` None: no content, which some providers write as null.
+    """The model's answer. `text` is None if there is no content, which some providers write as null.
 
-    `stop` is one of stop, max_tokens, context, refusal, filtered; `reports_usage`: whether usage is reported.
+    `stop` is one of stop, max_tokens, context, refusal, filtered. `reports_usage` is whether the reply has its usage.
     """
 
     text: str | None
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
 
 
 def count_tokens(text: str) -> int:
-    """Return the tokens by this server's rule: a quarter of the bytes, rounded up."""
+    """Return the number of tokens by this server's rule: a quarter of the number of bytes, rounded up."""
     return bytes_to_tokens(len(encode_text(text)))
 
 
@@ -92,12 +92,12 @@ def bytes_to_tokens(size: int) -> int:
 
 
 def encode_text(text: str) -> bytes:
-    """Return the bytes of a text; an unpaired surrogate is encoded alone."""
+    """Return the UTF-8 bytes of a text. An unpaired surrogate does not raise an error: it gives three bytes."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def draw_number(below: int, *about: object) -> int:
-    """Return a number from 0 to below - 1 that depends only on `about`."""
+    """Return a pseudorandom integer from 0 to `below` - 1 that depends only on the arguments."""
     # blake2b and not `hash`: Python's hash differs between processes.
     digest = hashlib.blake2b(digest_size=8)
     for part in about:

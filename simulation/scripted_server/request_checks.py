@@ -75,7 +75,7 @@ _ANTHROPIC_FIELDS = frozenset(
 
 
 class RefusedError(Exception):
-    """A request that this server rejects: HTTP status, the provider's error code, and the reason."""
+    """Raised for a rejected request, with the HTTP status, the provider's error code and the reason."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -87,9 +87,9 @@ def bad_request(message: str) -> RefusedError:
 
 
 def check_fields(body: Mapping[str, Any], dialect: str) -> None:
-    """Raise RefusedError for a field that the provider does not know, as it would."""
+    """Raise RefusedError if the body has a field that the provider rejects as unknown."""
     allowed = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
-    # One at a time, as the providers report it.
+    # Only the first unknown field is reported, as by the providers.
     if unknown := sorted(set(body) - allowed):
         word = "Unknown parameter" if dialect == "openai" else "Extra inputs are not permitted"
         raise bad_request(f"{word}: '{unknown[0]}'")
@@ -100,7 +100,7 @@ def always_reasons(model: str) -> bool:
 
 
 def check_openai(body: Mapping[str, Any], reasons: bool) -> None:
-    """Raise RefusedError for what OpenAI's reasoning models do not accept."""
+    """Raise RefusedError for a field or value that OpenAI does not accept for this model."""
     model = body["model"]
     if always_reasons(model) or _REASONS_IF_ASKED.match(model):
         if "max_tokens" in body:
@@ -113,7 +113,7 @@ def check_openai(body: Mapping[str, Any], reasons: bool) -> None:
 
 
 def check_anthropic(body: Mapping[str, Any], version: str) -> None:
-    """Raise RefusedError for what the Messages API does not accept, by the version in the request."""
+    """Raise RefusedError for a field or value that this version of the Messages API does not accept for the model."""
     thinking = body.get("thinking") or {}
     kind = thinking.get("type")
     sampling = [name for name in ("temperature", "top_p", "top_k") if body.get(name) is not None]
@@ -122,7 +122,7 @@ def check_anthropic(body: Mapping[str, Any], version: str) -> None:
         raise bad_request(f"thinking.type: {kind!r} is not known")
     if kind == "enabled":
         _check_budget(thinking.get("budget_tokens"), body["max_tokens"], adaptive)
-    # By model as well as by version: newer models reject them in every version.
+    # Newer models reject sampling parameters in every version of the API.
     if sampling and (adaptive or version >= _NO_SAMPLING_SINCE):
         raise bad_request(f"{sampling[0]}: this model does not take sampling parameters")
     if kind in ("enabled", "adaptive") and body.get("temperature", 1) != 1:
@@ -135,6 +135,6 @@ def _check_budget(budget: Any, max_tokens: int, adaptive: bool) -> None:
         raise bad_request("thinking.budget_tokens: this model thinks adaptively; use output_config.effort")
     if not isinstance(budget, int) or budget < _MIN_BUDGET:
         raise bad_request(f"thinking.budget_tokens: must be at least {_MIN_BUDGET}")
-    # Thinking counts towards the reply, so some tokens must remain.
+    # Thinking counts towards `max_tokens`, so some tokens must remain for the answer.
     if budget >= max_tokens:
         raise bad_request("max_tokens: must be greater than thinking.budget_tokens")

@@ -27,13 +27,16 @@ from simulation.scripted_server.questions import FLAVOURS, ProviderApi, Question
 from simulation.scripted_server.request_checks import RefusedError, bad_request
 from simulation.scripted_server.rules import Rule
 
-_MAX_STORED = 50  # requests stored for inspection
+_MAX_STORED = 50  # the latest requests are stored for inspection
 _SECRET_HEADERS = ("authorization", "x-api-key")
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """How the server behaves. `most_at_once`: requests in flight per model beyond which it returns 429. `steps`: see AnswerOptions."""
+    """Options of the server. AnswerOptions explains `steps`.
+
+    While a model has `most_at_once` requests in flight, the server returns status 429 for further ones.
+    """
 
     latency: float = 0.0  # seconds before each answer; errors are immediate
     seed: int = 0
@@ -56,7 +59,7 @@ class Service:
         self.rules = [rules.parse_rule(rule) for rule in self.options.faults]
 
     async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until either side ends it."""
+        """Answer the requests of one connection until either side closes it."""
         link = ClientConnection(reader, writer)
         try:
             while request := await read_request(reader):
@@ -70,7 +73,7 @@ class Service:
             writer.close()
 
     async def _handle_request(self, link: ClientConnection, request: Request) -> bool:
-        """Handle one request and return whether the connection can continue."""
+        """Handle one request and return whether the connection can stay open."""
         flavour = FLAVOURS.get(request.path)
         if flavour is None or request.method != "POST":
             return await deliveries.send_reply(link, self._handle_control(request))
@@ -79,7 +82,7 @@ class Service:
         try:
             body = _parse_body(request)
             question = self._parse_question(request, body, flavour)
-        # A rejected request has no question, but its model is counted if it can be read.
+        # A rejected request gives no question, but it is counted under its model if that can be read.
         except RefusedError as refused:
             model = body.get("model")
             return await self._send_refusal(link, flavour, model if isinstance(model, str) else "", refused)
@@ -95,7 +98,7 @@ class Service:
     async def _send_refusal(
         self, link: ClientConnection, flavour: ProviderApi, model: str, refused: RefusedError
     ) -> bool:
-        """Send a rejection. It is counted, under an empty name if the request has no model."""
+        """Send the error reply for a rejected request and count it, under an empty name if it has no model."""
         self.counters.begin_request(model, "unread", "")
         reply = http_errors.build_error_reply(flavour, refused.status, refused.kind, refused.message)
         sent = await deliveries.send_reply(link, self._add_request_id(reply))
@@ -112,7 +115,7 @@ class Service:
             if rule and rule.fault in http_errors.ERRORS:
                 built = BuiltReply(self._add_request_id(http_errors.reply_for_rule(question, rule)))
                 sent = await deliveries.send_reply(link, built.reply)
-            # The latency is waited before the reply is built, and ends early if the client leaves.
+            # The reply is built after the latency has passed. The wait ends early if the client disconnects.
             elif not (self.options.latency and await link.wait_for_disconnect(self.options.latency)):
                 mind = AnswerOptions(self.options.seed, self.options.steps)
                 built = build_reply.build_reply(
@@ -134,10 +137,10 @@ class Service:
         return sent
 
     def _find_rule(self, question: Question, role: prompt_reading.Role) -> Rule | None:
-        """Return the fault for this request, if any: of a rule, or because of too many requests in flight."""
+        """Return the rule for this request, or None. If too many requests are in flight, it is a rate limit."""
         count = self.counters.models.get(question.model)
         limit = self.options.most_at_once
-        # At the limit, as a provider with a rate limit would answer.
+        # At the limit, the server answers like a provider with a rate limit.
         if limit is not None and count and count.in_flight >= limit:
             return Rule("rate_limit")
         if not self.rules:
@@ -145,12 +148,12 @@ class Service:
         return rules.find_rule(self.rules, question.model, role, f"{question.system}\n{question.user_text}")
 
     def _add_request_id(self, reply: Reply) -> Reply:
-        """Return the reply with the request id, under both APIs' header names."""
+        """Return the reply with its request id in the headers of both APIs."""
         name = f"req_{self.number:08d}"
         return reply._replace(headers={**reply.headers, "request-id": name, "x-request-id": name})
 
     def _handle_control(self, request: Request) -> Reply:
-        """Answer the control interface: GET /counters, GET /requests, POST /reset, POST /faults."""
+        """Answer a control request: GET /counters, GET /requests, POST /reset or POST /faults."""
         match request.method, request.path:
             case "GET", "/counters":
                 return make_json_reply(200, self.counters.to_dict())
@@ -164,14 +167,14 @@ class Service:
         return make_json_reply(404, {"error": {"message": f"there is no {request.method} {request.path}"}})
 
     def reset_all(self) -> None:
-        """Reset counters, faults and caches."""
+        """Remove all rules, cache entries and stored requests, and reset the counters."""
         self.counters.reset_all()
         self.caches = PromptCaches()
         self.rules = []
         self.stored_requests.clear()
 
     def _replace_rules(self, body: bytes) -> Reply:
-        """Replace all rules by a list in the body."""
+        """Replace all rules with the list in the body, or return status 400 if it is not valid."""
         try:
             self.rules = [rules.parse_rule(rule) for rule in json.loads(body)]
         except (ValueError, TypeError, AttributeError) as problem:

@@ -24,7 +24,7 @@ _PATHS = {
     "OPENROUTER": "/api/v1",
     "LOCAL": "/local/v1",
 }
-# Without a proxy: the control requests must reach this machine.
+# No proxy is used, because the control requests must reach this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -34,7 +34,7 @@ class Server(NamedTuple):
     url: str
 
     def get_environ(self) -> dict[str, str]:
-        """Return base URLs and dummy keys for every provider."""
+        """Return environment variables with a base URL and a dummy key for every provider."""
         urls = {f"{name}_BASE_URL": self.url + path for name, path in _PATHS.items()}
         return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in _PATHS}
 
@@ -44,17 +44,17 @@ class Server(NamedTuple):
         return counted
 
     def get_requests(self) -> list[dict[str, Any]]:
-        """Return the last requests: path, headers without keys, body."""
+        """Return the path, headers (without keys) and body of each of the latest requests."""
         stored: list[dict[str, Any]] = self._send_control("GET", "/requests")
         return stored
 
     def set_faults(self, *faults: Mapping[str, Any] | Rule | str) -> None:
-        """Replace all rules by these; a name alone matches every request. Raises ValueError for an unknown fault."""
+        """Replace all rules with these. A fault's name alone matches every request. Raises ValueError if unknown."""
         rules = [{"fault": rule} if isinstance(rule, str) else rule for rule in faults]
         self._send_control("POST", "/faults", [_rule_to_json(parse_rule(rule)) for rule in rules])
 
     def reset_all(self) -> None:
-        """Reset counters, faults and caches."""
+        """Remove all rules, cache entries and stored requests, and reset the counters."""
         self._send_control("POST", "/reset")
 
     def _send_control(self, method: str, path: str, data: Any = None) -> Any:
@@ -70,7 +70,7 @@ def _rule_to_json(rule: Rule) -> dict[str, Any]:
 
 
 async def serve_until_cancelled(options: ServerOptions, port: int, ready: Any) -> None:
-    """Serve until cancelled; call `ready` with the URL."""
+    """Serve until cancelled. Call `ready` with the URL as soon as the server accepts connections."""
     service = Service(options)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -85,7 +85,7 @@ async def serve_until_cancelled(options: ServerOptions, port: int, ready: Any) -
         finally:
             tasks.discard(task)
 
-    # The loopback address alone: the server accepts any key.
+    # The server listens on the loopback address only, because it accepts any key.
     server = await asyncio.start_server(handle_connection, "127.0.0.1", port, limit=MAX_HEAD_BYTES, backlog=_BACKLOG)
     try:
         ready(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
@@ -106,7 +106,7 @@ def run_in_thread(
     faults: Sequence[Mapping[str, Any] | Rule] = (),
     port: int = 0,
 ) -> Iterator[Server]:
-    """Run the server in a thread of this process and stop it, with everything that hangs in it, at the end of the block."""
+    """Run the server in a thread of this process. Stop it and all its connections at the end of the `with` block."""
     loop, started, urls = asyncio.new_event_loop(), threading.Event(), list[str]()
 
     def on_ready(url: str) -> None:
@@ -116,7 +116,7 @@ def run_in_thread(
     main = loop.create_task(
         serve_until_cancelled(ServerOptions(latency, seed, most_at_once, tuple(faults)), port, on_ready)
     )
-    # Also set when the start fails, or the waiting thread would never continue.
+    # The event is also set if the start fails, because the waiting thread would otherwise never continue.
     main.add_done_callback(lambda _: started.set())
 
     def run_loop() -> None:
@@ -140,13 +140,14 @@ def run_in_thread(
 
 @contextmanager
 def run_in_process(*arguments: str) -> Iterator[Server]:
-    """Run the server as a separate process with its command's options, so that its work is not this process's.
+    """Run the server in a separate process, so that it does not slow this one. `arguments` are command-line options.
 
-    It ends with this process in any case. Ctrl-C reaches this process only, which stops it at the end of the block.
+    The server ends when this process ends, even if this process is killed. Ctrl-C reaches only this process, which
+    stops the server at the end of the `with` block.
     """
     command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", "--with-parent", *arguments]
     pipe = subprocess.PIPE
-    # A session of its own, so that Ctrl-C in the terminal does not reach it before its parent has stopped it.
+    # The server has its own session, so that Ctrl-C in the terminal does not reach it before its parent stops it.
     process = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -155,7 +156,7 @@ def run_in_process(*arguments: str) -> Iterator[Server]:
             raise RuntimeError(f"the model server did not start (exit status {process.wait()})")
         yield Server(url)
     finally:
-        # Terminated first and closed afterwards: the server ends its connections in between.
+        # The pipes are closed last, so that the server can first close its connections.
         process.terminate()
         process.wait()
         process.stdin.close()

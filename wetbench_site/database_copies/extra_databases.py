@@ -41,7 +41,7 @@ def replace_site_database(file: Path) -> Iterator[None]:
     """Use this SQLite file as the site's own database inside the block."""
     database = connections[DEFAULT_DB_ALIAS]
     database.close()
-    # Under the default alias, because migrations and checks know no other.
+    # Under the default alias, because migrations and checks use no other.
     usual_name, database.settings_dict["NAME"] = database.settings_dict["NAME"], str(file)
     try:
         yield

@@ -17,7 +17,7 @@ from wetbench_site.database_copies.errors import BackupError
 # Passed to the programs in their environment: a command line is visible to every user of the machine.
 _PG_VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
 _PG_OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}
-SET_ASIDE_PREFIX = "before_restore_"  # of schemas with the tables that a restore replaces
+SET_ASIDE_PREFIX = "before_restore_"  # prefix of schemas with the tables that a restore replaces
 _DEBIAN_FOLDER = "/usr/lib/postgresql"  # one folder for each version of the programs
 
 
@@ -136,9 +136,9 @@ def drop_database(scratch: str) -> None:
 
 
 def _execute_in_transaction(*statements: str) -> None:
-    """Execute the statements in one transaction, on a connection of its own."""
+    """Execute the statements in one transaction, on a separate connection."""
     site_connection: Any = connection  # the stubs lack the pool of PostgreSQL's class
-    # Prepared statements of this process refer to the tables as they were.
+    # Closed because the prepared statements of this process refer to the tables before the change.
     site_connection.close()
     site_connection.close_pool()
     with (

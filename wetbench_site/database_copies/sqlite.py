@@ -31,7 +31,7 @@ def copy_owner_and_mode(file: Path) -> None:
     model_stat = (get_database_path() if exists else get_database_path().parent).stat()
     if exists:
         file.chmod(model_stat.st_mode & 0o777)
-    # Only root may change the owner, and is the one who needs it: the site runs as another user.
+    # Only root may change the owner, and only root needs to, because the site runs as another user.
     with suppress(PermissionError):
         os.chown(file, model_stat.st_uid, model_stat.st_gid)
 
@@ -49,7 +49,7 @@ def replace_database(file: Path) -> None:
 
 
 def check_not_in_use() -> None:
-    """Raise BackupError if anybody else has the database open. Otherwise all data is in the one file afterwards."""
+    """Raise BackupError if anybody else has the database open. Otherwise move the WAL into the file."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 2000")

@@ -15,7 +15,7 @@ from wetbench_site.headers import HEADERS
 def security_headers_middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Add HEADERS to every response, errors and files included, so that text of a model or an upload can never run.
+    """Add HEADERS to every response, errors and files included: text of models and uploads must never run as script.
 
     Must be near the top of MIDDLEWARE: responses and errors of middleware above it would lack the headers.
     """
@@ -37,7 +37,10 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\
 def invisible_characters_middleware(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Replace invisible characters in every HTML page. It is the last line of defence: code that stores or shows text cleans it first."""
+    """Replace invisible characters in every HTML page.
+
+    This is a second protection: code that stores or shows text already removes them.
+    """
 
     def replace_invisible(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -66,7 +69,7 @@ class CompressLargePages(GZipMiddleware):
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Django's middleware, but a fragment gets status 401 and reloads its page."""
+    """Django's sign-in middleware, except that a fragment gets status 401 and reloads its page."""
 
     def handle_no_permission(  # type: ignore[override]  # the stubs promise a redirect, Django any response
         self, request: HttpRequest, view_func: Callable[..., Any]

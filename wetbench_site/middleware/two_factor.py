@@ -16,11 +16,11 @@ EXEMPT_VIEWS = frozenset(
 
 
 class TwoFactorRequired(Exception):  # noqa: N818  # a state of the session, not an error
-    """Raised by views that require it for a reason that the account alone does not show, such as a role in a study."""
+    """Raised by views that require two-factor authentication for another reason than the account: a study role."""
 
 
 class TwoFactorMiddleware:
-    """Redirect staff and superusers without it to the page that sets it up."""
+    """Redirect staff and superusers without two-factor authentication to the page that sets it up."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -48,7 +48,7 @@ def redirect_to_setup(request: HttpRequest, view_name: str) -> HttpResponseBase:
     # The admin site must not be discoverable before two-factor authentication.
     if view_name.startswith("admin:"):
         raise Http404
-    # htmx would follow a redirect and put the setup page into a corner of the page.
+    # htmx would follow a redirect and put the setup page into a fragment of the page.
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(headers={"HX-Redirect": reverse(SETUP_VIEW)})
     return redirect(SETUP_VIEW)

@@ -1,4 +1,4 @@
-"""Limit how often a person may write: a token bucket per person, in each process of its own.
+"""Limit how often a person may write, with a token bucket per person in each web process.
 
 With several web processes the limit is multiplied by their number. It protects against scripts that run out of control
 and needs no query. Unsaved answers have a bucket of their own, so frequent saves of them never block a rating.
@@ -67,7 +67,7 @@ class WriteLimit:
 def too_many_requests(request: HttpRequest, seconds: int, what: str, in_place: bool = False) -> HttpResponse:
     """Return 429. htmx shows a notice above the page and keeps the form.
 
-    With `in_place` it shows nothing: the script of the page displays the error and retries.
+    With `in_place` htmx shows nothing: the script of the page displays the error and retries.
     """
     fragment = request.headers.get("HX-Request") == "true"
     page = loader.render_to_string("_too_many.html" if fragment else "429.html", {"seconds": seconds, "what": what})

@@ -1,4 +1,4 @@
-"""Error reports without local variables, because clients of providers have their API keys in theirs."""
+"""Error reports without local variables, because those of provider clients contain API keys."""
 
 from typing import Any
 

@@ -58,7 +58,7 @@ MACHINE_VIEWS = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 def machine_endpoints_middleware(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Answer machines at once. Other clients of these addresses pass through all middleware."""
+    """Respond to machines directly. Requests of other clients pass through all middleware."""
 
     def answer_machine(request: HttpRequest) -> HttpResponseBase:
         view = MACHINE_VIEWS.get(request.path_info)

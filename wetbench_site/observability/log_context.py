@@ -1,4 +1,4 @@
-"""Facts about the work of this thread, such as the kind and code of its row, which every log line then carries.
+"""Facts about the work of this thread, such as the kind and code of its row, which every log line then contains.
 
 This module does not import Django: the settings import the log handlers before Django is set up.
 """

@@ -23,8 +23,8 @@ _database_checks: list[DatabaseCheck] = []
 def register_database_check(check: DatabaseCheck) -> None:
     """Add a check that reads the database. An app's `ready()` calls it.
 
-    The check runs in the thread and on the connection of the database part. It may let database errors pass: then the
-    database part fails.
+    The check runs in the thread and on the connection of the database part. It need not catch database
+    errors: they make the database part fail.
     """
     if check not in _database_checks:
         _database_checks.append(check)

@@ -18,7 +18,7 @@ _CREDENTIALS = re.compile(
     r"|(?P<link>/(?:r|sign-in|mail)/)[\w-]{16,}"
 )
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-# Errors whose messages come from the system or from us. Those of others may quote a prompt, a reply or a row.
+# Errors whose messages come from the system or from us. Other messages may quote a prompt, a reply or a row.
 SAFE_ERRORS = (
     AttributeError,
     ImportError,
@@ -33,7 +33,7 @@ MIN_SECRET_LENGTH = 6  # shorter ones would hide parts of ordinary words
 
 
 class Redactor:
-    """Replaces the values of secrets in texts. Of a service address it also hides the password."""
+    """Replaces secrets in texts. If a secret is an address, its password is also replaced where it occurs alone."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         values = {value for secret in secrets for value in _list_spellings(secret) if len(value) >= MIN_SECRET_LENGTH}
@@ -70,7 +70,7 @@ def _mask_credential(match: re.Match[str]) -> str:
 
 
 def _format_frames(error: BaseException) -> Iterator[str]:
-    """Yield the oldest cause first, as Python does, but without source lines and local variables."""
+    """Yield the lines of the traceback, oldest cause first as in Python, without source lines and local variables."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
         yield from _format_frames(cause)

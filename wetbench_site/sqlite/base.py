@@ -20,7 +20,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     _holds_queue = False
 
     def _start_transaction_under_autocommit(self) -> None:
-        # Deferred transactions are snapshots that only read; a database in memory has one connection.
+        # No queue for deferred transactions, which only read, or for a database in memory, which has one connection.
         if self.transaction_mode == "IMMEDIATE" and not self.is_in_memory_db():
             if not _write_queue.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
                 raise OperationalError(

@@ -28,7 +28,10 @@ def check_may_export(study: Study, blinded: bool) -> None:
 
 
 def request_archive(study: Study, blinded: bool, user: User) -> Job:
-    """Return the job that builds this archive, or the one that built it from the same state. A finished archive is logged as exported."""
+    """Return the job that builds this archive, or an earlier job that built it from the same state of the study.
+
+    If the job is already done, log the export.
+    """
     check_may_export(study, blinded)
     params = {"study": str(study.code), "variant": get_variant_name(blinded), "state": compute_state(study)}
     job = jobs.request_job(JOB_KIND, params, subject=job_access.format_subject(study), user=user, reuse=True)
@@ -41,7 +44,7 @@ def request_archive(study: Study, blinded: bool, user: User) -> Job:
 def log_export(
     study: Study, blinded: bool, user: User | None, sha256: str, digest_of: Literal["zip", "SHA256SUMS"] = "zip"
 ) -> None:
-    """Add an event to the study's log. It is called for each archive that is handed out."""
+    """Log the export of an archive in the study's log. `sha256` is the digest of the file `digest_of`."""
     lifecycle.log_event(study, ArchiveExported(blinded=blinded, sha256=sha256, of=digest_of), user)
 
 
@@ -69,8 +72,8 @@ def find_last_request(study: Study, blinded: bool) -> Job | None:
 
 def is_stale(job: Job, current_state: str) -> bool:
     """Return whether the study has changed since this archive was built."""
-    # The state that the archive shows may be later than the one it was requested for. Results from before
-    # version 3 do not record it.
+    # The archive may show a later state than the one it was requested for. Archives before version 3 do not
+    # record which state they show.
     return job.status == "done" and job.result.get("state", job.params["state"]) != current_state
 
 

@@ -40,7 +40,7 @@ def build_zip(
 
     def write_once(study: Study, files: list[ArchiveFile]) -> int:
         file.seek(0)
-        # a second try starts over: the first may have been longer
+        # a second try starts with an empty file, because the first may have written more bytes
         file.truncate()
         zip_file, open_file = output.open_zip(file)
         with zip_file:
@@ -52,7 +52,7 @@ def build_zip(
 def build_folder(
     study: Study, blinded: bool, folder: Path, report_progress: ReportProgress = document_format.ignore_progress
 ) -> BuiltArchive:
-    """Write the same files into a folder, which appears once all of them are written. Raises the errors of `build_zip`.
+    """Write the archive as a folder, which appears once all its files are written. Raises the errors of `build_zip`.
 
     Raises ExportError if the path exists and is not an empty folder.
     """
@@ -69,7 +69,7 @@ def build_folder(
 
         built = _build_consistently(study, blinded, write_once, report_progress)
         if folder.is_dir():
-            # fails if somebody has put a file there since the check above; then nothing of theirs is lost
+            # fails if somebody has put a file there since the check above, so that this file is not lost
             folder.rmdir()
         incomplete.rename(folder)
     return built
@@ -85,7 +85,7 @@ def _check_folder_is_free(folder: Path) -> None:
 def _build_consistently(
     study: Study, blinded: bool, write_once: Callable[[Study, list[ArchiveFile]], int], report_progress: ReportProgress
 ) -> BuiltArchive:
-    """Repeat writing until the study's state is the same before and after."""
+    """Write the archive until the study's state is the same before and after. Raises ExportError if it never is."""
     for _ in range(_MAX_TRIES):
         # read again: the object may be older than the change that made the last try fail
         study = Study.objects.get(pk=study.pk)

@@ -33,7 +33,7 @@ _SOURCE_FOLDERS = ("ratings", "simulation", "wetbench_site")
 
 
 def list_blinded_files(study: Study) -> list[ArchiveFile]:
-    """Return the files of the blinded archive: nothing by source, safe to share at any time."""
+    """Return the files of the blinded archive. They contain nothing by source and may be shared at any time."""
     facts = study_facts.collect_study_facts(study)
     files = [
         *study_files.list_common_files(study, True),
@@ -47,7 +47,7 @@ def list_blinded_files(study: Study) -> list[ArchiveFile]:
 
 
 def list_unblinded_files(study: Study, analysis: Analysis) -> list[ArchiveFile]:
-    """Return all files, with the stored analysis. Raises SealedError before the study is unblinded."""
+    """Return the files of the unblinded archive, with the stored analysis. Raises SealedError before unblinding."""
     document, ratings_table = analysis.document, judged_ratings.build_judged_table(study)
     # with a single rater there are no pairs that could share items
     shared_items = (
@@ -79,7 +79,7 @@ def _complete_files(
         "codebook.csv",
         "The meaning of every column of every table.",
         fields.CODEBOOK_FIELDS,
-        # the codebook describes itself too; the lambda runs when the file is written, after the assignment
+        # the codebook describes itself too: the lambda runs when the file is written, after `codebook` is assigned
         lambda: _list_codebook_rows([*files, codebook]),
         key=("file", "column"),
     )
@@ -96,7 +96,7 @@ def _list_codebook_rows(files: Sequence[ArchiveFile]) -> list[tuple[str, str, st
 
 
 def _create_document_files(study: Study, blinded: bool) -> list[ArchiveFile]:
-    """Return the study protocol and the last blinding audit."""
+    """Return the files with the study protocol and with the certificate of the last blinding audit."""
     description = "The last blinding audit; null if there was none."
     if blinded:
         description += " Measurements and the nature of leaks are withheld until unblinding."
@@ -135,8 +135,8 @@ def compute_source_sha256() -> str:
     # hashes a few hundred files, hence the cache; the files do not change while the process runs
     digest = sha256()
     root = Path(settings.BASE_DIR)
-    # Sorted, since the order of rglob depends on the file system. Not the commit: an installation may have no
-    # git directory, or local changes.
+    # Sorted, since the order of rglob depends on the file system. The Git commit would not do:
+    # an installation may have no git directory, or local changes.
     for path in sorted(path for name in _SOURCE_FOLDERS for path in (root / name).rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0{sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()

@@ -21,8 +21,8 @@ _MEDIA_TYPES: Mapping[str, str] = {
     ".pdf": "application/pdf", ".png": "image/png", ".tex": "application/x-tex", ".imrmc": "text/plain",
     ".txt": "text/plain", ".md": "text/markdown",
 }  # fmt: skip
-# The program frictionless takes a JSON file with a key "data", as in results.json, for another descriptor.
-# A format of its own prevents that.
+# The program frictionless reads a JSON file with a key "data", such as results.json, as another descriptor,
+# unless the file has a special format.
 _SPECIAL_FORMATS: Mapping[str, str] = {"results.json": "wetbench-analysis"}
 
 

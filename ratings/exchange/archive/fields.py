@@ -23,7 +23,7 @@ SCHEMA_TYPES: Mapping[str, Mapping[str, Any]] = {
     "moment": {"type": "datetime", "format": "any"},
     "list": {"type": "array"},
 }
-# The kind of each kind of column in the tables of an analysis (ratings.results.analyses.tables).
+# Kind of column in the tables of an analysis (ratings.results.analyses.tables) -> kind of field.
 RESULT_KINDS: Mapping[str, str] = {
     "text": "text", "count": "count", "share": "number", "number": "number", "flag": "flag",
 }  # fmt: skip

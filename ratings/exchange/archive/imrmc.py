@@ -82,7 +82,7 @@ class FormatError(ValueError):
 
 
 def format_source_study(table: Ratings, source: str, modality: str = DEFAULT_MODALITY) -> Iterator[str]:
-    """Yield the lines, each with its line end, for the items of one error source (with the signal) and all unperturbed items.
+    """Yield the lines of a file, with line ends, for one error source (with the signal) and all unperturbed items.
 
     The score is minus the signed rating: 5 is surely implausible, -5 surely plausible. Ratings without confidence are left
     out; the free text gives their number.
@@ -104,10 +104,10 @@ def format_source_study(table: Ratings, source: str, modality: str = DEFAULT_MOD
 def format_condition_study(table: Ratings, condition_by_item: Mapping[str, int]) -> Iterator[str]:
     """Yield the lines of a study in which readers read cases in two conditions, each a modality of the file.
 
-    `condition_by_item` gives the condition, 1 or 2, of each item. Cases are those of the contrasts: versions of one transition with
-    the same planted error, or every item if a rater has read several versions in one condition. A case is named after its
-    first item. All items with a planted error are the signal. Ratings without a reference or a confidence are left out;
-    the free text gives their number.
+    `condition_by_item` gives the condition, 1 or 2, of each item. As in the contrasts,
+    a case is all versions of one transition with the same planted error, or a single item if a rater has read several
+    versions in one condition. A case is named after its first item. Items with a planted error have the signal.
+    Ratings without a reference or a confidence are left out; the free text gives their number.
     """
     condition = np.array([condition_by_item.get(code, 0) for code in table.items], dtype=np.int64)[table.item]
     case = build_rating_pool(table).case
@@ -153,13 +153,13 @@ def _format_header(source: str, left_out: int, reference_name: str, reason: str 
 
 
 def _encode_identifier(text: str) -> str:
-    """Return the text with percent-encoding where it could be read as a separator, a line end or the truth's reader.
+    """Return the text, percent-encoded where it could be read as a separator, a line end or a name in TRUTH_READERS.
 
-    Spaces at its ends are encoded too.
+    Spaces at both ends of the text are encoded too.
     """
     encoded = [quote(char, safe=UNQUOTED_CHARACTERS) for char in text]
-    # encoding the first and last character is enough: programs strip spaces, and compare the complete name with
-    # that of the truth
+    # encoding the first and last character is enough: programs strip spaces only at the ends, and compare complete
+    # names with those in TRUTH_READERS
     if text in TRUTH_READERS or text != text.strip():
         for end in (0, -1):
             if len(encoded[end]) == 1:  # not encoded yet

@@ -28,7 +28,7 @@ def build_judged_table(study: Study) -> Ratings:
     sorted_facts = [item_facts[items[name]] for name in names]
     sources = sorted({source for source, _, _ in sorted_facts})
     item, rater = compute_ranks(items, names)[rows["item"]], compute_ranks(raters, rater_labels)[rows["rater"]]
-    # by item, then rater: the order in which the analysis has them, so that both give the same numbers
+    # by item, then rater: the order in which the analysis has the ratings, so that both give the same numbers
     order = np.lexsort((rater, item))
     item, rater = item[order], rater[order]
     confidence = rows["confidence"][order].astype(np.float64)
@@ -78,6 +78,6 @@ def _get_item_facts(row: RatingRow) -> tuple[str, str, str]:
 
 
 def _get_reference_label(reference: str) -> int:
-    """Return 1, 0, or -1 if the reference is not known."""
+    """Return 1 for an item without an error, 0 for one with an error, -1 if the reference is not known."""
     label = reference_to_label(reference)
     return -1 if label is None else label

@@ -1,4 +1,4 @@
-"""Tables of an analysis in LaTeX: those that a paper prints first. All names are escaped; only booktabs is needed."""
+"""Write the main tables of an analysis in LaTeX. All names are escaped; the only package needed is booktabs."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ def escape_latex(text: str) -> str:
 
 
 def _is_printable(character: str) -> bool:
-    """Return whether it is ASCII or a Latin letter with an accent that every font encoding of LaTeX can build."""
+    """Return whether it is printable ASCII or an accented Latin letter that every LaTeX font encoding can build."""
     if " " <= character < "\x7f":
         return True
     base, _, accent = unicodedata.decomposition(character).partition(" ")
@@ -58,7 +58,7 @@ _OGONEK_CODE = "0328"  # its accent has no command in the default encoding OT1
 
 
 def format_tables(document: Json) -> dict[str, str]:
-    """Return the text of each file, for every table that has rows."""
+    """Return the text of each LaTeX file by its name, for every table that has rows."""
     texts = {
         name: _format_table_file(name, document)
         for name in DOCUMENT_TABLES
@@ -122,7 +122,7 @@ _CAPTIONS: Mapping[str, str] = {
 
 def _format_table_file(name: str, document: Json) -> str:
     rows = list_records(document["tables"][DOCUMENT_TABLES[name]])
-    if name == "detection":  # the CSV has the rows of single raters
+    if name == "detection":  # leave out single raters, whose rows are in the CSV file
         rows = [row for row in rows if row["who"] == "all raters"]
     return "".join(_format_table_lines(name, rows, _format_caption(name, document))) if rows else ""
 

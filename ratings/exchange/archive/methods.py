@@ -27,7 +27,8 @@ def format_methods(
 ) -> str:
     """Return the text of methods.txt.
 
-    It contains nothing by source unless the analysis `document` is given. `shared_items` is the number of items that two raters share.
+    It contains nothing by source unless the analysis `document` is given. `shared_items` is the range of the
+    number of items that two raters share.
     """
     paragraphs = [
         [*_describe_items(study, facts, document), *_describe_raters(facts, document)],
@@ -102,7 +103,7 @@ def _describe_assignment(
     yield f"{requested}; {'every item' if ratings_per_item.least == ratings_per_item.most else 'items'} had {_format_range(ratings_per_item)}."
     if shared_items:
         yield f"Any two raters share {_format_range(shared_items)} items with a verdict from both."
-    # Together with the seed, the salt determines orders and arms: known early, it would let anyone recompute them.
+    # Salt and seed together determine orders and arms: with a salt known early, anyone could recompute them.
     salt = "a salt that is withheld until unblinding" if blinded else f"the salt {study.salt}"
     # orders and arms are those of ratings collected here; imported ones have none
     if set(facts.raters) - IMPORTED_GROUPS:

@@ -25,7 +25,7 @@ OpenFile = Callable[[str], AbstractContextManager[Writer]]
 
 
 def open_zip(file: IO[bytes]) -> tuple[zipfile.ZipFile, OpenFile]:
-    """Return a zip, which the caller closes, and a function that opens files in it. Times and modes are the same for all."""
+    """Return a zip, which the caller closes, and a function that opens files in it with a fixed time and mode."""
     zip_file = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
 
     def open_member(name: str) -> IO[bytes]:

@@ -13,7 +13,7 @@ from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.results import event_sentences
 
-# An allow-list: all other events, those about accounts or with text that may name a person, have no details in an archive.
+# An allow-list. An archive has no details of any other event, because they may be about accounts or name a person.
 _KINDS_WITH_DETAILS = (
     "opened", "reopened", "guide", "invited", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
     "items imported", "ratings imported", "looked", "machine", "reminded",
@@ -68,7 +68,7 @@ def _format_rater_row(rater: Any, practised: Counter[bool]) -> tuple[Any, ...]:
 
 
 def get_rater_group(rater: Rater) -> str:
-    """Return one of RATER_GROUPS."""
+    """Return the rater's group: "person", "simulated", "imported" or "simulated, imported"."""
     return ", ".join(filter(None, ("simulated" * rater.simulated, "imported" * bool(rater.imported_as)))) or "person"
 
 
@@ -83,9 +83,9 @@ def _iter_event_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
 
 
 def _describe_detail(content: Content | LegacyText, blinded: bool) -> str:
-    """Return the details in words.
+    """Return the details of an event in words, or "" if an archive must not contain them.
 
-    Sentences of earlier releases that could not be converted are left out: it is unknown whom they name.
+    Sentences of earlier releases that could not be converted are left out: they may name a person.
     """
     if isinstance(content, LegacyText) or content.kind not in _KINDS_WITH_DETAILS:
         return ""
@@ -105,7 +105,7 @@ def _iter_version_events(study: Study, blinded: bool) -> Iterator[tuple[Any, ...
 
 
 def select_versions(study: Study, blinded: bool) -> Any:
-    """Return every version of every answer, with its item's code as `code`, without those of dropped raters.
+    """Return every version of every answer, with its item's code as `code`. Answers of dropped raters are left out.
 
     In the blinded variant, versions of imported ratings have no code: the person who imported them knows what each row
     is about.

@@ -18,14 +18,14 @@ from ratings.results.stored_figures import build_svg_file
 from ratings.stats import Ratings
 
 Json = Mapping[str, Any]
-# charts that are drawn from a second table
+# chart -> further tables that it is drawn from
 _EXTRA_TABLES: Mapping[str, tuple[str, ...]] = {"violins": ("confidence",), "roc": ("detection",)}
 
 
 def iter_results_files(
     document: Json, judged: Ratings, conditions: Mapping[str, int], names: tuple[str, str]
 ) -> Iterator[ArchiveFile]:
-    """Yield all files by source from the analysis `document` and the `judged` ratings behind it.
+    """Yield all files with results by source, from the analysis `document` and from its ratings `judged`.
 
     `conditions` gives the condition, 1 or 2, of each item of a crossover study; it is empty for other studies. `names`
     are the names of the two conditions.
@@ -55,7 +55,7 @@ def _create_results_table(name: str, table: Json, prefix: str = "") -> ArchiveFi
 
 
 def _iter_figure_files(document: Json) -> Iterator[ArchiveFile]:
-    """Yield for each chart with data: SVG, PDF and PNG of the same drawing, and the tables behind it."""
+    """Yield, for each chart with data, the same drawing as SVG, PDF and PNG, and the tables it is drawn from."""
     for figure in FIGURES.values():
         if "study" not in figure.kinds or not figure.has_data(document):
             continue
@@ -108,10 +108,10 @@ def _create_conditions_file(judged: Ratings, conditions: Mapping[str, int], name
 
 
 def _format_file_stem(source: str) -> str:
-    """Return a source's name as a file name that is valid on every system."""
+    """Return the source's name in a form that every system accepts in file names."""
     safe_name = "".join(
         character if character.isascii() and character.isalnum() else "-" for character in source.lower()
     )
-    # The number before it keeps names apart that become equal here. 60 characters are short enough for every
-    # file system and still readable.
+    # Two sources can get the same stem; the number before it in the file name distinguishes them. 60 characters are
+    # short enough for every file system and still readable.
     return "-".join(filter(None, safe_name.split("-")))[:60] or "source"

@@ -16,7 +16,7 @@ from ratings.studies.progress.stop_rule import StopStatus
 
 
 class CountRange(NamedTuple):
-    """The smallest, the median and the largest of some counts."""
+    """The smallest, the median and the largest value of a set of counts."""
 
     least: int
     middle: float
@@ -24,14 +24,14 @@ class CountRange(NamedTuple):
 
     @classmethod
     def from_frequencies(cls, counts: Mapping[int, int]) -> "CountRange":
-        """Return the range from how often each count occurs; all 0 if there are none."""
+        """Return the range of the counts. `counts` maps each count to its frequency; if it is empty, return zeros."""
         values = sorted(counts)
         total = sum(counts.values())
         if not total:
             return cls(0, 0, 0)
         return cls(
-            # for an even total, the mean of the two middle counts
             values[0],
+            # for an even total, the mean of the two middle counts
             (_find_nth_count(counts, values, (total - 1) // 2) + _find_nth_count(counts, values, total // 2)) / 2,
             values[-1],
         )
@@ -49,8 +49,8 @@ def _find_nth_count(counts: Mapping[int, int], values: list[int], n: int) -> int
 class StudyFacts:
     """What the methods section reports.
 
-    `raters` counts those with ratings that count, by person, simulated and imported. `left_out` counts the ratings that
-    are not counted, by reason.
+    `raters` is the number of raters with ratings that count, by group: person, simulated, imported. `left_out` is the
+    number of ratings that are not counted, by reason.
     """
 
     protocol: StudyProtocol
@@ -98,7 +98,7 @@ def collect_study_facts(study: Study) -> StudyFacts:
     raters = {rater.pk: rater for rater in study.raters.all()}
     rater_ids = set(stored_ratings.filter(counted).order_by().values_list(f"{prefix}rater", flat=True).distinct())
     dropped = [rater for rater in raters.values() if rater.dropped]
-    # apart from the other totals, which leave dropped raters out
+    # counted separately, because the other totals leave dropped raters out
     n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[rater.pk for rater in dropped]).count()
     return StudyFacts(
         protocol=study_protocol.load_protocol(study.protocol),
@@ -125,7 +125,7 @@ def collect_study_facts(study: Study) -> StudyFacts:
 
 
 def _iter_display_arms(study: Study) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each display option with the share of each arm among the assigned items."""
+    """Yield the name of each display option with the share of assignments in each of its arms."""
     assignments = Assignment.objects.filter(
         item__study=study, released_at__isnull=True, rater__imported_as=""
     ).order_by()
@@ -150,9 +150,9 @@ def get_blinding_certificate(study: Study, blinded: bool) -> dict[str, Any] | No
     summary = {"study": study.slug, "audited_at": audit.at.isoformat(), "passed": audit.passed}
     if not blinded:
         return {**summary, "sha256": audit.sha256, "report": audit.report}
-    # How strongly codes and positions correlate with the truth, beside the codes themselves, would reveal the
-    # truth in a small study. So would the digest of the full report, to anyone who tries every possible truth.
-    # Therefore the digest given here is that of the reduced report.
+    # In a small study, the codes and how strongly they correlate with the truth would together reveal the truth. So
+    # would the digest of the full report, to anyone who tries every possible truth. Therefore the digest given here
+    # is that of the reduced report.
     report = _remove_measurements(audit.report)
     return {**summary, "sha256": document_format.hash_document(report), "withheld": _WITHHELD_NOTICE, "report": report}
 

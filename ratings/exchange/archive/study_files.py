@@ -21,7 +21,7 @@ _CHUNK_SIZE = 500  # rows fetched at once from the server-side cursor
 
 
 def list_common_files(study: Study, blinded: bool) -> list[ArchiveFile]:
-    """Return the tables that both variants have, with the same columns; the sealed ones are empty in the blinded variant."""
+    """Return the tables of both variants. Columns are the same; sealed columns are empty in the blinded variant."""
     return [
         _create_ratings_file(study, blinded),
         _create_wide_file(study, blinded),
@@ -110,10 +110,10 @@ def _list_counted_raters(study: Study, blinded: bool) -> list[str]:
 
 
 def _iter_wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield one row per item. Only one item is in memory at a time."""
+    """Yield one row of the wide table per item. Only one item is in memory at a time."""
     first_column = {label: 2 * index for index, label in enumerate(labels)}
     rows: Iterator[BlindRow] = iter_blind_rows(study) if blinded else iter_rating_rows(study)
-    counting = (row for row in rows if row.counts and row.rater in first_column)  # blinded, imported raters are not
+    counting = (row for row in rows if row.counts and row.rater in first_column)  # no imported raters if blinded
     # both queries are ordered by item, as groupby needs
     for _, item_rows in groupby(counting, key=lambda row: row.item):
         cells: list[Any] = [None] * (2 * len(labels))
@@ -213,14 +213,14 @@ def _iter_item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
 
 
 def _count_item_ratings(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
-    """Return, for each item, its number of counted ratings and how many of them could not judge."""
+    """Return, for each item, the number of counted ratings and how many of them are "cannot judge"."""
     prefix = "assignment__"
     counted = Rating.objects.filter(
         assignment__item__study=study, assignment__occasion=1, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
     )  # fmt: skip
     if blinded:
-        # an importer knows which items have one rating more, and could link them to codes
+        # the person who imported ratings knows which items they belong to; higher counts would reveal their codes
         counted = counted.filter(imported=False)
     n_unsure = Count("pk", filter=Q(cannot_judge=True))
     counts = counted.order_by().values_list(f"{prefix}item").annotate(n=Count("pk"), unsure=n_unsure)

@@ -11,8 +11,8 @@ _MAX_TEXT_LENGTH = 4_000
 class FieldParser:
     """Parse the fields of one JSON object.
 
-    Every method returns a usable value, also for a wrong field, and records the problem with `add_problem`. So one pass
-    finds all problems of a line.
+    If a field is wrong, every method records the problem with `add_problem` and still returns a usable value.
+    So one pass finds all problems of a line.
     """
 
     def __init__(self, data: Mapping[str, Any], path: str, note: RecordProblem) -> None:
@@ -32,21 +32,21 @@ class FieldParser:
         return value
 
     def parse_name(self, key: str, max_length: int, required: bool = True) -> str:
-        """Return text on one line without invisible characters: people choose and compare by it."""
+        """Return a name: text on one line without invisible characters, because people compare names by eye."""
         value = self.parse_text(key, max_length, required)
         if has_hidden_characters(value):
             self.add_problem(key, f"is {format_quoted(value)}; it must not contain control characters or line breaks")
         return value
 
     def get_displayed_value(self, key: str) -> Any:
-        """Return text, or a number as it was written in the file, or any other value as it is; "" if there is none."""
+        """Return the value for display: a number as written in the file, any other value unchanged, "" if missing."""
         value = self.data.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         return "" if value is None else value
 
     def parse_choice(self, key: str, allowed: Collection[str]) -> str:
-        """Return the allowed word that matches apart from case, spaces and hyphens; "" if the field is left out."""
+        """Return the allowed word that equals the field except for case, spaces and hyphens; "" if it is missing."""
         value = self.data.get(key)
         if value is None or value == "":
             return ""
@@ -91,7 +91,7 @@ class FieldParser:
         return [FieldParser(entry, f"{path}[{index}]", self._note) for index, entry in enumerate(value)]
 
     def parse_values(self, key: str, max_entries: int) -> dict[str, Any]:
-        """Return an object with values of any shape, to be shown as they are written."""
+        """Return an object whose values may have any type; raters see them as written in the file."""
         values = dict(self.parse_object(key, required=False).data)
         if len(values) > max_entries:
             self.add_problem(key, f"has {len(values)} entries; at most {max_entries} can be shown")

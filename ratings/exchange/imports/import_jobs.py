@@ -1,4 +1,4 @@
-"""Large files of items and ratings, checked and imported by a worker in two steps, as small ones are by a page.
+"""Check and import large files of items or ratings in a worker, in the same two steps as pages use for small files.
 
 The first job parses the file and reports its content; nothing is written. The second, requested by a person who saw
 that report, parses the same stored file and imports all of it or nothing.
@@ -30,7 +30,7 @@ CheckedFile = item_imports.CheckedItems | rating_imports.CheckedRatings
 
 
 class _Importer(Protocol):
-    """The functions that the modules `item_imports` and `rating_imports` share."""
+    """The functions that both modules, `item_imports` and `rating_imports`, define."""
 
     def check_file(self, study: Study, stream: BinaryIO) -> Any: ...
     def parse_file(self, study: Study, stream: BinaryIO) -> Any: ...
@@ -56,7 +56,7 @@ def is_large(stream: BinaryIO) -> bool:
 
 
 def request_check(kind: str, study: Study, stream: BinaryIO, name: str, user: User) -> Job:
-    """Return the job that checks a large file."""
+    """Return a new job that checks a large file."""
     params = {"study": study.pk, "do": "check", "name": name}
     upload = Upload(_INPUT_NAME, "application/octet-stream", stream)
     return jobs.request_job(kind, params, subject=job_access.format_subject(study), user=user, files=[upload])
@@ -88,7 +88,7 @@ def get_check_report(job: Job) -> CheckReport | None:
 
 
 def summarise_file(checked: CheckedFile) -> dict[str, Any]:
-    """Return what a file contains, for a page."""
+    """Return a summary of the file's content for the page of the check."""
     if isinstance(checked, item_imports.CheckedItems):
         details = {
             "located": checked.n_located,

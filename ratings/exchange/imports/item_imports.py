@@ -33,7 +33,7 @@ class ImportRefused(ValueError):  # noqa: N818  # an expected outcome, not an er
 
 @dataclass(frozen=True)
 class CheckedItems:
-    """The content of a file after all checks. With any problem, nothing of it can be imported."""
+    """The content of a file after all checks. If there is any problem, nothing of the file can be imported."""
 
     items: tuple[ImportedItem, ...]
     problems: tuple[Problem, ...]
@@ -41,7 +41,7 @@ class CheckedItems:
 
     @property
     def count_by_source(self) -> list[tuple[str, str, str, bool | None, int]]:
-        """Return (source, error type, reference, truth, number of items) of each group of items, by name."""
+        """Return (source, error type, reference, truth, number of items) for each group of items, sorted."""
         counts = Counter((item.label, item.perturbation, item.reference, item.truth) for item in self.items)
         return sorted(((*group, n) for group, n in counts.items()), key=lambda line: (*line[:3], str(line[3])))
 
@@ -169,7 +169,7 @@ def _check_accepts_items(study: Study) -> None:
 
 
 def _find_duplicate_lines(items: dict[int, ImportedItem]) -> list[Problem]:
-    """Return problems for lines with the id of another, and for lines that raters could not distinguish from another."""
+    """Return a problem for each line whose id, or whose content as raters see it, equals that of an earlier line."""
     lines_by_id: dict[str, int] = {}
     lines_by_payload: dict[str, int] = {}
     problems = []

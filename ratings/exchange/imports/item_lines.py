@@ -40,7 +40,7 @@ class BlindedItem(NamedTuple):
 def parse_item(
     data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: RecordProblem
 ) -> ImportedItem | None:
-    """Return the item, not saved yet, or None if the line has problems, which were recorded."""
+    """Return the unsaved item, or None if the line has problems, which are recorded with `note`."""
     problems: list[str] = []
 
     def record_problem(field: str, message: str) -> None:
@@ -123,7 +123,7 @@ def _parse_perturbation(fields: FieldParser) -> str | None:
 
 
 def _parse_truth(fields: FieldParser, evidence: bool) -> tuple[str | None, bool | None]:
-    """Return the perturbation and the truth that `truth` states."""
+    """Return the perturbation and the truth that the field `truth` states."""
     value = fields.data.get("truth")
     if value is None:
         return None, None
@@ -152,7 +152,7 @@ def _parse_transition(
     paths = _parse_error_paths(fields, has_error)
     if problems:
         return None
-    # recoded together: a barcode must get the same new one in the earlier steps
+    # replaced together: a barcode must have the same replacement in this step and in the earlier ones
     *before, step = step_lines.replace_barcodes([*earlier, step])
     outcome_paths = [_resolve_error_path(path, step["outcome"]) for path in paths]
     target = find_error_keys(step, step["outcome"], filter(None, outcome_paths), lineage=lineage)
@@ -184,9 +184,10 @@ def _parse_error_paths(fields: FieldParser, has_error: bool) -> list[str]:
 
 
 def _resolve_error_path(path: str, outcome: Mapping[str, Any]) -> str:
-    """Return the path as blinding expects it, or "" if it leads nowhere.
+    """Return the path in the form that blinding expects, or "" if it is not a valid path of this outcome.
 
-    The path of a complete output means that all its rows are wrong. A complete output that is not there is a missing one.
+    The path of a complete output means that all its rows are wrong. If the outcome has no output of that number, the
+    error is that the output is missing.
     """
     match = _OUTPUT_PATH.fullmatch(path)
     if match is None:

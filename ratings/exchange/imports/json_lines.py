@@ -40,7 +40,7 @@ class FileError(ValueError):
 
 
 class SourceNumber(float):
-    """A number that remembers how the file writes it: raters see 1.50 and 1e-7 unchanged."""
+    """A number with its text in the file, so that raters see 1.50 and 1e-7 unchanged."""
 
     text: str
 
@@ -56,7 +56,10 @@ class SourceNumber(float):
 
 
 def iter_raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
-    """Yield every line with its number; a Problem for a line that is too long. Raises FileError if the file is too large or not text."""
+    """Yield the number and the bytes of every line, or a Problem instead of the bytes of a line that is too long.
+
+    Raises FileError if the file is too large or not text.
+    """
     number = n_bytes = 0
     # readline with a limit: a file without line breaks must not be loaded as one line
     while raw := stream.readline(MAX_LINE_LENGTH + 1):
@@ -92,7 +95,7 @@ _LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB"
 
 
 def iter_objects(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
-    """Yield the JSON object of every line, or its problem. A problem with line 0 ends the file."""
+    """Yield the number of every line with its JSON object or its problem. A problem of the file has number 0."""
     n_lines = 0
     try:
         for number, raw in iter_raw_lines(stream):
@@ -144,7 +147,7 @@ def _parse_whole_number(text: str) -> int:
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # by default the last value would win silently
+    # by default Python would silently use the last of the values
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]
@@ -153,8 +156,8 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _find_unstorable_value(number: int, data: dict[str, Any]) -> Problem | None:
-    """Return the first text that the database cannot store, or that is too long or nested too deeply."""
-    # a stack instead of recursion: the file decides the depth
+    """Return a problem if a text is too long or cannot be stored, or if nesting is too deep, else None."""
+    # a stack instead of recursion, because the nesting in the file can have any depth
     pending: list[tuple[str, Any, int]] = [("", data, 0)]
     while pending:
         path, value, depth = pending.pop()

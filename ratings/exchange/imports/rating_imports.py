@@ -33,7 +33,7 @@ class ItemTarget(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckedRatings:
-    """The content of a file after all checks. With any problem, nothing of it can be imported."""
+    """The content of a file after all checks. If there is any problem, nothing of the file can be imported."""
 
     rows: tuple[ParsedRow, ...]
     problems: tuple[Problem, ...]
@@ -174,7 +174,7 @@ def _find_repeated_ratings(study: Study, rows: Sequence[ParsedRow], targets: Map
 
 
 def _find_exported_ratings(study: Study, rows: Sequence[ParsedRow]) -> list[Problem]:
-    """Return problems for rows that the study has under the same label and time, as in its own export."""
+    """Return a problem for each row with the rater label and time of a stored rating, as in the study's export."""
     labels = {row.rater for row in rows if row.submitted_at} & set(study.raters.values_list("label", flat=True))
     # The item is not compared: a result that depended on it would reveal which code an imported item has.
     ratings = Rating.objects.filter(assignment__rater__study=study, assignment__rater__label__in=labels)
@@ -217,14 +217,14 @@ def _load_or_create_raters(study: Study, checked: CheckedRatings) -> dict[str, R
 def _build_assignments(
     rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget], raters: Mapping[str, Rater]
 ) -> Iterator[Assignment]:
-    """Yield an assignment without a slot for each row: these ratings are in addition to those the study requests."""
+    """Yield an assignment for each row, without a slot: imported ratings add to those that the study requests."""
     earlier = Assignment.objects.filter(rater__in=raters.values())
     last_position = dict(earlier.values_list("rater").annotate(last=Max("position")))
     seen_pairs = set(earlier.values_list("rater", "pair"))
     for row in rows:
         rater, target = raters[row.rater], targets[row.item]
-        # Elsewhere nothing ensured that a rater saw only one version of a pair. A second version is stored under
-        # a new pair, because the database allows each pair only once per rater and session.
+        # In another tool a rater may have seen several versions of a pair. Each further version is stored under a new
+        # pair, because the database allows each pair only once per rater and session.
         pair = target.pair if (rater.pk, target.pair) not in seen_pairs else uuid.uuid4()
         seen_pairs.add((rater.pk, pair))
         last_position[rater.pk] = last_position.get(rater.pk, 0) + 1

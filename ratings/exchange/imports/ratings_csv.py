@@ -61,7 +61,7 @@ class ParsedRow(NamedTuple):
 
 
 class ParsedTable(NamedTuple):
-    """The valid rows, the problems of the others, and the number of rows left out: not counted, or without an item."""
+    """The valid rows, the problems of the others, and the numbers of rows left out (not counted, no item)."""
 
     rows: list[ParsedRow]
     problems: list[Problem]
@@ -70,7 +70,7 @@ class ParsedTable(NamedTuple):
 
 
 def parse_ratings_csv(stream: BinaryIO, now: datetime) -> ParsedTable:
-    """Return the table of a file. It is not compared with any study."""
+    """Parse the file into a table, without comparing it with a study."""
     problems: list[Problem] = []
     rows: list[ParsedRow] = []
     left_out = nameless = 0
@@ -106,7 +106,7 @@ def _has_no_item(cells: Mapping[str, str]) -> bool:
 
 def _is_exported(cells: Mapping[str, str]) -> bool:
     """Return whether the table is an export of ratings."""
-    # two columns: in tables from elsewhere, a column `counts` could mean anything
+    # both names are needed: in tables of other tools, a common name such as `counts` could mean anything
     return "occasion" in cells and "surplus" in cells
 
 
@@ -180,7 +180,7 @@ _CELL_TOO_LONG_MESSAGE = (
 
 
 class _LimitedLines:
-    """The lines of a table. Raises _UnreadableTable if a row is longer than a row may be."""
+    """The lines of a table. Raises _UnreadableTable if a row is too long."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
@@ -241,7 +241,7 @@ def _parse_name(name: str, cells: Mapping[str, str], note: RecordProblem) -> str
 
 
 def _parse_verdict(text: str, note: RecordProblem) -> tuple[bool | None, bool | None]:
-    """Return the verdict and whether there is one. Both are None if the text is not valid."""
+    """Return the verdict (None: cannot judge) and whether there is one. Both are None if the text is not valid."""
     word = normalise_verdict(text)
     if word in _YES or word in NO_WORDS:
         return word in _YES, True

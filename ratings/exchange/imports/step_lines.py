@@ -52,7 +52,7 @@ def parse_step(fields: FieldParser, number: int = 1, started_at: int = 0) -> Par
 
 
 def replace_barcodes(steps: Sequence[Record]) -> list[Record]:
-    """Return the steps with every barcode in the form that blinding hides. Barcodes of other laboratories can have any form."""
+    """Return the steps with every barcode in WetBench's form, which blinding hides. Other tools use other forms."""
     materials = [m for step in steps for m in (*step["inputs"], *step["outcome"]["new_materials"])]
     barcodes = {code for step in steps for code in (*(m["barcode"] for m in step["inputs"]), *step["barcodes"])}
     codes = {
@@ -138,7 +138,7 @@ def _parse_outputs(entries: Sequence[FieldParser], inputs: Sequence[Record]) -> 
     name_counts = Counter(material["name"] for material in inputs) + Counter(output["name"] for output in outputs)
     by_name = {material["name"]: material["barcode"] for material in inputs}
     for output, stated in zip(outputs, is_stated, strict=True):
-        # If the file does not say, only a name shared by exactly one input and one output is taken as a match.
+        # If the file states no input, an output continues the input of the same name if no other material has it.
         if not stated and output["name"] in by_name and name_counts[output["name"]] == 2:
             output["replaces"] = by_name[output["name"]]
     _check_inputs_continue_once(entries, outputs)
@@ -190,7 +190,7 @@ def _check_inputs_continue_once(entries: Sequence[FieldParser], outputs: Sequenc
 
 
 def _list_output_barcodes(entries: Sequence[FieldParser], outputs: Sequence[Record], number: int) -> list[str]:
-    """Return for each output the barcode of the input it continues, its own in the file, or a new one."""
+    """Return the barcode of each output: that of the input it continues, else its own in the file, else a new one."""
     codes = []
     for index, (entry, output) in enumerate(zip(entries, outputs, strict=True)):
         own_code = entry.data.get("barcode")

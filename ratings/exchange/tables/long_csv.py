@@ -34,14 +34,14 @@ from ratings.stats.ratings_table import ALL, RatingRecord, RepeatedRating, build
 __all__ = ["LongTable", "Problem", "ReadingOptions", "UnreadableError", "parse_long_csv"]
 
 NO_SOURCE = "no source given"  # for ratings without a source in a file where others have one
-MAX_ADVISED_WORDS = 10  # words in an advice; more do not fit on a command line anyone would type
+MAX_ADVISED_WORDS = 10  # words in the advised option; more would make it too long to type
 _BINARY_VALUES = {**dict.fromkeys(YES_WORDS, 1), **dict.fromkeys(NO_WORDS, 0)}
 
 
 class LongTable(NamedTuple):
     """The content of a file.
 
-    `left_out` counts the rows that are in no number, by reason. `notes` are further remarks for the user. `marked` lists
+    `left_out` is the number of rows that no result includes, by reason. `notes` are further remarks for the user. `marked` lists
     the errors that raters detected; it is None if raters were not asked to mark rows, or if no error was rated.
     """
 
@@ -83,7 +83,7 @@ def parse_long_csv(
     ]
     if not first_lines and not problems:
         problems.append(_describe_empty_table(file))
-    # references mean something only for yes and no
+    # references apply only to verdicts of yes or no
     references, late_problems = _resolve_references(first_lines, file) if scale.categories == (0, 1) else ({}, [])
     late_problems += _find_invalid_marks(first_lines)
     if problems or late_problems:
@@ -112,7 +112,7 @@ def _find_invalid_marks(lines: Iterable[RatingLine]) -> list[Problem]:
 def _list_marked_errors(
     lines: Sequence[RatingLine], rows: Sequence[RatingRecord], is_export: bool
 ) -> tuple[CalledError, ...] | None:
-    """Return the detected errors, with whether a mark is on the planted location, or None if marks do not apply."""
+    """Return the errors that raters detected, each with whether it was marked; None if marks do not apply."""
     # An export records whether rows could be marked. For other files, a filled cell is the only evidence.
     marks_were_used = any(line.marks not in ("", "off") if is_export else line.localised for line in lines)
     if not marks_were_used or all(row.reference != 0 for row in rows):
@@ -178,7 +178,7 @@ def _report_other_words(lines: Sequence[RatingLine], others: Mapping[str, int]) 
 
 
 def _advise_categories(others: Mapping[str, int]) -> str:
-    """Return the option to type, quoted for a shell: 0 and 1 for all words for no and yes, and each other word once."""
+    """Return advice with the option to type, quoted for a shell: 0 (any no), 1 (any yes) and each other word once."""
     spellings: dict[str, str] = {}
     for text in sorted(others, key=lambda text: (-others[text], text)):
         spellings.setdefault(normalise_verdict(text), normalise_verdict(text) if WHOLE_NUMBER.fullmatch(text) else text)
@@ -269,7 +269,7 @@ def _get_meaning(text: str) -> int | str:
 
 
 class _Reference(NamedTuple):
-    """A reference label as in Row.reference. `declared`: it is based only on a declared truth."""
+    """A reference label as in RatingRecord.reference. `declared`: it is based only on a declared truth."""
 
     label: int | None
     declared: bool = False

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-# The apostrophe is among them, so that restore_cell can tell an added one from one in the text.
+# The apostrophe is among them, so that restore_cell can distinguish an added one from one in the text.
 _RISKY_STARTS = frozenset("=+-@|'\0\t\r\n")
 # Before the first sign a spreadsheet may skip blanks and invisible characters.
 _IGNORED_STARTS = re.compile(
@@ -17,7 +17,7 @@ def escape_cell(text: str) -> str:
 
 
 def restore_cell(text: str) -> str:
-    """Return the text before `escape_cell`. Any other apostrophe is part of the text and stays."""
+    """Return the text as it was before `escape_cell`. Any other apostrophe is part of the text and stays."""
     return text[1:] if text.startswith("'") and _is_risky(text[1:]) else text
 
 

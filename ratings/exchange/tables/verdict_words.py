@@ -18,7 +18,7 @@ def normalise_unicode(text: str) -> str:
 
 
 def normalise_verdict(text: str) -> str:
-    """Return a verdict or truth in the form for comparison: lower case, single spaces, without a final ".0"."""
+    """Return a verdict or truth in the form in which it is compared: lower case, single spaces, no final ".0"."""
     word = " ".join(normalise_unicode(text).split()).casefold()
     # data frames write whole numbers with .0 if their column has empty cells
     whole = WHOLE_NUMBER.fullmatch(word)

@@ -110,7 +110,7 @@ def _parse_positive(text: str) -> int:
 
 
 def _parse_integer(text: str, minimum: int) -> int:
-    """Return the integer. Raises ArgumentTypeError for anything but a whole number from `least`."""
+    """Return the integer. Raises ArgumentTypeError unless the text is a whole number of at least `minimum`."""
     try:
         number = int(text)
     except ValueError:
@@ -121,7 +121,7 @@ def _parse_integer(text: str, minimum: int) -> int:
 
 
 def _parse_names(text: str) -> list[str]:
-    """Return names separated by commas; quote a name that contains one. Raises ArgumentTypeError if there is none."""
+    """Return names separated by commas; quote a name that contains a comma. Raises ArgumentTypeError if there is none."""
     try:
         names = [name.strip() for name in next(csv.reader([text]), []) if name.strip()]
     except csv.Error:

@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _create_study(self, document: Any, options: dict[str, Any]) -> None:
-        # In one transaction with opening: a study that cannot be opened is not left behind as a draft.
+        # In one transaction with opening, so that no draft remains of a study that cannot be opened.
         study = lifecycle.create_study(lifecycle.parse_protocol(document))
         lines = [f"Created study {study.slug} ({study.code}), a draft"]
         if options["json"]:
@@ -69,7 +69,7 @@ class Command(BaseCommand):
 
 
 def _plan_to_dict(study: Study, raters: int | None) -> dict[str, Any]:
-    """Return the plan that opening would use now, or the problems that prevent it."""
+    """Return the plan with which the study would be opened now, or the problem that prevents it."""
     try:
         return empty_cells.describe_plan(study, raters)
     except PlanError as error:
@@ -77,7 +77,7 @@ def _plan_to_dict(study: Study, raters: int | None) -> dict[str, Any]:
 
 
 def _describe_empty_results(study: Study, raters: int | None) -> list[str]:
-    """Return a line for each result that will be empty; none if the pool cannot fill the study yet."""
+    """Return lines on the results that will be empty, or one line that explains why they cannot be predicted."""
     try:
         forecast = empty_cells.forecast_empty_results(study, raters)
     except PlanError as error:
@@ -96,7 +96,7 @@ def _describe_empty_results(study: Study, raters: int | None) -> list[str]:
 
 
 def _describe_left_out(study: Study) -> list[str]:
-    """Return how many items raters can read in another study, and on how many steps two sources are identical."""
+    """Return sentences on items that are in an unblinded study, and on steps for which two sources are identical."""
     inventory = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
     left_out = f"Left out: {format_count(inventory.left_out, 'item')} that are in an unblinded study, as they are or in another version"
     readable = f"Not left out: {format_count(inventory.shown, 'item')} of episodes that are in an unblinded study of the other kind"

@@ -29,7 +29,7 @@ class Command(BaseCommand):
         supervisor.enable_line_buffering()
         port = options["port"]
         if not options["make_only"]:
-            # Before the minutes of preparation, not after them.
+            # Checked before the preparation, which takes minutes.
             supervisor.check_port_is_free(HOST, port)
         self.stdout.write("Preparing the database")
         call_command("migrate", verbosity=0)

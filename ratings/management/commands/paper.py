@@ -50,7 +50,7 @@ class Command(BaseCommand):
         try:
             self._replicate_paper(options)
         except KeyboardInterrupt:
-            below = "\n" if self.stderr.isatty() else ""  # after the progress line
+            below = "\n" if self.stderr.isatty() else ""  # starts a new line below the progress line
             self.stderr.write(f"{below}Stopped. Run the same command to continue.")
             raise SystemExit(INTERRUPTED_STATUS) from None
 
@@ -113,7 +113,7 @@ class Command(BaseCommand):
     def _print_costs(self, maker: replicate.Replicator, max_cost: Decimal | None) -> None:
         """Print which models are retired, and the maximum cost of each run.
 
-        Raises CommandError without a limit, or if a model has no price.
+        Raises CommandError if no limit is set or if a model has no price.
         """
         for retired in maker.find_retired():
             self.stdout.write(retired.message)

@@ -21,7 +21,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no account {options['user'][:80]!r}.", returncode=2)
         if not two_factor.delete_devices(user):
             raise CommandError(f"{user.get_username()} has no two-factor authentication.", returncode=2)
-        # Whoever has the lost phone may still be signed in.
+        # Somebody who has the lost phone may still be signed in.
         sessions.end_sessions(user, "second step reset")
         log_security_event("second step reset", None, user=user.pk)
         self.stdout.write(

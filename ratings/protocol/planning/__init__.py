@@ -1,4 +1,6 @@
-"""Choose which items a study takes from the pool, and who rates which in what order. The same seed gives the same plan."""
+"""Choose which items a study takes from the pool, and who rates which in what order. The same seed gives the same
+plan.
+"""
 
 from ratings.protocol.planning.arms import arm_of_rater, assign_arms_by_item, list_arms
 from ratings.protocol.planning.assign_items import build_matrix, plan_assignments

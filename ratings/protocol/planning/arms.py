@@ -9,19 +9,20 @@ from ratings.protocol.planning.plan_types import Arm, PlannedItem, Source
 
 
 def list_arms(layouts: Iterable[str], contexts: Iterable[bool], marks: Iterable[str]) -> tuple[Arm, ...]:
-    """Return all combinations of a study's lists."""
+    """Return every display arm of a study: all combinations of its layouts, contexts and marks."""
     return tuple(Arm(*values) for values in itertools.product(layouts, contexts, marks))
 
 
 def arm_of_rater(arms: Sequence[Arm], seed: int, number: int) -> Arm:
     """Return the display arm of the rater with this number (1, 2, ...).
 
-    Each block of as many raters as arms contains every arm once. A rater who joins late gets an arm without changing anybody else's.
+    Each block of as many raters as arms contains every arm once. The arm of a rater who joins late does not change
+    the arms of others.
     """
     # Blocks keep the arms balanced at every time, also when recruiting stops early.
     block, index = divmod(number - 1, len(arms))
     order = list(arms)
-    # The seed names the block, so the arm of a rater never depends on who joined later.
+    # The seed contains the number of the block, so the arm of a rater never depends on who joined later.
     random.Random(f"arms/{seed}/{block}").shuffle(order)
     return order[index]
 
@@ -29,7 +30,10 @@ def arm_of_rater(arms: Sequence[Arm], seed: int, number: int) -> Arm:
 def assign_arms_by_item(
     items_by_rater: Mapping[int, Sequence[PlannedItem]], arms: Sequence[Arm], rng: random.Random
 ) -> dict[tuple[int, str], Arm]:
-    """Return an arm for each item of each rater: balanced within a rater, then within their items of a source, then within an item."""
+    """Return an arm for each item of each rater.
+
+    Arms are balanced first within a rater's items of one source, then within the rater, then within the item.
+    """
     by_item: dict[str, Counter[Arm]] = defaultdict(Counter)
     assigned: dict[tuple[int, str], Arm] = {}
     for rater, items_of_rater in items_by_rater.items():

@@ -32,10 +32,12 @@ def plan_assignments(
     max_items: int | None = None,
     first_number: int = 1,
 ) -> list[PlannedAssignment]:
-    """Return the planned assignments: exactly `needed` raters per item, never two versions of a pair for one rater, loads at most one apart.
+    """Return the planned assignments. Each item gets exactly `needed` raters, and no rater gets two versions of a
+    pair.
 
-    Crossed: every rater rates every item. Pool: none, because items are claimed later. `most` is the maximum per rater, `first_rater` the number of
-    the first rater. Raises PlanError, with a number that would work, if the plan is impossible.
+    The numbers of items per rater differ by at most one. In a crossed design every rater rates every item. In a pool
+    design the plan is empty, because raters claim items later. `max_items` is the maximum per rater, `first_number`
+    the number of the first rater. Raises PlanError, with a number that would work, if the plan is impossible.
     """
     _check_feasible(items, raters, design, max_items)
     if design == "pool":
@@ -66,7 +68,7 @@ def plan_assignments(
 def build_matrix(
     items: Iterable[PlannedItem], assignments: Iterable[PlannedAssignment], raters: int
 ) -> AssignmentMatrix:
-    """Return how many items of each source every rater gets."""
+    """Return how many items of each source each rater gets."""
     source_of_item = {item.key: item.source for item in items}
     sources = tuple(sorted(set(source_of_item.values())))
     firsts: dict[int, list[PlannedAssignment]] = defaultdict(list)
@@ -140,7 +142,8 @@ def _assign_arms(
 
 def _check_repeats(items_by_rater: Mapping[int, Sequence[PlannedItem]], repeats: float, distance: int) -> None:
     longest = max((len(own) for own in items_by_rater.values()), default=0)
-    # The longest share decides: if even that has no room, the protocol's repeats would silently be missing.
+    # The rater with the most items decides: without room even there, the protocol's repeats would silently be
+    # missing.
     if repeats and longest and longest <= distance:
         raise PlanError(
             f"repeats {distance} items apart need raters with more than {distance} items, and no rater has more than "

@@ -1,4 +1,6 @@
-"""Distribute items to raters: exactly as many raters as an item needs, never two versions of one pair for the same rater."""
+"""Distribute items to raters. Each item gets exactly as many raters as it needs; no rater gets two versions of one
+pair.
+"""
 
 import random
 from collections import Counter, defaultdict
@@ -13,7 +15,7 @@ TRIES_PER_ASSIGNMENT = 60
 
 
 def count_raters_needed(items: Sequence[PlannedItem]) -> int:
-    """Return the smallest sufficient number of raters: no rater gets two versions, so a pair needs all its ratings from different people."""
+    """Return the smallest sufficient number of raters: all ratings of one pair must come from different raters."""
     needed: Counter[str] = Counter()
     for item in items:
         needed[item.pair] += item.needed
@@ -21,10 +23,11 @@ def count_raters_needed(items: Sequence[PlannedItem]) -> int:
 
 
 def distribute_items(items: Sequence[PlannedItem], raters: int, rng: random.Random) -> list[tuple[PlannedItem, int]]:
-    """Return all items with raters 0, 1, ...: loads at most one apart, and any two raters with about as many items in common.
+    """Return (item, rater) for every planned rating; raters are numbered 0, 1, ....
 
-    Each pair goes to the raters with the smallest loads, so loads never differ by more than one. Then random swaps are kept if they even out
-    what raters share and which sources they see.
+    Each pair goes to the raters with the fewest items so far, so the numbers of items differ by at most one. Then
+    random swaps make two numbers more even: the items that any two raters share, and the items of each source per
+    rater.
     """
     matrix = _AssignmentMatrix(raters)
     for versions in _shuffle_pairs(items, rng):
@@ -35,7 +38,10 @@ def distribute_items(items: Sequence[PlannedItem], raters: int, rng: random.Rand
 
 @dataclass
 class Workload:
-    """What a rater has when more is distributed: unrated items, how many more are allowed, and the pairs they already have."""
+    """A rater's state when further items are distributed: number of unrated items, and pairs the rater already has.
+
+    `remaining_quota` is how many more items the rater may get; None without a limit.
+    """
 
     unrated: int
     remaining_quota: int | None = None
@@ -57,9 +63,11 @@ def distribute_more(
     raters_of_item: Mapping[str, Iterable[int]],
     rng: random.Random,
 ) -> list[tuple[PlannedItem, int]]:
-    """Return as much of `needs` as the workloads allow, each item to the rater with fewest unrated; `readers` are the raters an item already has.
+    """Return (item, rater) for as many ratings of `needs` as the workloads allow; the rater with fewest unrated items
+    comes first.
 
-    Items that the fewest raters can take come first. Items that nobody can take are left out: they wait for another rater.
+    `raters_of_item` are the raters an item already has. Items with the smallest surplus of eligible raters come
+    first. Items that nobody can take are left out and wait for another rater.
     """
     shared = SharedItems(raters_of_item)
     ordered = list(needs)
@@ -82,7 +90,7 @@ def distribute_more(
 
 
 class SharedItems:
-    """Who rates what, and how many items any two raters have in common."""
+    """The raters of each item, and how many items any two raters have in common."""
 
     def __init__(self, readers: Mapping[str, Iterable[int]]) -> None:
         self.readers: dict[str, set[int]] = defaultdict(set)
@@ -100,7 +108,7 @@ class SharedItems:
         self.shared.subtract(_sorted_pair(rater, other) for other in self.readers[key])
 
     def count_shared(self, key: str, rater: int) -> int:
-        """Return how many items this rater shares with the raters of this item."""
+        """Return the number of items that this rater shares with each rater of this item, summed over those raters."""
         return sum(self.shared[_sorted_pair(rater, other)] for other in self.readers[key])
 
 
@@ -120,7 +128,7 @@ def _shuffle_pairs(items: Sequence[PlannedItem], rng: random.Random) -> list[lis
 
 
 class _AssignmentMatrix:
-    """Who has what so far; `shared[a][b]` is the number of items that a and b have in common."""
+    """The items of each rater so far; `shared[a][b]` is the number of items that raters a and b have in common."""
 
     def __init__(self, raters: int) -> None:
         self.loads = [0] * raters
@@ -131,7 +139,7 @@ class _AssignmentMatrix:
         self.places: list[tuple[PlannedItem, int]] = []
 
     def assign_pair(self, versions: Sequence[PlannedItem], rng: random.Random) -> None:
-        """Assign one pair to the raters with the smallest loads."""
+        """Assign the versions of one pair to the raters with the fewest items so far."""
         raters = list(range(len(self.loads)))
         rng.shuffle(raters)
         # The raters with the smallest loads take exactly one item each, so loads never differ by more than one and no
@@ -157,7 +165,10 @@ class _AssignmentMatrix:
         self.places.append((item, rater))
 
     def even_out(self, rng: random.Random) -> None:
-        """Swap assignments at random, and keep swaps that lower the sum of squares, until it is minimal or the tries are used up."""
+        """Swap assignments at random, and undo swaps that raise the sum of squares (see `_compute_excess`).
+
+        End when the sum is minimal or the tries are used up.
+        """
         # An excess of 0 cannot be improved, so the loop stops early.
         excess = self._compute_excess()
         for _ in range(min(MAX_SWAP_TRIES, TRIES_PER_ASSIGNMENT * len(self.places))):
@@ -172,7 +183,11 @@ class _AssignmentMatrix:
                     excess += change
 
     def _compute_excess(self) -> int:
-        """Return how far the sum of squares is above the smallest possible."""
+        """Return how far the sum of squares is above its minimum.
+
+        The sum is over the numbers of items that two raters share, and over the numbers of items of one source that a
+        rater has.
+        """
         n_raters = len(self.loads)
         shares = [self.shared[a][b] for a in range(n_raters) for b in range(a)]
         sources = sorted({source for seen in self.seen for source in seen})
@@ -188,7 +203,7 @@ class _AssignmentMatrix:
         return x.pair == y.pair or (y.pair not in self.pairs[a] and x.pair not in self.pairs[b])
 
     def _swap_assignments(self, one: int, two: int) -> int:
-        """Give x, which a has, to b, and y, which b has, to a. Return the change of the sum of squares."""
+        """Exchange the items of two assignments between their raters. Return the change of the sum of squares."""
         (x, a), (y, b) = self.places[one], self.places[two]
         # Raters who have both items share one with a and b before and after, so only the others change the sums.
         with_a = [o for o in self.readers[x.key] if o != a and o not in self.readers[y.key]]
@@ -224,7 +239,7 @@ class _AssignmentMatrix:
 
 
 def _excess_over_even(numbers: Sequence[int]) -> int:
-    """Return the sum of squares minus that of the most even integers with the same sum."""
+    """Return the sum of squares minus its minimum over equally many integers with the same sum."""
     if not numbers:
         return 0
     quotient, rest = divmod(sum(numbers), len(numbers))

@@ -10,7 +10,7 @@ from ratings.protocol.planning.plan_types import Candidate, PlanError, Source
 
 
 def drop_duplicates(pool: Iterable[Candidate]) -> list[Candidate]:
-    """Return the pool in a fixed order, with only the first of candidates that look identical."""
+    """Return the pool in a fixed order, with only the first of the candidates that look identical to raters."""
     by_content: dict[str, Candidate] = {}
     # A fixed order first: the choice must not depend on the order of rows in the database.
     for candidate in sorted(pool, key=lambda c: c.key):
@@ -38,7 +38,7 @@ def choose_items(
 
 @dataclass
 class _Matching:
-    """A matching of requested items with pairs; each pair holds at most `versions` of them."""
+    """A matching of requested items with pairs; each pair provides at most `versions` items (None: no limit)."""
 
     by_pair: dict[str, dict[Source, list[Candidate]]]
     rank: dict[str, int]
@@ -65,7 +65,9 @@ class _Matching:
         return [candidate for pair in sorted(self.taken) for candidate in self.taken[pair]]
 
     def take_items(self, source: Source, count: int) -> bool:
-        """Choose this many items of the source. Return False if that is impossible however the others are rearranged."""
+        """Choose this many items of the source. Return False if that is impossible even after exchanging items of
+        other sources.
+        """
         pairs = [pair for pair in self.by_pair if self._unused_candidates(pair, source)]
         heap = [(self._rank_pair(pair, source), pair) for pair in pairs]
         heapify(heap)
@@ -89,7 +91,9 @@ class _Matching:
         return False
 
     def _rearrange_and_take(self, source: Source) -> bool:
-        """Choose one more item after exchanging others (the shortest augmenting path of the matching)."""
+        """Choose one more item after exchanging others (the shortest augmenting path of the matching). Return False
+        if impossible.
+        """
         path: dict[Source, tuple[str, Candidate, Source]] = {}
         queue = deque([source])
         while queue:
@@ -109,16 +113,23 @@ class _Matching:
     def _apply_path(
         self, pair: str, needed_source: Source, source: Source, path: Mapping[Source, tuple[str, Candidate, Source]]
     ) -> None:
-        """Put an item of `needing` into the pair with room, then refill along the path each item that this frees."""
+        """Take an item of `needed_source` from the pair with room, then exchange items along the path back to
+        `source`.
+        """
         self._add_item(self._unused_candidates(pair, needed_source)[0])
         while needed_source != source:
-            # Walk back from the pair with room to the source that asked; each step frees an item and refills it.
+            # Walk back to `source`: each step removes an item, which was just replaced, and takes another one from
+            # its pair.
             pair, old, needed_source = path[needed_source]
             self._remove_item(old)
             self._add_item(self._unused_candidates(pair, needed_source)[0])
 
     def _rank_pair(self, pair: str, source: Source) -> tuple[int, ...]:
-        """Return the sort key of a pair, smallest first: begun without this source, serving most sources, then even spread."""
+        """Return the sort key of a pair for this source; the smallest is taken first.
+
+        The order is: fewest chosen items of this source; other items chosen already; most sources; then an even
+        spread over experiments and actions.
+        """
         taken, example = self.taken.get(pair, []), self._unused_candidates(pair, source)[0]
         same_source = sum(candidate.source == source for candidate in taken)
         uses = [self.used_strata[source, stratum] for stratum in _list_strata(example)]

@@ -31,9 +31,10 @@ _Versions = tuple[Sequence[Candidate], Sequence[Candidate]]  # in condition 1, i
 def choose_cases(
     pool: Iterable[Candidate], first_sources: Mapping[Source, Source], requested: Mapping[Source, int], seed: int
 ) -> list[tuple[Candidate, Candidate]]:
-    """Return as many cases as `wanted`, by the source of their version in condition 2, with no pair in two of them.
+    """Return the requested number of cases for each source in condition 2. No pair is used in two cases.
 
-    `first` maps the source of that version to the source of the version in condition 1. Raises PlanError if there are too few.
+    `first_sources` maps each source in condition 2 to its counterpart in condition 1. Raises PlanError if there are
+    too few cases.
     """
     by_case = _group_cases(pool, first_sources)
     cases = {two.key: (one, two) for versions in by_case.values() for one, two in _pair_different_versions(*versions)}
@@ -56,7 +57,9 @@ def choose_cases(
 
 
 def count_identical_cases(pool: Iterable[Candidate], first_sources: Mapping[Source, Source]) -> IdenticalCases:
-    """Return how many cases are excluded because both sources gave the identical outcome, out of those that both have."""
+    """Return how many cases are excluded because both sources gave the identical outcome, and how many cases there
+    are.
+    """
     return _count_identical(_group_cases(pool, first_sources))
 
 
@@ -67,7 +70,7 @@ def _count_identical(by_case: Mapping[tuple[str, Source], _Versions]) -> Identic
 def _group_cases(
     pool: Iterable[Candidate], first_sources: Mapping[Source, Source]
 ) -> dict[tuple[str, Source], _Versions]:
-    """Return the versions in condition 1 and in condition 2, by pair and source of the latter, where both exist."""
+    """Return, for each pair and source in condition 2, the versions in condition 1 and in condition 2, if both exist."""
     by_pair: dict[tuple[str, Source], list[Candidate]] = defaultdict(list)
     for candidate in sorted(pool, key=lambda c: c.key):
         by_pair[candidate.pair, candidate.source].append(candidate)
@@ -88,7 +91,8 @@ def _pair_different_versions(ones: Sequence[Candidate], twos: Sequence[Candidate
 def plan_sessions(
     items: Sequence[PlannedItem], raters: int, seed: int, *, arms: Mapping[int, Arm], first_number: int = 1
 ) -> list[PlannedAssignment]:
-    """Return every rater's two sessions: in each, one version of every pair, in random order.
+    """Return the assignments of both sessions of every rater. Each session has one version of every pair, in random
+    order.
 
     `arms` gives the display arm of each condition. Raises PlanError unless each pair has one item in each condition.
     """
@@ -106,7 +110,7 @@ def plan_sessions(
             condition_of = {item.key: item.condition for item in own}
             for key, _ in order_items((), own, (), 0.0, 0, rng):
                 position += 1
-                # Slot rater + 1: every rater rates every item, so the number of the rater is free in each item.
+                # Slot rater + 1 is free for each item, because every rater rates every item.
                 places.append(
                     PlannedAssignment(rater, key, position, FIRST, rater + 1, *arms[condition_of[key]], session=session)
                 )
@@ -127,9 +131,9 @@ def _list_cases(items: Sequence[PlannedItem]) -> list[tuple[PlannedItem, Planned
 
 
 def _reverse_half_of_cases(cases: Sequence[tuple[PlannedItem, PlannedItem]], seed: int) -> dict[str, bool]:
-    """Return True for half of the cases of each kind: their conditions are in reverse order."""
+    """Return for each pair whether its conditions are in reverse order: True for half of the cases of each kind."""
     kinds: dict[tuple[Source, Source], list[str]] = defaultdict(list)
-    # Per kind of case, so that each kind has as many reversed cases as the others, not only all together.
+    # Half of the cases of each kind are reversed, and not only half of all cases.
     for one, two in cases:
         kinds[one.source, two.source].append(one.pair)
     rng = random.Random(f"cases/{seed}")

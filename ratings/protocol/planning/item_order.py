@@ -11,7 +11,7 @@ TRIES = 3  # halves the imbalance; 8 would quarter it, but make "another source 
 
 
 def shuffle_spread(items: Sequence[PlannedItem], rng: random.Random) -> list[PlannedItem]:
-    """Return a random order: of a few shuffles, the one whose sources are spread best over the quarters.
+    """Return a random order: of a few shuffles, the one whose sources are spread most evenly over the four quarters.
 
     Every order is possible, and previous items reveal next to nothing about the next one.
     """
@@ -20,7 +20,7 @@ def shuffle_spread(items: Sequence[PlannedItem], rng: random.Random) -> list[Pla
 
 
 def compute_imbalance(order: Sequence[PlannedItem]) -> float:
-    """Return how far the quarters of an order are from containing each source in equal shares."""
+    """Return the sum of squared deviations of the number of items per quarter and source from an even spread."""
     # The totals come from the order itself, so the measure is 0 for a perfect spread whatever the shares are.
     totals = Counter(item.source for item in order)
     bounds = [len(order) * quarter // 4 for quarter in range(5)]
@@ -42,8 +42,9 @@ def order_items(
 ) -> list[tuple[str, int]]:
     """Return the keys that follow those already `served`, each with its occasion.
 
-    `again` are keys served on both occasions, `never` those that must not be repeated. This share of all the rater's items is repeated, as far as there
-    is room for `distance` others in between.
+    `served_twice` are the keys served on both occasions, `never` those that must not be repeated. `share` is the
+    share of all the rater's items to be repeated. Fewer are repeated if there is no room for `distance` other items
+    in between.
     """
     firsts = [*served, *(item.key for item in shuffle_spread(items, rng))]
     # + 0.5 rounds half up; Python's round would round half to even.

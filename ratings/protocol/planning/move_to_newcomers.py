@@ -26,10 +26,11 @@ def move_to_newcomers(
     raters_of_item: Mapping[str, Iterable[int]],
     rng: random.Random,
 ) -> list[Move]:
-    """Return moves of items nobody has seen, one at a time from the rater with most unrated items to the newcomer with fewest.
+    """Return moves of items nobody has seen, one at a time from the rater with most unrated items to the newcomer
+    with fewest.
 
-    It ends when no newcomer can take anything from a rater with at least two more unrated items. Of the items that can be moved, it prefers
-    those that the newcomer would share with the raters they share least with.
+    Moving ends when no newcomer can take anything from a rater with at least two more unrated items. Among the items
+    that can be moved, those are preferred whose raters share the fewest items with the newcomer.
     """
     # Shuffled, so that the moved items are not always those at the start of a rater's order.
     movable = {rater: rng.sample(items, len(items)) for rater, items in unrated.items() if rater not in newcomers}

@@ -8,11 +8,15 @@ FIRST, SECOND = 1, 2  # occasions
 
 
 class PlanError(ValueError):
-    """The requested study is impossible; the message states what is missing or which number would work."""
+    """The requested study is impossible. The message states what is missing or which number would work."""
 
 
 class Candidate(NamedTuple):
-    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: indistinguishable for raters."""
+    """Something that could become an item.
+
+    Candidates with the same `pair` are versions of one thing; raters cannot distinguish candidates with the same
+    `content`.
+    """
 
     key: str
     source: Source
@@ -33,14 +37,14 @@ class PlannedItem(NamedTuple):
 
 
 class IdenticalCases(NamedTuple):
-    """How many cases of a crossover of sources have identical outcomes, `of` those that both sources have."""
+    """In a crossover of sources, `cases` have identical outcomes, out of the `of` cases that both sources have."""
 
     cases: int = 0
     of: int = 0
 
 
 class Arm(NamedTuple):
-    """One way of displaying an item."""
+    """One way of displaying an item: layout, context or not, and marks."""
 
     layout: str = "aligned"
     with_context: bool = False
@@ -50,7 +54,7 @@ class Arm(NamedTuple):
 class PlannedAssignment(NamedTuple):
     """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...).
 
-    `slot` is which of the item's ratings it will be (1, 2, ...); on occasion 2 there is none.
+    `slot` is which of the item's ratings it will be (1, 2, ...); None on occasion 2.
     """
 
     rater: int
@@ -65,7 +69,7 @@ class PlannedAssignment(NamedTuple):
 
 
 class MatrixRow(NamedTuple):
-    """One rater's share: items of each source on the first occasion, and repeated items."""
+    """One rater's items: how many of each source on the first occasion, and how many repeated ones."""
 
     rater: int
     counts: Mapping[Source, int]
@@ -75,7 +79,9 @@ class MatrixRow(NamedTuple):
 
 
 class AssignmentMatrix(NamedTuple):
-    """The raters and their items before opening. `shared` is the smallest and the largest number of items that two raters have in common."""
+    """The raters and their items before opening. `shared` is the smallest and the largest number of items that two
+    raters have in common.
+    """
 
     sources: tuple[Source, ...]
     rows: tuple[MatrixRow, ...]

@@ -1,7 +1,7 @@
 """The rule-based checker as a rater, which reads the blinded payload and nothing else.
 
 The payload has letters instead of barcodes, labels instead of keys, words instead of codes, and no times or material
-types. The checker's input is reconstructed from that alone, so it knows no more than the human raters.
+types. The checker's input is reconstructed from that alone, so it receives no more information than human raters.
 """
 
 import re
@@ -29,7 +29,7 @@ _ROWS_OF_CHECK: Mapping[str, tuple[str, ...]] = {
 
 
 class CheckerVerdict(NamedTuple):
-    """The checker's verdict. None: no amount could be compared, and nothing was found wrong."""
+    """The checker's verdict. It is None if no amount could be compared and nothing was found wrong."""
 
     verdict: bool | None
     marks: tuple[str, ...]
@@ -89,7 +89,7 @@ def _unique_labels(pairs: list[list[str]]) -> dict[str, str]:
     """Return values by label; equal labels are numbered."""
     values: dict[str, str] = {}
     for label, value in pairs:
-        # A dictionary would lose the first of two equal labels, which people see both.
+        # People see both of two equal labels; a plain dictionary would lose the first.
         name, number = label, 1
         while name in values:
             number += 1
@@ -99,7 +99,9 @@ def _unique_labels(pairs: list[list[str]]) -> dict[str, str]:
 
 
 def _find_marked_rows(finding: Finding, payload: Payload) -> Iterator[str]:
-    """Yield the rows that a finding refers to. A finding about a material but none of its rows marks nothing."""
+    """Yield the rows that a finding refers to. A finding that concerns a material but none of its rows yields
+    nothing.
+    """
     if match := _OBSERVATION_PATH.match(finding.subject):
         yield observation_key(int(match[1]) + 1)
     elif finding.subject in ("failure_reason", "success"):
@@ -112,7 +114,9 @@ def _find_marked_rows(finding: Finding, payload: Payload) -> Iterator[str]:
 
 
 def _find_subject(finding: Finding, payload: Payload) -> list[Payload]:
-    """Return the material of the finding: by its index, or by a unique name, outputs first."""
+    """Return the material that a finding concerns, in a list: by its index, else by a unique name, outputs first. []
+    if none.
+    """
     after: list[Payload] = payload["after"]
     if match := _MATERIAL_PATH.match(finding.subject):
         return after[int(match[1]) : int(match[1]) + 1]

@@ -1,4 +1,4 @@
-"""The job of a model rater: one item per unit, so that a worker that dies costs one call at most."""
+"""The job of a model rater. Each unit rates one item, so at most one call is lost if a worker dies."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -31,9 +31,12 @@ Columns = dict[str, Any]
 
 @jobs.register_handler(model_raters.KIND)
 def run_rating_unit(work: Work) -> Outcome:
-    """Run one unit: rate the next item, or the next few by the checker. Answers are stored before the next unit begins."""
+    """Run one unit: rate the next item or, for the checker, the next few items.
+
+    The answers are stored before the next unit begins.
+    """
     rater = MachineRater.objects.select_related("study").get(code=work.params["rater"])
-    # One item per unit for a model: a worker that dies costs one call at most.
+    # One item per unit for a model: at most one call is lost if a worker dies.
     items_left = list(model_raters.items_to_rate(rater, work.params)[: 1 if rater.run_id else CHECKER_BATCH])
     if not items_left:
         return work.finish_job(lambda: _finish_job(rater))
@@ -62,9 +65,9 @@ def build_input(rater: MachineRater, item: Item) -> RatingInput:
 
 
 def estimate_max_cost(rater: MachineRater, items: Iterable[Item], n_more: int = 0) -> CostEstimate | None:
-    """Return the maximum cost of these items with their real prompts; None for the checker.
+    """Return the maximum cost of rating these items, computed from their real prompts; None for the checker.
 
-    `more` items are added, each as large as the largest of them.
+    `n_more` further items are added, each with a prompt as large as the largest of these.
     """
     if rater.run is None:
         return None
@@ -82,7 +85,7 @@ def estimate_max_cost(rater: MachineRater, items: Iterable[Item], n_more: int = 
 
 
 def _refuse_calls(player: RoleConfig) -> CompletionFunction:
-    """Return a speaker for prompts that are only measured, never sent."""
+    """Return a completion function that raises AssertionError: its prompts are only measured, never sent."""
 
     def speak(prompt: Prompt) -> Completion:
         # A call here would cost money without a lease and without a row in the call log.
@@ -97,7 +100,11 @@ def _frozen_texts(rater: MachineRater) -> tuple[str, str]:
 
 
 def _rate_by_model(work: Work, rater: MachineRater, item: Item, position: int) -> Columns:
-    """Return the model's answer. An unavailable provider ends the job, because it says nothing about the item."""
+    """Return the columns of the model's answer, or of its failure on this item.
+
+    If the provider is unavailable, raise the error and so end the job, because the failure does not depend on the
+    item.
+    """
     try:
         return _answer_columns(_make_role(work, rater, position).rate_item(build_input(rater, item)))
     # These errors are about the item: the model responded, or its prompt cannot fit. They are stored and the next item
@@ -114,8 +121,11 @@ def _rate_by_model(work: Work, rater: MachineRater, item: Item, position: int) -
 
 
 def _is_provider_down(work: Work, rater: MachineRater) -> bool:
-    """Return whether the provider fails, not the item: the items before this one failed in the same way, and are then left unrated."""
-    # One item that a provider cannot process must not keep a model from all others.
+    """Return whether the provider fails, and not only this item: the items before it got no response either.
+
+    If so, delete the failures of those items, so that they count as unrated again.
+    """
+    # One item that a provider cannot process must not prevent the model from rating the others.
     last_ratings = rater.ratings.order_by("-at", "-pk")[: MAX_CONSECUTIVE_FAILURES - 1]
     without_response = [rating.pk for rating in last_ratings if rating.failed in model_raters.NO_RESPONSE]
     if len(without_response) < MAX_CONSECUTIVE_FAILURES - 1:
@@ -177,12 +187,14 @@ def _store_answers(rater: MachineRater, answers: Mapping[Item, Columns], round: 
 
 
 def _mark_changed(rater: MachineRater) -> None:
-    """Increment the counter that makes stored analyses stale. A counter, because the clocks of two workers may differ."""
+    """Increment the counter that makes stored analyses stale. A counter, because the clocks of two workers may
+    differ.
+    """
     MachineRater.objects.filter(pk=rater.pk).update(changes=F("changes") + 1)
 
 
 def _finish_job(rater: MachineRater) -> Outcome:
-    """Return the job's result and log it: numbers of items, no answers."""
+    """Return the job's result and log it. Both have numbers of items only, and no answers."""
     progress = model_raters.count_progress(rater)
     failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(progress.failed.items()))
     message = f"{rater.label}, {rater.name}: {progress.rated} of {progress.items} items rated{failed}"

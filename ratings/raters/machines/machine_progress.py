@@ -22,7 +22,10 @@ _STATE_LABELS = {
 
 @dataclass(frozen=True)
 class MachineProgress:
-    """One model rater: items rated, answers without a verdict, failures (both by reason), items not yet requested."""
+    """The progress of one model rater: rated items, then answers without a verdict and failures, both by reason.
+
+    `owed` is the number of items without a stored result.
+    """
 
     rater: MachineRater
     rated: int
@@ -46,7 +49,7 @@ class MachineProgress:
 
     @property
     def status_label(self) -> tuple[str, str]:
-        """The status as text, and the tone of its pill."""
+        """The status as text, and the colour tone in which the page shows it ("" for none)."""
         # A paused run keeps its job runnable, so the job alone would appear as "running".
         if self.is_running and self.rater.run and self.rater.run.paused_at:
             return "paused", "warn"
@@ -63,7 +66,7 @@ class MachineProgress:
 
     @property
     def is_out_of_budget(self) -> bool:
-        """Whether it stopped because its budget is used up, so that it needs a larger one to continue."""
+        """Whether the last job failed because its budget was used up: it can continue only with a larger one."""
         return self.job is not None and self.job.status == "failed" and self.job.reason == "budget"
 
     @property
@@ -78,7 +81,9 @@ class MachineProgress:
 
 
 def list_progress(study: Study) -> list[MachineProgress]:
-    """Return every model rater in the order of its label, with five queries whatever their number."""
+    """Return the progress of every model rater in the order of labels, with five queries whatever the number of
+    raters.
+    """
     raters = list(MachineRater.objects.filter(study=study).select_related("run", "study").order_by("pk"))
     if not raters:
         return []
@@ -105,7 +110,7 @@ def list_progress(study: Study) -> list[MachineProgress]:
 
 
 def _count_answers(study: Study) -> dict[int, dict[str, int]]:
-    """Return answers by rater and by the reason for no verdict ("" if there is one)."""
+    """Return the number of answers by rater and by the reason for a missing verdict ("" if there is a verdict)."""
     counts: dict[int, dict[str, int]] = {}
     rows = MachineRating.objects.filter(rater__study=study).order_by().values_list("rater", "failed")
     for rater, failed, number in rows.annotate(n=Count("pk")):

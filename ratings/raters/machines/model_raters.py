@@ -1,7 +1,7 @@
 """Model raters: a model, or the rule-based checker, receives the frozen payload that people see, and no more.
 
-Its answers are in separate tables, so no number about people can include them, and are shown nowhere before the study is
-unblinded. A request is a job: one item is one unit, answered items are never sent again, and failed items stay
+Its answers are in separate tables, so no number about people can include them, and are shown nowhere before the study
+is unblinded. A request is a job: one item is one unit, answered items are never sent again, and failed items stay
 failed until somebody requests a retry.
 """
 
@@ -34,7 +34,9 @@ _NEEDS_PERSON = ("credentials", "bad_request")  # reasons that a person must fix
 
 
 class MachineAnswer(NamedTuple):
-    """A model's answer to an item. `verdict` None: it could not judge, or gave no usable answer (`failed` gives the reason)."""
+    """A model's answer to an item. `verdict` is None if the model could not judge or gave no usable answer; `failed`
+    gives the reason.
+    """
 
     verdict: bool | None
     confidence: int | None
@@ -43,14 +45,14 @@ class MachineAnswer(NamedTuple):
 
 
 class MachineName(NamedTuple):
-    """A model rater as people know it. `kind` is "machine", or "checker" for the rules."""
+    """The public name of a model rater. `kind` is "machine" for a model, "checker" for the rules."""
 
     name: str
     kind: str
 
 
 class RequestResult(NamedTuple):
-    """The result of a request. `job` is None if nothing was left to rate."""
+    """The result of a request. `job` is None if nothing was left to rate; `owed` is the number of items left to rate."""
 
     rater: MachineRater
     job: Job | None
@@ -74,10 +76,11 @@ def request_ratings(
     by: User | None = None,
     **terms: Unpack[RunOptions],
 ) -> RequestResult:
-    """Have this model rate what it has not rated yet; with `retry` also what failed. A second request continues.
+    """Start a job in which this model rates what it has not rated yet and, with `retry`, what failed.
 
-    `cast` is "checker", a cast (its classifier rates) or a model. `context` None: shown beside the payload if every rater of
-    the study sees it. Limits that are not given stay as they are. Raises StudyError, or a LabError if the model is not available.
+    While a job is active, a second request returns that job. `cast` is "checker", a cast (its classifier rates) or a
+    model. If `context` is None, the model receives the context only if every rater of the study sees it. Limits that
+    are not given stay as they are. Raises StudyError, or a LabError if the model is not available.
     """
     _check_can_rate(study, cast)
     # Without a lock first: most requests continue an existing rater. The lock is taken where one would be created.
@@ -90,13 +93,16 @@ def request_ratings(
 
 
 def retry_job(job: Job, by: User | None = None) -> RequestResult:
-    """Request ratings again after this job ended: its rater continues, whichever of its jobs this was."""
+    """Request ratings again by the model rater of this job, whichever of its jobs this was."""
     rater = MachineRater.objects.select_related("study").get(code=job.params["rater"])
     return request_ratings(rater.study, rater.cast, by=by)
 
 
 def preview_request(study: Study, cast: str, *, context: bool | None = None) -> MachineRater:
-    """Return the unsaved model rater of a request, to show its cost beforehand. Raises like `request_ratings`."""
+    """Return the model rater that a request would create, unsaved, so that its cost can be shown beforehand.
+
+    Raises like `request_ratings`.
+    """
     _check_can_rate(study, cast)
     setup: dict[str, Any] = {"with_context": _choose_context(study, cast, context)}
     if cast == CHECKER:
@@ -109,7 +115,7 @@ def preview_request(study: Study, cast: str, *, context: bool | None = None) -> 
 
 
 def describe_input(rater: MachineRater) -> str:
-    """Return what it receives, in words."""
+    """Return in words what this model rater receives."""
     return "payload and context" if rater.setup.get("with_context") else "payload alone"
 
 
@@ -123,7 +129,7 @@ def items_to_rate(rater: MachineRater, params: Mapping[str, Any]) -> QuerySet[It
 
 
 def count_progress(rater: MachineRater) -> MachineCounts:
-    """Return counts only: nothing in them reveals a verdict or a source."""
+    """Return the progress of this model rater. It consists of counts, which reveal no verdict and no source."""
     counts = rater.ratings.order_by().values_list("failed").annotate(n=Count("pk"))
     failed = {reason: number for reason, number in counts if reason}
     rated = sum(number for reason, number in counts if not reason)
@@ -131,14 +137,16 @@ def count_progress(rater: MachineRater) -> MachineCounts:
 
 
 def list_names(study: Study) -> dict[str, MachineName]:
-    """Return every model rater of an unblinded study by label. Raises SealedError before."""
+    """Return the name of every model rater of a study by label. Raises SealedError before the study is unblinded."""
     _check_unblinded(study)
     rows_ = study.machine_raters.order_by("pk").values_list("label", "name", "cast")
     return {label: MachineName(name, "checker" if cast == CHECKER else "machine") for label, name, cast in rows_}
 
 
 def load_answers(study: Study) -> dict[str, dict[UUID, MachineAnswer]]:
-    """Return each model's answers by label and item code, with one query. Raises SealedError before the study is unblinded."""
+    """Return each model's answers by label and item code, with one query. Raises SealedError before the study is
+    unblinded.
+    """
     _check_unblinded(study)
     answers: dict[str, dict[UUID, MachineAnswer]] = {label: {} for label in list_names(study)}
     columns = ("rater__label", "item__code", "verdict", "confidence", "marks", "failed")
@@ -168,7 +176,9 @@ def _check_can_rate(study: Study, cast: str) -> None:
 
 @transaction.atomic
 def _create_rater(study: Study, cast: str, context: bool | None, by: User | None, terms: RunOptions) -> MachineRater:
-    """Create a model rater with everything its answers depend on frozen. Two simultaneous requests create one."""
+    """Create a model rater and freeze everything that its answers depend on. Two simultaneous requests create only
+    one.
+    """
     # The study's row, because the rater's row does not exist yet and cannot be locked.
     Study.objects.select_for_update().get(pk=study.pk)
     if existing := MachineRater.objects.filter(study=study, cast=cast).first():
@@ -207,7 +217,9 @@ def _choose_context(study: Study, cast: str, requested: bool | None) -> bool:
 
 
 def _check_unchanged(rater: MachineRater, context: bool | None, terms: RunOptions) -> None:
-    """Raise StudyError if a model that has begun would receive other input: answers to two questions would be two raters' answers."""
+    """Raise StudyError if this request would change the input of a model rater that exists: its answers must be
+    comparable.
+    """
     if context is not None and context != rater.setup.get("with_context"):
         raise StudyError(
             f"{rater.label} ({rater.name}) received the {describe_input(rater)} from the start and must continue with it."
@@ -230,9 +242,9 @@ def list_jobs(rater: MachineRater) -> QuerySet[Job]:
 
 @transaction.atomic
 def _request_job(rater: MachineRater, retry: bool, by: User | None, terms: RunOptions) -> RequestResult:
-    """Return the active job of this rater, or a new one: never two, which would pay for the same items twice.
+    """Return the active job of this rater, or a new one. Two active jobs would pay for the same items twice.
 
-    Requests wait here for each other, and for anybody who retries the run's last job.
+    A request waits here for other requests, and for anybody who retries the run's last job.
     """
     # Two requests must not both find that there is no active job.
     MachineRater.objects.select_for_update().get(pk=rater.pk)
@@ -251,8 +263,9 @@ def _request_job(rater: MachineRater, retry: bool, by: User | None, terms: RunOp
 
 
 def _job_params(rater: MachineRater, retry: bool) -> dict[str, Any]:
-    """Return the parameters of the active job, or of the next. Jobs of one round continue from each other; a new round sends
-    failed items again.
+    """Return the parameters of the active job or, without one, those of the next job.
+
+    A new job of the same round continues where the last one ended. A new round sends failed items again.
     """
     jobs_of_rater = list_jobs(rater).order_by("-pk")
     # A request while a job is active joins that job, with its parameters.
@@ -266,7 +279,9 @@ def _job_params(rater: MachineRater, retry: bool) -> dict[str, Any]:
 
 
 def _update_limits(rater: MachineRater, run: Run, terms: RunOptions) -> None:
-    """Apply the given limits to the run, and reopen it if a person had to fix something. Locks its row."""
+    """Apply the given limits to the run. If a person had to fix something, reopen its rate limiters. Locks the run's
+    row.
+    """
     latest = list_jobs(rater).order_by("-pk").first()
     # A wrong key or a rejected request paused the run; a new request means that somebody has corrected it.
     if (latest and latest.reason in _NEEDS_PERSON) or rater.ratings.filter(failed__in=_NEEDS_PERSON).exists():

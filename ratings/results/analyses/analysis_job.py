@@ -16,7 +16,10 @@ from simulation.jobs import Work, jobs
 
 @jobs.register_handler("analysis")
 def run_analysis(work: Work) -> Mapping[str, Any]:
-    """Compute the requested analysis for the ratings as they are now. Later requests for the same state find it stored."""
+    """Compute and store the requested analysis of the current ratings.
+
+    Later requests for the same ratings find it stored.
+    """
     study = Study.objects.filter(code=work.params["study"]).first()
     if study is None or not study.is_unblinded:
         raise jobs.JobFailed("The study is not unblinded or no longer exists. Reload its page.")
@@ -24,7 +27,7 @@ def run_analysis(work: Work) -> Mapping[str, Any]:
     try:
         analysis = store.compute_analysis(study, filters, work.report_progress)
     except store.DataChangingError as error:
-        # Data that changes now is likely to be at rest after two sweeps; the job keeps its place until then.
+        # Ratings that are changing now will probably have stopped changing after two sweeps; the job waits until then.
         raise jobs.RetryLater(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
     n_figures = draw_figures(analysis, work)
     page = reverse("ratings:study", kwargs={"slug": study.slug})
@@ -37,7 +40,7 @@ def run_analysis(work: Work) -> Mapping[str, Any]:
 
 
 def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
-    """Draw and store the figures of an analysis for the screen, unless they are stored. Return how many there are."""
+    """Draw and store the screen versions of an analysis's figures, unless they are stored. Return their number."""
     if not analysis.drawings.exists():
         drawings = []
         for drawing in registry.render_all(analysis.document):
@@ -58,7 +61,7 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
             StoredFigure.objects.bulk_create(drawings, ignore_conflicts=True)
 
         if work:
-            # Under the job's fence: a worker that lost its lease writes nothing.
+            # The write checks the job's fence, so that a worker that lost its lease writes nothing.
             work.commit_write(save_drawings)
         else:
             save_drawings()

@@ -1,4 +1,7 @@
-"""The analysis of a study as one JSON document. The same ratings give the same bytes: it has no clock and no order of rows."""
+"""The analysis of a study as one JSON document.
+
+The same ratings give the same bytes: no time and no order of input rows enters it.
+"""
 
 from typing import Any
 
@@ -30,7 +33,7 @@ from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REF
 from ratings.studies.crossover import describe_cases, load_condition_names, load_conditions_by_code
 from ratings.studies.progress import stop_rule
 
-MIN_OVERLAP = 20  # items two raters must share for their kappa to enter a mean
+MIN_OVERLAP = 20  # least number of shared items with which a pair's kappa enters a mean
 
 
 def build_document(
@@ -42,9 +45,10 @@ def build_document(
     resamples: int = 2000,
     tell: ReportProgress = ignore_progress,
 ) -> Json:
-    """Return the document of the ratings that pass the filters.
+    """Return the analysis document of the ratings that pass the filters.
 
-    Without `resamples`, numbers whose interval needs resampling have none. Raises SealedError before the study is unblinded.
+    If `resamples` is 0, numbers whose interval needs resampling have no interval. Raises SealedError before the study is
+    unblinded.
     """
     tell(0, STEPS, "Loading the ratings")
     return assemble_document(
@@ -62,7 +66,7 @@ def assemble_document(
     resamples: int,
     tell: ReportProgress = ignore_progress,
 ) -> Json:
-    """Return the document of these ratings."""
+    """Return the analysis document of the ratings in `data`."""
     tell(1, STEPS, "Rates, agreement and detection with their intervals")
     results = summary.compute_summary(data.table, data.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
     results += sections_detection.compute_localisation(data)
@@ -107,7 +111,7 @@ def assemble_document(
             "interim": {"met": stop.met, "said": stop.said},
             "headline": key_numbers.build_key_numbers(study, data, stop, tables, results, declared),
             "results": [row.to_dict() for row in results],
-            # In the order of FORMS, whatever order they were built in.
+            # The tables have the order of TABLE_SPECS, regardless of the order in which they were built.
             "tables": {name: tables[name] for name in TABLE_SPECS},
             "notes": list_notes(study, filters, data.table),
         }
@@ -116,7 +120,9 @@ def assemble_document(
 
 
 def list_notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
-    """Return what a reader of any of the numbers must know."""
+    """Return the sentences that apply to all results: the active filters, the reference, and items without a
+    reference.
+    """
     sentences = []
     if filters:
         sentences.append(f"{filters.description} All results below use these ratings only.")
@@ -142,7 +148,7 @@ def _normalise_zeros(value: Any) -> Any:
         case list() | tuple():
             return [_normalise_zeros(item) for item in value]
         case float():
-            # Databases do not store the sign of zero, so the stored document would have another digest.
+            # Databases do not store the sign of zero, so the digest of a stored document with -0.0 would change.
             return float(value) + 0.0
         case _:
             return value

@@ -1,7 +1,7 @@
 """The format of an analysis document: its version, its bytes, and the library versions it was computed with.
 
-Separate from `document`, which computes it: importing scipy takes more than a second and 100 MB, and most processes
-compute nothing.
+This module is separate from `document`, which computes the document, because importing scipy takes more than a second and
+100 MB, and most processes do not compute documents.
 """
 
 import hashlib
@@ -11,17 +11,17 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-# Raise it with every change of what is computed or how it is written. Documents of other versions are stale.
+# Increase the version with every change of what is computed or how it is written. Documents of other versions are not shown.
 VERSION = 8
-STEPS = 5  # of the progress bar while a document is computed
-# Those whose version can change a number.
+STEPS = 5  # steps of the progress bar while a document is computed
+# The libraries whose version can change a number.
 LIBRARIES = ("numpy", "scipy")
 
 ReportProgress = Callable[[int, int, str], None]
 
 
 def ignore_progress(step: int, total: int, message: str) -> None:
-    """Ignore the progress of a computation that nobody watches."""
+    """Do nothing: the default for computations whose progress is not shown."""
 
 
 def list_versions() -> dict[str, str]:
@@ -30,7 +30,7 @@ def list_versions() -> dict[str, str]:
 
 
 def encode_document(document: Any) -> bytes:
-    """Return the document's bytes as they are hashed and sent: keys sorted, no NaN or infinity."""
+    """Return the bytes of the document that are hashed and sent: JSON with sorted keys, without NaN or infinity."""
     text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 

@@ -1,4 +1,7 @@
-"""Filters: which of a study's ratings are analysed. They are part of the URL, and every table and file uses the same ones."""
+"""Filters select which ratings of a study are analysed.
+
+They are part of the URL; all tables and files use the same filters.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ TITLES: Mapping[str, str] = {
     "rater": "rater",
     "who": "who rated",
 }
-# In the order of _list_source_values; shown only after unblinding.
+# Columns that are filters only after unblinding, in the order of the columns in _list_source_values.
 SEALED = ("source", "experiment", "action", "error", "error_kind")
 _LABELS: Mapping[tuple[str, str], str] = {
     ("error", "none"): "no planted error",
@@ -40,11 +43,11 @@ _LABELS: Mapping[tuple[str, str], str] = {
 
 
 class UnknownFilterError(ValueError):
-    """A URL asks for values that this study does not have. The message lists all of them."""
+    """A URL has filter values that this study does not have. The message lists all of them."""
 
 
 class Choice(NamedTuple):
-    """A value to filter by: as the URL has it, and its label."""
+    """A value to filter by, as it is written in the URL, and its label."""
 
     value: str
     label: str
@@ -55,9 +58,10 @@ Choices = Mapping[str, tuple[Choice, ...]]
 
 @dataclass(frozen=True)
 class Filters:
-    """The selected value of each column; "" selects everything.
+    """The selected value of each column; "" selects all ratings.
 
-    `unknown` has a sentence for each requested value that does not exist. Such a value filters nothing and must be reported.
+    `unknown` has a sentence for each problem with the request, such as a value that does not exist. Such a value is not used
+    as a filter, and must be reported.
     """
 
     source: str = ""
@@ -78,34 +82,36 @@ class Filters:
 
     def to_dict(self) -> dict[str, str]:
         """Return the active filters only, so that equal filters give equal JSON."""
-        # In the order of TITLES, whatever the order in the URL: the JSON is part of the key of a stored analysis.
+        # The order is that of TITLES, not of the URL, because the JSON is part of the key of a stored analysis.
         return {name: value for name in TITLES if (value := getattr(self, name))}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Filters":
-        """Build filters from the result of `to_dict`. Raises TypeError for an unknown column."""
+        """Return the filters that `to_dict` wrote as `values`. Raises TypeError for an unknown column."""
         return cls(**values)
 
     def build_query(self) -> str:
-        """Return the query string of a URL, without the question mark; "" if no filter is active."""
+        """Return the filters as the query string of a URL, without the question mark; "" if no filter is active."""
         return urlencode(self.to_dict())
 
     @property
     def description(self) -> str:
-        """Return a sentence to show beside every number; "" if no filter is active."""
+        """Return a sentence that names the active filters, to be shown beside every number; "" if no filter is
+        active.
+        """
         parts = [f"{TITLES[name]}: {describe_value(name, value)}" for name, value in self.to_dict().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
 
     def select_rows(self, rows: Iterable[Any]) -> Iterable[Any]:
-        """Return the rows that pass the filters. Sealed columns need rows that have them."""
+        """Return the rows that pass the filters. Filters by SEALED columns need rows of type RatingRow."""
         conditions = [(_GETTERS[name], value) for name, value in self.to_dict().items()]
         return (
             (row for row in rows if all(column(row) == value for column, value in conditions)) if conditions else rows
         )
 
     def check_known(self) -> None:
-        """Raise UnknownFilterError if an unknown value was requested."""
-        # A file must not have more rows than were requested, so an unknown value is an error there.
+        """Raise UnknownFilterError if `unknown` is not empty."""
+        # Files use this check: an ignored filter would put more rows into a file than were requested.
         if self.unknown:
             raise UnknownFilterError(" ".join(self.unknown))
 
@@ -134,12 +140,15 @@ _GETTERS: Mapping[str, Callable[[Any], str]] = {
 
 
 def describe_value(name: str, value: str) -> str:
-    """Return the label of a value."""
+    """Return the label of a filter value of this column."""
     return _LABELS.get((name, value), value)
 
 
 def list_choices(study: Study) -> Choices:
-    """Return the values to choose from, by column, in three queries. While the study is sealed, none of them reveals a source."""
+    """Return the filter values to choose from, by column, in three queries.
+
+    While the study is sealed, they reveal no source.
+    """
     arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
     layouts, contexts, marks = _list_distinct(arms, "layout", "with_context", "marks")
     raters = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
@@ -177,14 +186,17 @@ def _list_distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
 
 
 def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Collection[str] = ()) -> Filters:
-    """Return the filters that a URL asks for; empty values ask for nothing. `also`: other parameters the URL may have."""
+    """Return the filters in the query string of a URL; empty values are ignored.
+
+    `other_parameters`: names of other parameters that the URL may have.
+    """
     unknown_names = sorted(name for name in query if name not in TITLES and name not in other_parameters)
     unknown = [
         f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}." for name in unknown_names
     ]
     selected: dict[str, str] = {}
     for name in TITLES:
-        # The filter form sends every field, empty ones as well.
+        # The filter form also sends its empty fields.
         values = [value for value in query.getlist(name) if value]
         known_values = {choice.value for choice in choices_by_name[name]}
         unknown += [
@@ -192,7 +204,7 @@ def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Co
         ]
         if len(values) > 1:
             unknown.append(f"Choose one {TITLES[name]} at a time; the URL has {len(values)}.")
-        # An ambiguous or unknown value filters nothing; `unknown` reports it.
+        # An ambiguous or unknown value is not used as a filter; `unknown` reports it.
         selected[name] = values[0] if len(values) == 1 and values[0] in known_values else ""
     return Filters(**selected, unknown=tuple(unknown))
 

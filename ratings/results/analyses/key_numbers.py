@@ -36,9 +36,9 @@ _PLAUSIBLE = {
 
 
 class Published(NamedTuple):
-    """The paper's value beside one of ours, as a sentence.
+    """The paper's value for one of our key numbers, and a sentence about it (`said`).
 
-    `value` is None if it is for another model, or for several.
+    `value` is None if the paper's value is not for the same model as ours, or is for several models.
     """
 
     value: float | None
@@ -55,8 +55,9 @@ def build_key_numbers(
 ) -> list[Json]:
     """Return the key numbers, each as a dictionary.
 
-    key; name; kind (count, share, number); value; low; high; said: what it is based on; published: value and sentence of the
-    paper, or None; reason: why a number or an interval is missing.
+    Its entries are: key; name; kind (count, share or number); value; low and high, the ends of the interval; said, the data on
+    which the number is based; published, the paper's value and a sentence about it, or None; reason, why a number or an
+    interval is missing.
     """
     collected = _build_collected(data, stop)
     if study.kind == TRANSITION:
@@ -78,7 +79,7 @@ def build_key_numbers(
 
 
 def _note_simulated(data: AnalysisData, entry: Json) -> Json:
-    """Add to the paper's number that our raters are simulated, if they are."""
+    """Return the entry; if raters are simulated, a sentence after the paper's number states this."""
     simulated = data.columns.simulated[data.columns.is_judged]
     if entry["published"] is None or not simulated.any():
         return entry
@@ -118,7 +119,7 @@ def _build_collected(data: AnalysisData, stop: StopStatus) -> Json:
     n_unable = int(np.sum(data.columns.counts & (data.columns.verdict < 0)))
     parts = [f"by {format_count(raters, 'rater')} on {format_count(items, 'item')}"]
     parts += [f"{n_unable:,} could not be judged"] if n_unable else []
-    # With filters, the numbers of the full study would otherwise seem to be those of the selection.
+    # If filters are active, the target applies to the full study and not to the selected ratings, so the text states both.
     parts.append(target_text if n == stop.given else f"in the full study {stop.given:,} count, {target_text}")
     return _build_entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 
@@ -128,7 +129,10 @@ def _format_published(entry: PaperValue | None) -> Published | None:
 
 
 def _find_published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
-    """Return the paper's rates of unperturbed outcomes. The value is set only if all these sources are of one model in the paper."""
+    """Return the paper's rates for unperturbed outcomes.
+
+    It has a value only if all sources are from one model of the paper.
+    """
     of_sources = {find_published_rate(kind, model, "none") for model in models}
     # A mixture of models has no published value of its own.
     single = of_sources.pop() if len(of_sources) == 1 else None
@@ -154,16 +158,16 @@ def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, Decla
 
 
 def _keep_comparable(data: AnalysisData, paper: Published | None) -> Published | None:
-    """Return the paper's value only if our number has the same reference as the paper: what was done to the item."""
+    """Return the paper's value if our reference is also what was done to each item, as in the paper; otherwise None."""
     return paper if data.table.reference_name in (PLANTED, UNKNOWN) else None
 
 
 def _build_subtle_detected(data: AnalysisData) -> Json:
     codes, names = data.table.factors["error"]
-    # Without a subtle error in the study the factor does not have that level.
+    # If the study has no subtle error, the factor has no level "subtle".
     is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(data.table), dtype=np.bool_)
     subtle = data.table.select_ratings(is_subtle & (data.table.reference == 0))
-    # A subtle error is detected by the verdict no: the rate of the flipped verdict.
+    # An error is detected by the verdict 0, so the verdicts are inverted and the rate of 1 is computed.
     as_detected = replace(subtle, verdict=1 - subtle.verdict)
     return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, _explain_no_subtle(data.table))
 
@@ -182,7 +186,10 @@ def _build_sufficient(data: AnalysisData) -> Json:
 
 
 def _build_share(key: str, name: str, ratings: Ratings, paper: Published | None, missing: str) -> Json:
-    """Return the share of verdict 1 among these ratings, all sources pooled. `missing`: the reason if there are no ratings."""
+    """Return the key number for the share of verdict 1, all sources pooled.
+
+    `missing`: the reason if there are no ratings.
+    """
     results: list[Estimate] = proportions.estimate_rates(ratings, by=None)
     pooled = results[0]
     sources = len(np.unique(ratings.source))
@@ -201,12 +208,14 @@ def _build_share(key: str, name: str, ratings: Ratings, paper: Published | None,
 
 
 def _build_agreement(study: Study, results: Sequence[Estimate]) -> Json:
-    """Return the mean pairwise kappa over all sources, as in the paper, with the observed agreement."""
+    """Return the key number for the mean pairwise kappa over all sources, as in the paper, with the observed
+    agreement.
+    """
     main, observed = (
         _find_pooled_result(results, "avg_pairwise_kappa"),
         _find_pooled_result(results, "avg_pairwise_agreement"),
     )
-    # At high prevalence kappa can be low while agreement is high, so both are always shown.
+    # If nearly all verdicts are alike, kappa can be low although agreement is high, so both are always shown.
     observed_text = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
     pairs = main.n.get("pairs_used", 0) if main else 0
     basis = f"{observed_text}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources pooled"
@@ -242,8 +251,8 @@ def _build_result_entry(key: str, name: str, main: Estimate | None, basis: str, 
 
 
 def _find_pooled_result(results: Sequence[Estimate], stat: str) -> Estimate | None:
-    """Return the pooled result for these raters, or None."""
-    # Results with a source or another target population have these arguments; the pooled one has neither.
+    """Return the result of a statistic over all sources, with its interval for these raters; None if there is none."""
+    # Results for one source have the argument "source", and results for other raters the argument "target".
     return next((row for row in results if row.stat == stat and not {"source", "target"} & set(row.args)), None)
 
 
@@ -267,7 +276,9 @@ def _build_model_agreement(rows: Sequence[Json], why_none: str) -> Json:
 
 
 def _build_classifier_fraction(rows: Sequence[Json], why_none: str) -> Json:
-    """Return how often classifiers judge the records of the raters sufficient. A single classifier also has its interval."""
+    """Return the key number for the share of records that classifiers judge sufficient; it has an interval for one
+    classifier.
+    """
     if not rows:
         return _build_entry("fraction", "Classifiers: judged sufficient", "share", None, "", reason=why_none)
     k, n, is_single = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1

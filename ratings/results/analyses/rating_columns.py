@@ -30,7 +30,10 @@ from ratings.stats.ratings_table import (
 
 
 class ItemFacts(NamedTuple):
-    """What is known about an item. `source`: display name; `error`: type of the planted error; `verdicts`: those of the classifiers."""
+    """The facts about an item.
+
+    `source`: display name of the source. `error`: type of the planted error. `verdicts`: verdict of each classifier, by name.
+    """
 
     code: str
     source: str
@@ -54,10 +57,12 @@ class DisplayArm(NamedTuple):
 
 @dataclass(frozen=True)
 class RatingColumns:
-    """One entry per rating, shape (n,). `item`, `rater` and `arm` are indices into those of `AnalysisData`.
+    """Ratings as columns with one entry per rating, shape (n,).
 
-    verdict: 1, 0, or -1 if the rater could not judge; confidence: 1 to 5, or 0; seconds: NaN if unknown; localised: 1, 0, or -1
-    if unknown or not asked; first_verdict: the verdict before the balance was shown, -1 if not asked.
+    `item`, `rater` and `arm` are indices into `items`, `raters` and `arms` of AnalysisData. `verdict`: 1, 0, or -1 if the
+    rater could not judge. `confidence`: 1 to 5, or 0 if missing. `seconds`: NaN if unknown. `localised`: 1 if the planted row
+    was marked, 0 if not, -1 if unknown or marks were not offered. `first_verdict`: the verdict before the balance sheet was
+    shown, -1 if not asked for.
     """
 
     item: Ints
@@ -76,7 +81,7 @@ class RatingColumns:
 
     @property
     def is_judged(self) -> Bools:
-        """Return the mask of the ratings that rates and agreement include."""
+        """Return the mask of the ratings that enter rates and agreement: they count, and have a verdict."""
         return self.counts & (self.verdict >= 0)
 
 
@@ -84,7 +89,8 @@ class RatingColumns:
 class AnalysisData:
     """The input of an analysis.
 
-    `items` by code, `raters` by label; `table` and `repeats` are the input of the statistics; `sha256` is the digest of the rows.
+    `items` are sorted by code, `raters` by label. `table` and `repeats` are the input of the statistics. `sha256` is the digest
+    of the rows.
     """
 
     items: tuple[ItemFacts, ...]
@@ -109,17 +115,17 @@ class AnalysisData:
 def load_analysis_data(study: Study, filters: Filters) -> AnalysisData:
     """Load the ratings that pass the filters, with their sources. Raises SealedError before the study is unblinded."""
     data = build_analysis_data(filters.select_rows(iter_rating_rows(study)))
-    # Evidence has no planted errors: without a declared truth nothing about errors can be computed at all.
+    # Evidence records have no planted errors, so without a declared truth there are no results on errors.
     if study.kind == EVIDENCE and data.table.reference_name == UNKNOWN:
         return replace(data, table=replace(data.table, reference_name=NO_TRUTH))
     return data
 
 
 def build_analysis_data(rows: Iterable[RatingRow]) -> AnalysisData:
-    """Build the columns of these rows. The order of the rows changes only the digest."""
+    """Return the analysis data of these rows. Only the digest depends on the order of the rows."""
     digest = hashlib.sha256()
     facts: dict[str, ItemFacts] = {}
-    # Numbers in order of arrival; _assemble_data replaces them by sorted ranks at the end.
+    # Items, raters and arms are numbered in the order in which they occur; _assemble_data replaces the numbers by sorted ranks.
     ranks_by_arrival: tuple[dict[str, int], dict[str, int], dict[DisplayArm, int]] = ({}, {}, {})
     cell_rows: list[tuple[Any, ...]] = []
     for row in rows:
@@ -158,8 +164,8 @@ def _get_display_arm(row: RatingRow) -> DisplayArm:
 
 
 def _encode_rating(row: RatingRow, facts: ItemFacts, numbers: tuple[Any, ...]) -> bytes:
-    """Return a rating in canonical form: everything that a number of the analysis can depend on."""
-    # NaN is not equal to itself; JSON has no NaN, so it becomes null.
+    """Return the canonical bytes of a rating, with every field on which a number of the analysis can depend."""
+    # JSON has no NaN, so NaN becomes null. `cell != cell` is true only for NaN.
     content = [
         *facts,
         row.rater,
@@ -173,8 +179,10 @@ def _encode_rating(row: RatingRow, facts: ItemFacts, numbers: tuple[Any, ...]) -
 def _assemble_data(
     facts: dict[str, ItemFacts], ranks_by_arrival: Any, numbers: list[tuple[Any, ...]], sha256: str
 ) -> AnalysisData:
-    """Return the data with items, raters and arms sorted, so that the order of the rows changes no number."""
-    by_column: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13  # no rows: as many empty columns
+    """Return the analysis data with items, raters and arms sorted, so that no number depends on the order of the
+    rows.
+    """
+    by_column: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13  # without rows, all 13 columns are empty
     items, raters, arms = (
         sorted(ranks_by_arrival[0]),
         sorted(ranks_by_arrival[1], key=natural_sort_key),
@@ -184,7 +192,7 @@ def _assemble_data(
         compute_ranks(place, names)[np.array(by_column[i], dtype=np.int64)]
         for i, (place, names) in enumerate(zip(ranks_by_arrival, (items, raters, arms), strict=True))
     ]
-    # By item, then rater, then occasion: lexsort takes the last key first.
+    # Sort by item, then rater, then occasion. The last key of lexsort is the primary one.
     order = np.lexsort((np.array(by_column[7], dtype=np.int64), indices[1], indices[0]))
     ints = [np.array(by_column[i], dtype=np.int64)[order] for i in (3, 4, 5, 7, 8, 12)]
     flags = [np.array(by_column[i], dtype=np.bool_)[order] for i in (9, 10, 11)]
@@ -217,7 +225,7 @@ def _assemble_data(
 
 
 def compute_ranks(number_of: Mapping[Any, int], names: Sequence[Any]) -> Ints:
-    """Return the rank among the sorted names of each name, indexed by the number it got on arrival."""
+    """Return the position of each name in the sorted `names`, indexed by its number in `number_of`."""
     rank_by_number = np.zeros(len(names), dtype=np.int64)
     for rank, name in enumerate(names):
         rank_by_number[number_of[name]] = rank
@@ -227,7 +235,9 @@ def compute_ranks(number_of: Mapping[Any, int], names: Sequence[Any]) -> Ints:
 def _build_ratings_table(
     items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[DisplayArm, ...], columns: RatingColumns
 ) -> Ratings:
-    """Return the table that `stats.table.build` makes of the judged ratings, without a Python object per rating."""
+    """Return the table that stats.build_ratings_table would return for the judged ratings, without an object per
+    rating.
+    """
     is_judged = columns.is_judged
     item, of_item = _compress_indices(columns.item[is_judged], items)
     rater, of_rater = _compress_indices(columns.rater[is_judged], raters)
@@ -258,7 +268,7 @@ def _build_ratings_table(
 
 
 def list_reference_labels(items: Sequence[ItemFacts]) -> Ints:
-    """Return the reference of each item as the statistics take it: 1, 0, or -1 if unknown."""
+    """Return the reference of each item as statistics use it: 1 without an error, 0 with an error, -1 if unknown."""
     labels = [reference_to_label(fact.reference) for fact in items]
     return np.array([-1 if label is None else label for label in labels], dtype=np.int64)
 
@@ -267,16 +277,16 @@ _ITEM_FACTORS = ("experiment", "action", "error", "error_kind")
 
 
 def _compress_indices(column: Ints, names: tuple[Any, ...]) -> tuple[Ints, tuple[Any, ...]]:
-    """Return the column as indices into the names that occur in it, and those names."""
+    """Return the column as indices into the names that occur in it, and these names."""
     used_indices, index = np.unique(column, return_inverse=True)
     return index.astype(np.int64), tuple(names[i] for i in used_indices)
 
 
 def _build_factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """Return codes and names of a factor. `column` has the index of each rating's value."""
+    """Return the codes and names of a factor. `column`: for each rating, the index of its value in `values`."""
     names = tuple(sorted({values[i] for i in np.unique(column)}, key=natural_sort_key))
     code_of = {name: code for code, name in enumerate(names)}
-    # -1 only for values that no rating has: it never reaches the result.
+    # The code is -1 only for values that no rating has, so -1 does not occur in the result.
     codes = np.array([code_of.get(value, -1) for value in values], dtype=np.int64)
     return codes[column] if len(values) else column, names
 
@@ -284,9 +294,9 @@ def _build_factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...
 def _find_repeats(
     items: tuple[ItemFacts, ...], raters: list[str], columns: RatingColumns
 ) -> tuple[RepeatedRating, ...]:
-    """Return the items that a rater judged twice, with both verdicts. The first answer must be one that counts."""
+    """Return both verdicts of each item that a rater judged twice, provided that the first rating counts."""
     first: dict[tuple[int, int], int] = {}
-    # Only items with a second answer: most items have none.
+    # Only items with a second rating are searched, because most items have none.
     candidates = np.flatnonzero(columns.is_judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
     for n in candidates:
         first[columns.item[n], columns.rater[n]] = int(columns.verdict[n])

@@ -1,4 +1,7 @@
-"""The table of agreement coefficients. It is built from the results, so that both always show the same numbers."""
+"""The table of agreement coefficients.
+
+It is built from the list of results, so that both always have the same numbers.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +16,7 @@ Args = Mapping[str, Any]
 
 
 class _Coefficient(NamedTuple):
-    """A row of the table. `fits` selects its results among others of the same name."""
+    """A row of the table. `fits` selects its results from all results of the same statistic."""
 
     name: str
     stat: str
@@ -81,14 +84,14 @@ def build_agreement_tables(
 def _iter_coefficient_rows(
     coefficient: _Coefficient, results: Sequence[Estimate], shares: Mapping[str, float | None]
 ) -> Iterator[list[Any]]:
-    # Results of single raters have the same name; they belong to the table of raters.
+    # Results for single raters have the same statistic, but belong to the table of raters.
     matching = [
         row
         for row in results
         if row.stat == coefficient.stat and "rater" not in row.args and coefficient.fits(row.args)
     ]
     for_new_raters = {row.args.get("source", ""): row for row in matching if "target" in row.args}
-    # The result with a target has the same value and the other interval: it completes the first row.
+    # The result with a target has the same value and the interval for new raters, so it is added to the first row.
     for row in matching:
         if "target" in row.args:
             continue

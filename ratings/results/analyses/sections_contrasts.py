@@ -33,13 +33,13 @@ from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, REFERENCES, B
 
 SOURCES, SIMULATORS, ERRORS = "sources", "simulators", "error types"
 EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"
-BY_DESIGN = (CONDITIONS, SOURCES, SIMULATORS, ERRORS, ARMS)  # the families of find_by_design
+BY_DESIGN = (CONDITIONS, SOURCES, SIMULATORS, ERRORS, ARMS)  # the families of iter_design_contrasts
 VERDICTS = "first and final verdict"
-MOST_MACHINES = 12  # compared pairwise; further ones only with the raters
-MOST_NAMED = 12  # machines listed in a note
-MOST_RATERS = 100  # each against the others; with more, few contrasts would survive Holm's correction
+MOST_MACHINES = 12  # most machines compared pairwise; further machines are compared only with the raters
+MOST_NAMED = 12  # most machines named in a note
+MOST_RATERS = 100  # most raters compared with the others; with more, few contrasts would be significant after Holm
 
-UNNAMED_CONDITIONS = ("condition 1", "condition 2")  # if the protocol gives them no names
+UNNAMED_CONDITIONS = ("condition 1", "condition 2")  # used if the protocol does not name the conditions
 
 _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
@@ -54,7 +54,7 @@ def build_contrast_tables(
 
     `conditions`: 1 or 2 by item code in a crossover study, empty otherwise. `names`: the names of the two conditions.
     """
-    # Contrasts are of rates and errors: both need binary verdicts.
+    # Contrasts compare rates and the detection of errors, and both need binary verdicts.
     if not len(data.table) or not data.table.is_binary:
         return {"contrasts": build_table("contrasts", ())}
     pool = build_rating_pool(data.table)
@@ -103,15 +103,15 @@ def _contrast_sources(pool: RatingPool) -> Iterator[Contrast]:
 
 
 def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the difference in detection of errors between the outcomes of every two simulators.
+    """Yield the contrasts of error detection between the outcomes of every two simulators.
 
-    Each error type that both have is compared separately.
+    Each error type that both simulators' outcomes have is compared separately.
     """
     planted = pool.table.reference == 0
     for first, second in combinations([str(name) for name in np.unique(pool.label)], 2):
         for error in _list_error_types(pool):
-            # Pooled over error types, two simulators would also differ if one had more obvious errors.
-            # The difference in sensitivity is that of the sources' rates with the sign reversed.
+            # Error types are not pooled, because two simulators would then also differ if one had more obvious errors.
+            # Sensitivity is not compared: its difference is that of the sources' rates with the sign reversed.
             masks = [pool.label == name for name in (first, second)]
             if not all((mask & planted & (pool.error == error)).any() for mask in masks):
                 continue
@@ -133,7 +133,10 @@ def _list_error_types(pool: RatingPool) -> list[str]:
 
 
 def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts of every two error types, pooled over simulators and for each. Twins of the same step are paired."""
+    """Yield the contrasts of every two error types, over all simulators and for each.
+
+    Twins of the same step are paired.
+    """
     labels = [str(name) for name in np.unique(pool.label)]
     groups: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
     groups += [(name, pool.label == name) for name in labels] if len(labels) > 1 else []
@@ -150,7 +153,7 @@ def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
             if all((pool.table.reference[mask] == 0).all() for mask in masks):
                 without_error = in_group & (pool.table.reference == 1)
                 pools = [select_pool(pool, without_error | mask) for mask in masks]
-                # The difference in rate is that in sensitivity with the sign reversed.
+                # Sensitivity is not compared: its difference is that of the rates with the sign reversed.
                 yield from iter_detection_contrasts(ERRORS, names, pools[0], pools[1])
 
 
@@ -168,7 +171,9 @@ def _contrast_arms(pool: RatingPool) -> Iterator[Contrast]:
 
 
 def _contrast_verdicts(data: AnalysisData, pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the difference between the final and the first verdict of the same rating, where a first verdict was asked for."""
+    """Yield the contrasts between the final and the first verdicts of the ratings for which a first verdict was
+    asked.
+    """
     first = data.columns.first_verdict[data.columns.is_judged]
     has_first = first >= 0
     if not has_first.any():
@@ -179,7 +184,7 @@ def _contrast_verdicts(data: AnalysisData, pool: RatingPool) -> Iterator[Contras
 
 
 def _contrast_machines(pool: RatingPool, machines: Sequence[Machine]) -> Iterator[Contrast]:
-    """Yield the contrasts of each machine with the raters, and of every two machines."""
+    """Yield the contrasts of each machine with the raters, and of every two of the first MOST_MACHINES machines."""
     for machine in machines:
         yield from iter_machine_contrasts(pool, machine.name, machine.verdicts)
     for first, second in combinations(machines[:MOST_MACHINES], 2):
@@ -187,17 +192,18 @@ def _contrast_machines(pool: RatingPool, machines: Sequence[Machine]) -> Iterato
 
 
 def _contrast_experiments(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts of each experiment with all others."""
+    """Yield the contrasts of each experiment with all other experiments together."""
     codes, names = pool.table.factors["experiment"]
     has_name = np.array([bool(name) for name in names], dtype=np.bool_)[codes]
     present = np.unique(codes[has_name])
-    # A single experiment has no others to compare with.
+    # A single experiment cannot be compared with others.
     if len(present) < 2:
         return
     for code in present:
         masks = has_name & (codes == code), has_name & (codes != code)
         yield compute_rate_contrast(EXPERIMENTS, (names[code], OTHERS), pool, *masks)
-        # The share of correct verdicts would also compare the shares of planted errors, which differ between experiments.
+        # The share of correct verdicts is not compared: it also depends on the share of planted errors, which differs between
+        # experiments.
         quantities = [SENSITIVITY, SPECIFICITY]
         yield from iter_reference_contrasts(EXPERIMENTS, (names[code], OTHERS), pool, masks, quantities=quantities)
 
@@ -228,10 +234,10 @@ def list_omissions(pool: RatingPool, machines: Sequence[Machine]) -> list[str]:
 
 
 def tabulate_contrasts(rows: Iterable[Contrast], reference_name: str, extra_notes: Sequence[str] = ()) -> Json:
-    """Return the table of these contrasts, with Holm's p-values within each family and quantity. `extra_notes`: further notes."""
+    """Return the table of these contrasts, with p-values adjusted by Holm's method within each family and quantity."""
     contrasts = list(rows)
     adjusted: dict[int, float | None] = {}
-    # A family is one question about one quantity: adjusting over all contrasts would be needlessly strict.
+    # The contrasts of one family and quantity answer one question. Adjusting over all contrasts would be needlessly strict.
     for key in dict.fromkeys((row.family, row.quantity) for row in contrasts):
         indices = [i for i, row in enumerate(contrasts) if (row.family, row.quantity) == key]
         adjusted |= dict(zip(indices, adjust_by_holm([contrasts[i].p for i in indices]), strict=True))
@@ -249,7 +255,10 @@ def tabulate_contrasts(rows: Iterable[Contrast], reference_name: str, extra_note
 
 
 def summarise_contrasts(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
-    """Return how many contrasts there are, and how many have Holm's p below .05. `adjusted`: Holm's p by row number."""
+    """Return a sentence with the numbers of contrasts and of Holm's p-values below .05.
+
+    `adjusted`: Holm's p by row number.
+    """
     significant = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
     tested = sum(1 for row in rows if row.p is not None)
     if not rows:

@@ -1,4 +1,7 @@
-"""Detection of errors as signals, by rater and source. Values are taken from the results where they are, so that both show the same."""
+"""The tables of error detection by rater and source.
+
+Values in the list of results are taken from it, so that both agree.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +22,7 @@ EstimatesByCell = Mapping[tuple[str, str, str], Estimate]
 
 
 def build_detection_tables(data: AnalysisData, results: Sequence[Estimate]) -> dict[str, Json]:
-    """Return the tables roc, localisation and detection. They are empty if no error is known."""
+    """Return the tables roc, localisation and detection. They are empty if no item is known to have an error."""
     curves, name = roc.build_roc_curves(data.table), data.table.reference_name
     points = [
         [curve.source, point.threshold, point.false_alarm_rate, point.hit_rate, curve.n_error, curve.n_genuine, name]
@@ -44,7 +47,9 @@ def describe_reference(data: AnalysisData, has_rows: bool) -> list[str]:
 
 
 def _iter_detection_rows(data: AnalysisData, results: Sequence[Estimate]) -> Iterator[list[Any]]:
-    """Yield a row for all raters, then for each rater: all errors, then each source."""
+    """Yield rows for all raters together and then for each rater; each has a row for all errors, then one per error
+    source.
+    """
     sources = data.table.error_sources
     if not sources:
         return
@@ -60,7 +65,7 @@ def _iter_detection_rows(data: AnalysisData, results: Sequence[Estimate]) -> Ite
     }
     for rater in ("", *(data.table.raters[at] for at in np.unique(data.table.rater))):
         for source in ("", *sources):
-            # A rater without ratings on both sides has no d', and so no row.
+            # A combination of rater and source without a result for d' has no row.
             if ("dprime", rater, source) in estimates:
                 yield _build_detection_row(data, estimates, rater_means, rater, source)
 
@@ -68,8 +73,8 @@ def _iter_detection_rows(data: AnalysisData, results: Sequence[Estimate]) -> Ite
 def _build_detection_row(
     data: AnalysisData, estimates: EstimatesByCell, rater_means: EstimatesByCell, rater: str, source: str
 ) -> list[Any]:
-    """Return the row of a rater, or of all raters."""
-    # For all raters, d', c and the area are means over raters that generalise to new raters; the counts are
+    """Return the row of one rater, or of all raters together if `rater` is ""."""
+    # In the row of all raters, d', c and the area are means over raters that generalise to new raters; the counts are
     # pooled.
     pooled, cells = estimates["dprime", rater, source], estimates if rater else {**estimates, **rater_means}
     d_prime, criterion = cells["dprime", rater, source], cells["criterion_c", rater, source]
@@ -84,7 +89,9 @@ def _build_detection_row(
 
 
 def _find_area(data: AnalysisData, estimates: EstimatesByCell, rater: str, source: str) -> Estimate:
-    """Return the area under the curve: of one rater with DeLong's interval, of all raters their mean for new raters."""
+    """Return the area under a rater's ROC curve; for all raters, return the mean of their areas, with the interval
+    for new raters.
+    """
     if not rater:
         return estimates["mrmc_mean_auc", "", source]
     return auc.estimate_signed(data.table.select_rater(rater), source or None)
@@ -96,14 +103,14 @@ def _join_reasons(sensitivity: Estimate, d_prime: Estimate, area: Estimate) -> s
 
 
 def compute_localisation(data: AnalysisData) -> list[Estimate]:
-    """Return the shares of reported errors whose mark hits the planted row.
+    """Return the shares of reported errors in which the planted row was marked.
 
     They are computed over all, by source, by rater, and by rater and source. The list is empty if no judged rating could
-    have marks or is of an error.
+    have marks, or none is of an item with an error.
     """
     columns = data.columns
     asks_for_marks = np.array([arm.marks not in ("", "off") for arm in data.arms], dtype=np.bool_)
-    # Otherwise the question does not arise, and a table of empty rows would suggest that it does.
+    # Without marks or errors nothing can be localised, and a table of empty rows would suggest missing data.
     if (
         not asks_for_marks[columns.arm[columns.is_judged]].any()
         or not (data.reference_by_rating[columns.is_judged] == 0).any()
@@ -130,7 +137,7 @@ def _build_localisation_row(row: Estimate) -> list[Any]:
 
 
 def _count_located(data: AnalysisData, rater: str, source: str) -> list[int]:
-    """Return how many reported errors have a mark on the planted row, and how many could have one."""
+    """Return two numbers of reported errors: those whose planted row was marked, and those where this is known."""
     selected: Bools = data.columns.is_judged & (data.columns.localised >= 0) & (data.columns.verdict == 0)
     if rater:
         selected = selected & (data.columns.rater == data.raters.index(rater))

@@ -1,4 +1,6 @@
-"""Raters compared with machines: Table 1, the matrices, shares of yes, and who detects which error."""
+"""The tables that compare raters with machines: the paper's Table 1, agreement matrices, shares of yes, and detected
+errors.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,20 +21,21 @@ from ratings.stats import Ratings, human_model, proportions
 from ratings.stats.estimates import LEVEL
 from ratings.stats.ratings_table import Ints
 
-AT_MOST = 12  # raters and machines in one matrix; with more, it shows machines only
+AT_MOST = 12  # most raters and machines in one matrix; with more, it shows machines only
 STORED_CHECKER = "WetBench checker"
 _Z = float(norm.ppf((1 + LEVEL) / 2))
-# Labels for our raters beside a number of the paper's raters.
+# What to call our raters beside a number of the paper's raters.
 RATER_GROUPS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
-GENUINE, OTHER = "none", "other"  # types of planted error: none; wrong without a planted one, as imported items can be
+GENUINE, OTHER = "none", "other"  # types of error: none; an error that was not planted, which imported items can have
 Verdicts = dict[str, int]
-Group = tuple[str, str]  # type and kind of error; kind "" is the whole type
+Group = tuple[str, str]  # type and kind of error; the kind "" stands for all errors of the type
 
 
 class Machine(NamedTuple):
     """A rater that is not a person.
 
-    `verdicts`: item code -> 1 or 0, for the items it judged; `undecided`: items it was asked about without giving a verdict.
+    `verdicts`: verdict 1 or 0 by item code, for the items that it judged. `undecided`: number of items on which it was asked
+    for a verdict and gave none.
     """
 
     name: str
@@ -44,7 +47,8 @@ class Machine(NamedTuple):
 def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
     """Return every machine that judged items of this analysis, in three queries.
 
-    These are the classifiers as they were when the study opened, model raters, and the checker's stored findings.
+    These are the classifiers, with their verdicts at the time when the study opened, the model raters, and the checker with
+    its stored findings.
     """
     rated_codes = {fact.code for fact in data.items}
     answers = model_raters.load_answers(study)
@@ -53,8 +57,8 @@ def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
         for label, name_and_kind in model_raters.list_names(study).items()
     ]
     all_machines = [*_iter_classifiers(data.items), *machine_rows]
-    # A checker that rates in the study answers on what raters see; its stored findings would be a second row of
-    # it.
+    # If the checker also rates in the study, from what raters see, its stored findings are left out, because they would be a
+    # second row of the checker.
     if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):
         all_machines.append(_load_checker_findings(study, rated_codes))
     return [machine for machine in all_machines if machine.verdicts]
@@ -83,8 +87,8 @@ def _iter_classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
 
 
 def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
-    """Return what the checker found in the steps as they were played or planted."""
-    # The recorded steps have amounts that raters are not shown, so these findings use more than raters see.
+    """Return the checker with its stored findings on the recorded steps and twins as its verdicts."""
+    # The recorded steps include amounts that raters are not shown, so these findings use more information than raters have.
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by("item__code")
     columns = "item__code", "twin", "twin__findings__verdict", "transition__findings__verdict"
     verdicts, undecided = {}, 0
@@ -99,7 +103,10 @@ def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
 def build_machine_tables(
     data: AnalysisData, machines_of_study: Sequence[Machine], min_overlap: int, seed: int, resamples: int
 ) -> dict[str, Json]:
-    """Return human_model, agreement_matrix, conditional_matrix, fractions and misses. Without machines, misses has raters only."""
+    """Return the tables human_model, agreement_matrix, conditional_matrix, fractions and misses.
+
+    If there are no machines, only misses has rows: those of the raters.
+    """
     judges = [machine for machine in machines_of_study if machine.name != STORED_CHECKER]
     misses = [[*row, data.table.reference_name] for row in _iter_miss_rows(data, machines_of_study)]
     return {
@@ -131,7 +138,7 @@ def _find_rater_kinds(data: AnalysisData) -> dict[str, str]:
 
 def _name_rater_group(kinds: Iterable[str]) -> str:
     """Return the name of a group of raters of these kinds."""
-    # Imported raters count as people: who gave ratings collected elsewhere is not known to be simulated.
+    # Imported raters count as people, because ratings collected elsewhere are not known to be simulated.
     is_simulated = {kind == "simulated" for kind in kinds}
     return "people and simulated" if len(is_simulated) > 1 else "simulated" if True in is_simulated else "people"
 
@@ -147,7 +154,7 @@ def _build_human_model_table(
     rows = human_model.compare_models(
         ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples
     )
-    # The items of the comparison differ from those of the study: the summary states how many they are.
+    # The comparison does not use all items of the study, so the summary states their number.
     n = len(human_model.find_common_items(ratings, models))
     summary = f"On the {n:,} items judged by two or more raters and by every machine."
     group = _name_rater_group(_find_rater_kinds(data).values())
@@ -167,9 +174,9 @@ def _build_standing_row(row: human_model.ModelComparison, group: str) -> Cells:
 
 
 def _published_agreement(rows: Sequence[human_model.ModelComparison]) -> list[tuple[float | None, float | None, str]]:
-    """Return the paper's agreement and kappa (Table 1) for each classifier, by the name of its model, and for people.
+    """Return for each row the paper's agreement and kappa (Table 1), and the reason if one is missing.
 
-    The third value is the reason if one is missing.
+    The paper has values for people, and for classifiers with the name of one of its models.
     """
     agreement, kappa = (
         pair_with_reasons(_find_paper_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
@@ -181,7 +188,7 @@ def _published_agreement(rows: Sequence[human_model.ModelComparison]) -> list[tu
 
 
 def _find_paper_agreement(row: human_model.ModelComparison, name: str) -> PaperValue | None:
-    # The paper's number does not depend on who our raters are; a note is added if they are simulated.
+    # The paper's number is also shown if our raters are not people; a note then states what they are.
     if row.name == human_model.PEOPLE:
         return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
     if row.kind != "classifier":
@@ -209,7 +216,7 @@ def _build_matrices(ratings: Ratings, machines_of_study: Sequence[Machine]) -> d
 
 
 def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
-    """Yield the share of yes of all raters and of each machine, and of the majority and consensus of two or more machines."""
+    """Yield the share of yes of all raters together, of each machine, and of the machines' majority and consensus."""
     if not machines_of_study or not len(data.table):
         return
     pooled = proportions.estimate_rates(data.table, by=None)[0]
@@ -221,7 +228,7 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
     kinds = {machine.name: machine.kind for machine in machines_of_study}
     if len(models) > 1:
         models |= {human_model.MAJORITY: human_model.compute_majority(models).verdicts}
-        # Of the machines alone: `models` already has their majority.
+        # The consensus is computed from `machines_of_study`, because `models` now includes the majority.
         models |= {
             human_model.CONSENSUS: human_model.compute_consensus(
                 {machine.name: machine.verdicts for machine in machines_of_study}
@@ -236,10 +243,13 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
 
 
 def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
-    """Yield detected errors by type and by kind, and false alarms on unperturbed items: all raters, each rater, each machine."""
+    """Yield the shares of errors reported, by type and kind of error, and the false alarms on unperturbed items.
+
+    The rows are for all raters together, then for each rater, then for each machine.
+    """
     groups = {fact.code: _find_error_groups(fact) for fact in data.items if fact.reference}
     names = sorted({group for item_groups in groups.values() for group in item_groups})
-    # No item has an error, so there is nothing to detect.
+    # If no item has an error, there is nothing to detect.
     if all(error == GENUINE for error, _ in names):
         return
     yield from _iter_rater_miss_rows(
@@ -265,7 +275,7 @@ def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) ->
 
 
 def _find_error_groups(fact: ItemFacts) -> tuple[Group, ...]:
-    """Return the groups of an item: its type of error, and its kind if known. An unperturbed item has no kind."""
+    """Return the groups to which an item belongs: its type of error and, if known, its kind of error."""
     if fact.reference in WITHOUT_ERROR:
         return ((GENUINE, ""),)
     error = fact.error if fact.error != "none" else OTHER
@@ -275,8 +285,10 @@ def _find_error_groups(fact: ItemFacts) -> tuple[Group, ...]:
 def _iter_rater_miss_rows(
     ratings: Ratings, kinds: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
 ) -> Iterator[Cells]:
-    """Yield the rows of all raters, with items and raters as clusters, and then of each rater."""
-    # The rate of the flipped verdict is the share of errors reported.
+    """Yield the rows of all raters together, whose intervals treat items and raters as clusters, then those of each
+    rater.
+    """
+    # Verdict 0 reports an error, so with inverted verdicts the rate of 1 is the share of errors reported.
     reported = replace(ratings, verdict=1 - ratings.verdict)
     raters = {ratings.raters[code]: reported.select_ratings(ratings.rater == code) for code in np.unique(ratings.rater)}
     judges = [(EVERYBODY, _name_rater_group(kinds[label] for label in raters), reported)]
@@ -286,14 +298,18 @@ def _iter_rater_miss_rows(
     by_kind = [index_of[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in ratings.items]
     for label, kind, part in judges:
         shares_by_group: dict[int, Cells] = {}
-        # Twice, because an item belongs to its type and to its kind, and a factor puts each item in one group.
+        # The shares are computed twice, because an item belongs to a type and to a kind of error, and a factor assigns each item to
+        # one group only.
         for of_item in (by_type, np.array(by_kind, dtype=np.int64)):
             shares_by_group |= _compute_group_shares(part, of_item, len(names))
         yield from ([label, kind, *group, *shares_by_group[i]] for i, group in enumerate(names) if i in shares_by_group)
 
 
 def _compute_group_shares(ratings: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:
-    """Return caught, n, recall, low and high for each group of these ratings."""
+    """Return the cells caught, n, recall, low and high for each group of items.
+
+    `of_item`: group of each item, or -1.
+    """
     codes = of_item[ratings.item]
     in_groups = ratings.select_ratings(codes >= 0)
     in_groups = replace(in_groups, factors={"group": (codes[codes >= 0], tuple(str(i) for i in range(n_groups)))})

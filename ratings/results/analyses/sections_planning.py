@@ -20,10 +20,10 @@ def build_precision_tables(data: AnalysisData) -> dict[str, Json]:
 
 
 def build_blind_precision(verdicts: Iterable[tuple[UUID, str, bool]], kind: str, planted: float | None) -> Json:
-    """Return the table `precision` while the study is sealed, from (item, rater, verdict), all sources pooled.
+    """Return the table `precision` while the study is sealed, all sources pooled. Each verdict is (item, rater, verdict).
 
-    The AUC uses planning values and the share of `planted` errors in the protocol. Nothing in the table depends on where an
-    item came from.
+    The AUC uses planning values and `planted`, the share of planted errors in the protocol. Nothing in the table depends on the
+    sources of items.
     """
     rows = [RatingRecord(str(item), rater, int(verdict)) for item, rater, verdict in verdicts]
     if not rows:

@@ -1,4 +1,6 @@
-"""Raters and items: pace, practice, drift, disputed items, and the verdict of each rater on each item."""
+"""The tables of raters and items: pace, practice, drift, contested items, and the verdict of each rater on each
+item.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,10 +20,10 @@ from ratings.stats.agreement import pairwise
 from ratings.stats.estimates import FEW_ITEMS
 from ratings.stats.ratings_table import Bools, Floats, Ints
 
-PARTS = 10  # into which the table of drift divides the raters' orders
-MATRIX_ITEMS, MATRIX_RATERS, CONTESTED = 200, 60, 500  # most that a table lists; the ratings file has all
+PARTS = 10  # number of parts into which the table of drift divides the raters' orders of items
+MATRIX_ITEMS, MATRIX_RATERS, CONTESTED = 200, 60, 500  # most entries of a table; the ratings file has all
 FEW = 10  # a rater with fewer answers gets no flags
-FELL = 0.15  # fall of the share correct from the first half to the second that is flagged
+FELL = 0.15  # a larger fall of the share correct from the first to the second half is flagged
 
 
 class RaterSummary(NamedTuple):
@@ -40,8 +42,7 @@ def list_raters(study: Study) -> list[RaterSummary]:
     rows = (
         study.raters.filter(dropped=False).annotate(left=Count("assignments", filter=unrated)).order_by("number", "pk")
     )
-    # Not joined above: with assignments and practice answers in one query, each count would be multiplied by the
-    # other.
+    # Practice answers need a query of their own: in a join with assignments, each count would be multiplied by the other.
     practice_answers: dict[int, Counter[bool]] = defaultdict(Counter)
     for rater, is_right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
         practice_answers[rater][is_right] += 1
@@ -60,7 +61,10 @@ def list_raters(study: Study) -> list[RaterSummary]:
 def build_rater_tables(
     data: AnalysisData, raters: list[RaterSummary], filtered: bool, min_overlap: int
 ) -> dict[str, Json]:
-    """Return raters, drift, contested and matrix. With `filtered`, raters without a rating among these are left out."""
+    """Return the tables raters, drift, contested and matrix.
+
+    With `filtered`, raters without a rating in `data` are left out.
+    """
     with_ratings = set(data.raters)
     listed = [rater for rater in raters if rater.label in with_ratings or not filtered]
     return {
@@ -87,7 +91,10 @@ def _iter_rater_rows(data: AnalysisData, every: list[RaterSummary], min_overlap:
 
 
 class _RaterAnswers(NamedTuple):
-    """The answers of one rater that count. Shares are None if there is nothing to take a share of."""
+    """A summary of one rater's answers that count. A share is None if no answer enters it.
+
+    `halves`: share correct in the first and in the second half of the answers, in the rater's order.
+    """
 
     n: int
     verdicts: Ints
@@ -105,7 +112,7 @@ def _collect_answers(data: AnalysisData, rater: int) -> _RaterAnswers:
     with_reference = np.flatnonzero(is_judged & (reference >= 0))
     with_reference = with_reference[np.argsort(columns.position[with_reference], kind="stable")]
     is_correct = columns.verdict[with_reference] == reference[with_reference]
-    # In the order in which the rater worked: a fall in the second half is a sign of fatigue.
+    # Answers are in the order in which the rater worked, because a fall in the second half is a sign of fatigue.
     half = (len(is_correct) + 1) // 2
     return _RaterAnswers(
         n=int(by_rater.sum()),
@@ -128,7 +135,7 @@ def _compute_median(seconds: Floats) -> float | None:
 
 
 def _describe_flags(answers: _RaterAnswers, usual_seconds: float | None) -> str:
-    """Return what an analyst may want to check, as a sentence; "" for an unremarkable rater."""
+    """Return the unusual features of a rater's answers that an analyst may want to check; "" if there are none."""
     if len(answers.verdicts) < FEW:
         return ""
     flags = []
@@ -145,9 +152,9 @@ def _describe_flags(answers: _RaterAnswers, usual_seconds: float | None) -> str:
 
 
 class _MeanKappa(NamedTuple):
-    """Mean kappa of a rater with others, None if undefined.
+    """The mean kappa of a rater with other raters (`value`), None if undefined.
 
-    `shared`: most items shared with one other rater. `flag`: a note if they are few.
+    `shared`: largest number of items shared with one other rater. `flag`: a note if this number is small, or "".
     """
 
     value: float | None
@@ -156,9 +163,9 @@ class _MeanKappa(NamedTuple):
 
 
 def _compute_mean_kappas(data: AnalysisData, min_overlap: int) -> dict[str, _MeanKappa]:
-    """Return each rater's mean kappa with the others who share enough items.
+    """Return each rater's mean kappa with the raters who share at least `min_overlap` items with this rater.
 
-    If nobody shares enough, all who share any item enter the mean.
+    If there is no such rater, all raters who share an item are used.
     """
     pairs = rater_pairs.tabulate_pairs(data.table)
     kappa_of = {}
@@ -179,7 +186,7 @@ def _count_repeats(data: AnalysisData) -> dict[str, tuple[int, int]]:
 
 
 def _build_drift_table(data: AnalysisData) -> Json:
-    """Return correct answers by position, or only the pace if no reference is known."""
+    """Return the table of the share correct and the pace by position; it has only the pace if no reference is known."""
     rows = _build_drift_rows(data)
     has_reference = not rows or any(row[3] is not None for row in rows)
     return build_custom_table(
@@ -190,11 +197,11 @@ def _build_drift_table(data: AnalysisData) -> Json:
 def _build_drift_rows(data: AnalysisData) -> list[Cells]:
     """Return a row for each tenth of the longest order, all raters pooled."""
     columns, reference = data.columns, data.reference_by_rating
-    # The order of ratings collected elsewhere is not known.
+    # Ratings collected elsewhere are left out, because their order is not known.
     ordered_here = columns.is_judged & ~columns.imported
     if not ordered_here.any():
         return []
-    # Ceiling division: the last part may be shorter, none is longer.
+    # The width is rounded up, so that there are at most PARTS parts; the last may be shorter.
     width = -(-int(columns.position[ordered_here].max()) // PARTS)
     part = (columns.position - 1) // width
     correct_shares = _correct_shares(data, (part - part.min())[columns.is_judged], ordered_here[columns.is_judged])
@@ -215,9 +222,11 @@ _NO_SHARE: tuple[None, None, None] = (None, None, None)
 def _correct_shares(
     data: AnalysisData, part: Ints, selected: Bools
 ) -> dict[str, tuple[float | None, float | None, float | None]]:
-    """Return the share of correct verdicts in each part, with its interval. Empty if no reference is known."""
+    """Return the share of correct verdicts in each part, with its interval; an empty dictionary if no reference is
+    known.
+    """
     with_reference = selected & (data.table.reference >= 0)
-    # The table has the judged ratings in the order of the columns, so that `part` fits it.
+    # The ratings of the table are the judged ratings in the order of the columns, like the entries of `part`.
     ratings = data.table.select_ratings(with_reference)
     if not len(ratings):
         return {}
@@ -230,7 +239,7 @@ def _correct_shares(
 
 
 def _build_contested_table(data: AnalysisData) -> Json:
-    """Return disputed items first, then by disagreement, then by code."""
+    """Return the table of items with their verdicts: disputed items first, then by disagreement, then by code."""
     yes, n_judged = _count_verdicts(data)
     rows = [
         _build_contested_row(fact, int(yes[i]), int(n_judged[i])) for i, fact in enumerate(data.items) if n_judged[i]
@@ -249,7 +258,7 @@ def count_contested(data: AnalysisData) -> int:
 
 
 def _count_verdicts(data: AnalysisData) -> tuple[Ints, Ints]:
-    """Return for each item the ratings with the verdict yes, and all with a verdict."""
+    """Return for each item the number of ratings with the verdict yes, and the number of ratings with a verdict."""
     is_judged = data.columns.is_judged
     yes = np.bincount(data.columns.item[is_judged & (data.columns.verdict == 1)], minlength=len(data.items))
     return yes, np.bincount(data.columns.item[is_judged], minlength=len(data.items))
@@ -273,7 +282,7 @@ def _build_contested_row(fact: ItemFacts, yes: int, n_judged: int) -> list[Any]:
 
 
 def _build_matrix_table(data: AnalysisData) -> Json:
-    """Return the verdict of each rater on each item: a row per judged rating, raters and items in order."""
+    """Return the table of each rater's verdict on each item, with a row for each judged rating."""
     columns = data.columns
     items, raters = np.unique(columns.item[columns.is_judged]), np.unique(columns.rater[columns.is_judged])
     shown_items = {int(items[i]) for i in _choose_evenly(len(items), MATRIX_ITEMS)}
@@ -292,7 +301,7 @@ def _build_matrix_table(data: AnalysisData) -> Json:
 
 def _choose_evenly(n: int, limit: int) -> list[int]:
     """Return the indices of at most `limit` of n items, evenly spaced."""
-    # The order is that of random codes, so the choice favours no kind of item.
+    # Items are sorted by their random codes, so the choice favours no kind of item.
     return list(range(n)) if n <= limit else [i * n // limit for i in range(limit)]
 
 

@@ -1,4 +1,6 @@
-"""Rates and confidences: how often each source is called plausible, by every factor that readers ask for."""
+"""The tables of rates and confidences: how often each source is rated plausible, also by experiment, action and
+other factors.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,11 +17,11 @@ from ratings.results.paper_values import PaperValue, find_paper_value, pair_with
 from ratings.stats import Estimate, Ratings, proportions
 from ratings.stats.ratings_table import Ints
 
-WIDE_APART = 0.02  # difference between weighted and plain rates that gets a note
+WIDE_APART = 0.02  # a larger difference between a weighted and the unweighted rate gets a note
 
 
 def build_rate_tables(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> dict[str, Json]:
-    """Return rates, rates_by_..., confidence and spread."""
+    """Return the tables rates, rates_by_..., confidence and spread."""
     return {
         "rates": _build_rates_table(data, kind, declared),
         "rates_by_experiment": _build_factor_table(data.table, "experiment"),
@@ -55,7 +57,7 @@ def _build_rates_table(data: AnalysisData, kind: str, declared: Mapping[str, Dec
     for source, published, paper in zip(sorted(kind_names), entries, pair_with_reasons(entries), strict=True):
         n_cannot = int(np.sum(could_not_judge & (data.source_by_rating == source)))
         notes += [f"{source}: {published.description}"] if published else []
-        # Listed all the same: a source must not disappear because nobody could judge it.
+        # A source whose items nobody could judge is listed too, because it must not disappear from the table.
         if source not in intervals:
             rows.append(
                 [source, kind_names[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]
@@ -84,7 +86,10 @@ def _build_rates_table(data: AnalysisData, kind: str, declared: Mapping[str, Dec
 
 
 def _name_kinds(data: AnalysisData, kind: str) -> dict[str, str]:
-    """Return what the items of each source name are: all kinds if there are several, "" for records that state nothing."""
+    """Return for each source name the kinds of its items (such as "obvious"), joined by commas.
+
+    It is "" for evidence records without a reference.
+    """
     kinds_of: dict[str, set[str]] = {}
     for fact in data.items:
         kinds = kinds_of.setdefault(fact.source, set())
@@ -94,7 +99,7 @@ def _name_kinds(data: AnalysisData, kind: str) -> dict[str, str]:
 
 
 def _list_rate_cells(main: Estimate, wilson: Estimate) -> list[Any]:
-    """Return k, n, items, raters, rate, low, high, wilson_low and wilson_high."""
+    """Return the cells k, n, items, raters, rate, low, high, wilson_low and wilson_high."""
     n = main.n
     return [
         n["yes"], n["ratings"], n["items"], n["raters"], main.value, main.low, main.high, wilson.low, wilson.high,
@@ -107,13 +112,13 @@ def _summarise_rates(rows: list[list[Any]]) -> str:
 
 
 def _pair_intervals(rows: list[Estimate], factor: str = "source") -> dict[str, tuple[Estimate, Estimate]]:
-    """Return for each group the result with each of the two intervals."""
+    """Return for each group its two results: with the clustered interval, and with Wilson's interval."""
     main = {row.args[factor]: row for row in rows if "interval" not in row.args}
     return {row.args[factor]: (main[row.args[factor]], row) for row in rows if row.args.get("interval") == "wilson"}
 
 
 def _compute_weighted_rates(ratings: Ratings) -> dict[str, list[float]]:
-    """Return for each source the rate weighted by items, and by raters."""
+    """Return for each source the rate with items weighted equally, and the rate with raters weighted equally."""
     rates: dict[str, list[float]] = {}
     for row in proportions.estimate_weighted_rates(ratings, by="source"):
         if row.value is not None:
@@ -127,11 +132,11 @@ def _build_factor_table(ratings: Ratings, name: str) -> Json:
 
 
 def _build_arm_table(ratings: Ratings) -> Json:
-    """Return a group for each display arm of what was varied."""
+    """Return the table of rates by display arm, for each element of the display that was varied."""
     rows: list[Cells] = []
     for name, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
         codes, names = ratings.factors[name]
-        # An arm that all ratings have is no comparison.
+        # If all ratings have the same arm, there is nothing to compare.
         if sum(1 for arm in names if arm) > 1:
             rows += _iter_cross_rows(ratings, codes, names, lambda arm, title=title: f"{title}: {arm}")  # type: ignore[misc]
     return build_table("rates_by_arm", rows)
@@ -140,7 +145,10 @@ def _build_arm_table(ratings: Ratings) -> Json:
 def _iter_cross_rows(
     ratings: Ratings, codes: Ints, names: tuple[str, ...], format_group: Callable[[str], str] = str
 ) -> Iterator[Cells]:
-    """Yield a row for each of these groups and each source in it. Ratings without a group name are left out."""
+    """Yield a row for each combination of group and source. Ratings whose group has no name are left out.
+
+    `codes`: index of each rating's group in `names`.
+    """
     has_name = (
         np.array([bool(name) for name in names], dtype=np.bool_)[codes] if len(codes) else np.zeros(0, dtype=np.bool_)
     )
@@ -149,7 +157,7 @@ def _iter_cross_rows(
         return
     width = len(ratings_with_name.sources)
     cells = tuple(str(at) for at in range(len(names) * width))
-    # Group and source as one factor: the statistics take one factor at a time.
+    # Group and source are combined into one factor, because the statistics use one factor at a time.
     crossed = replace(ratings_with_name, factors={_CELL: (codes[has_name] * width + ratings_with_name.source, cells)})
     for cell, (main, wilson) in _pair_intervals(proportions.estimate_rates(crossed, by=_CELL), _CELL).items():
         group, source = divmod(int(cell), width)
@@ -165,7 +173,7 @@ _CELL = "cell"
 
 
 def _build_confidence_table(ratings: Ratings) -> Json:
-    """Return the counts of each verdict and confidence."""
+    """Return the table of the number of ratings with each verdict and confidence, by source."""
     rows = []
     with_confidence = ~np.isnan(ratings.confidence)
     for source in np.unique(ratings.source[with_confidence]):
@@ -175,7 +183,7 @@ def _build_confidence_table(ratings: Ratings) -> Json:
                 ratings.confidence[of_source & (ratings.verdict == verdict)].astype(np.int64), minlength=6
             )
             n_ratings = int(of_source.sum())
-            # Cells without a rating are 0, so that every histogram has ten bars.
+            # Combinations without a rating have rows with 0, so that every histogram has ten bars.
             rows += [
                 [ratings.sources[source], verdict, c, int(counts[c]), float(counts[c] / n_ratings)] for c in range(1, 6)
             ]

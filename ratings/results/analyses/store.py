@@ -1,6 +1,6 @@
-"""Stored analyses: computed once for each state of the ratings, and found again by their key.
+"""Stored analyses. Each is computed once for a state of the ratings, and found again by its key.
 
-An analysis is never presented as current if ratings, or verdicts of machines on the items, changed since.
+An analysis is never presented as current if ratings, or verdicts of machines on the items, have changed since it was computed.
 """
 
 import hashlib
@@ -30,22 +30,22 @@ from simulation.jobs import jobs
 from simulation.models import Job
 
 SEED, RESAMPLES = 0, 2000
-INLINE = 5_000  # ratings up to which a page request computes what needs no resampling
-AT_ONCE = 500  # ratings up to which the expected precision is not cached
-KEPT, KEPT_FILTERED = 3, 60  # stored analyses per request; filtered ones per study
-_TRIES = 3  # computations before the ratings count as changing
-_compute_lock = threading.Lock()  # of two simultaneous requests in this process, the second finds what the first stored
+INLINE = 5_000  # most ratings for which a page request itself computes the analysis without resampling
+AT_ONCE = 500  # most ratings for which the expected precision is not cached
+KEPT, KEPT_FILTERED = 3, 60  # most stored analyses for equal filters; most stored analyses with filters per study
+_TRIES = 3  # computations before DataChangingError is raised
+_compute_lock = threading.Lock()  # the second of two simultaneous requests waits and finds what the first stored
 
 
 class DataChangingError(RuntimeError):
-    """The ratings changed each time while the analysis was computed."""
+    """The ratings, or machine verdicts, changed during every attempt to compute the analysis."""
 
 
 class AnalysisStatus(NamedTuple):
     """The analysis to show and its state.
 
-    `is_fresh`: it matches the current ratings. `job`: the full analysis is being computed, or its computation failed.
-    `message`: how current it is, as a sentence.
+    `is_fresh`: whether it is of the current ratings. `job`: the job that computes the full analysis or draws its figures, or
+    that failed to; None if there is nothing to do. `message`: sentences about the state of the analysis and the job.
     """
 
     analysis: Analysis | None
@@ -55,9 +55,9 @@ class AnalysisStatus(NamedTuple):
 
 
 def get_or_request(study: Study, filters: Filters, user: Any = None) -> AnalysisStatus:
-    """Return the best analysis available now, and the job that computes a better one.
+    """Return the best analysis available now, and the job that completes it, if one is needed.
 
-    Up to INLINE ratings, what needs no resampling is computed here. Everything else is left to a job.
+    With at most INLINE ratings, the analysis without resampling is computed at once. The full analysis is left to a job.
 
     Raises SealedError before the study is unblinded.
     """
@@ -68,7 +68,7 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
         return AnalysisStatus(stored, True, job, describe_freshness(stored) + _describe_drawing(job))
     job = _get_or_request_job(study, filters, state, user)
     quick = _get_quick(study, filters, state)
-    # An out-of-date analysis is more useful than none; its message says that it is out of date.
+    # An out-of-date analysis is more useful than none; the message states that it is out of date.
     available = quick or _find_latest(study, filters)
     return AnalysisStatus(available, quick is not None, job, _describe_pending(available, quick is not None, job))
 
@@ -81,11 +81,11 @@ def compute_analysis(
     seed: int = SEED,
     resamples: int = RESAMPLES,
 ) -> Analysis:
-    """Return the analysis of the current ratings: stored, or computed and then stored.
+    """Return the analysis of the current ratings; compute and store it if it is not stored.
 
     Raises DataChangingError if the ratings changed during every attempt.
     """
-    from ratings.results.analyses import document  # imports scipy: a second that most processes can save
+    from ratings.results.analyses import document  # imported here because it imports scipy, which takes a second
 
     _refuse_sealed(study)
     state = _compute_state(study)
@@ -94,7 +94,7 @@ def compute_analysis(
             return stored
         started = time.monotonic()
         content = document.build_document(study, filters, state, seed=seed, resamples=resamples, tell=tell)
-        # Nothing locks the ratings during the computation. Comparing the state before and after finds every change.
+        # Ratings are not locked during the computation. A change is detected by comparing the state before and after it.
         before, state = state, _compute_state(study)
         if state == before:
             return _save_analysis(study, filters, content, time.monotonic() - started)
@@ -126,8 +126,8 @@ def describe_freshness(analysis: Analysis) -> str:
 
 
 def build_key(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
-    """Return the key of a request: equal requests for the same state of the ratings have the same key."""
-    # Everything that changes the bytes of the document.
+    """Return the key of a requested analysis. Equal requests for the same state of the ratings have the same key."""
+    # The key depends on everything that can change the bytes of the document.
     request = [str(study.code), state, filters.to_dict(), document_format.VERSION, seed, resamples]
     return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
@@ -138,8 +138,8 @@ def _refuse_sealed(study: Study) -> None:
 
 
 def _compute_state(study: Study) -> str:
-    """Return a digest of everything the document depends on: the ratings, and whether a deadline has passed."""
-    # A deadline passes without any change in the database, but the document states whether the stop rule is met.
+    """Return a digest of everything on which the document depends, including whether a deadline has passed."""
+    # A deadline passes without a change in the database, and the document states whether the stop rule is met.
     ended = stop_rule.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
     return hashlib.sha256(f"{state_digest.compute_state_digest(study)}/{ended}".encode()).hexdigest()
 
@@ -149,39 +149,45 @@ def _find_stored(study: Study, filters: Filters, state: str, resamples: int, see
 
 
 def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:
-    """Return the analysis without resampling: stored, or computed here if the study is small and its data at rest."""
+    """Return the analysis without resampling, or None if it is not stored and there are too many or changing ratings.
+
+    It is computed here if it is not stored and the study has at most INLINE ratings.
+    """
     if stored := _find_stored(study, filters, state, 0):
         return stored
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
         return None
-    # One at a time: the second of two requests then finds the result of the first.
+    # The lock makes the second of two simultaneous requests find the result of the first.
     with _compute_lock, suppress(DataChangingError):
         return compute_analysis(study, filters, resamples=0)
     return None
 
 
 def _find_latest(study: Study, filters: Filters) -> Analysis | None:
-    """Return the newest analysis of an earlier state, full ones first, or None."""
+    """Return the newest stored analysis with these filters at any state, preferring full ones, or None."""
     # Pages can only show documents of the current version.
     keys = [row.pk for row in _iter_same_request(study, filters) if row.version == document_format.VERSION]
     return Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
 
 
 def _iter_same_request(study: Study, filters: Filters) -> Iterator[Analysis]:
-    """Yield the analyses of the same request at any state, newest first, without their documents."""
+    """Yield the stored analyses with these filters at any state of the ratings, newest first, without their
+    documents.
+    """
     filter_values = filters.to_dict()
     analyses = Analysis.objects.filter(study=study).order_by("-created_at", "-pk").defer("document")
     return (row for row in analyses if row.filters == filter_values)
 
 
 def _get_or_request_job(study: Study, filters: Filters, state: str, user: Any) -> Job:
-    """Return the job of the full analysis: in progress, or a new one.
+    """Return the job that computes the full analysis; request a new job if none is in progress.
 
-    A job that failed or was stopped at this state is returned as it is. Viewing a page must not start it again.
+    A job that failed or was stopped for the same state of the ratings is returned as it is, because viewing a page must not
+    restart it.
     """
     params = _build_params(study, filters, state)
     last = _find_last_job(study, params)
-    if last is not None and last.status != "done":  # requesting again would undo a stop that a person asked for
+    if last is not None and last.status != "done":  # a new request would undo a stop that a person requested
         return last
     return _find_running_job(study, params) or jobs.request_job(
         "analysis", params, subject=job_access.format_subject(study), user=user
@@ -189,9 +195,12 @@ def _get_or_request_job(study: Study, filters: Filters, state: str, user: Any) -
 
 
 def _find_drawing_job(study: Study, filters: Filters, state: str, user: Any) -> Job | None:
-    """Return the job that draws the figures of an analysis that a command computed, or None if there is nothing to draw."""
+    """Return the job that draws the missing figures of a stored analysis, or None if there is nothing to draw.
+
+    Figures are missing if a command computed the analysis.
+    """
     last = _find_last_job(study, _build_params(study, filters, state))
-    # A finished job and no drawings: the document has no figure with data.
+    # If the job has finished and there are no drawings, no figure has data.
     return None if last is not None and last.status == "done" else _get_or_request_job(study, filters, state, user)
 
 
@@ -217,7 +226,10 @@ def _find_last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
 
 
 def _find_running_job(study: Study, params: Mapping[str, Any]) -> Job | None:
-    """Return a running job for the same request at an earlier state, or None. It computes the state that it finds when it runs."""
+    """Return an unfinished job for the same request at any state of the ratings, or None.
+
+    Such a job is sufficient, because it analyses the ratings that it finds when it runs.
+    """
     running = _select_jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
     return next((job for job in running if {**job.params, "state": ""} == {**params, "state": ""}), None)
 
@@ -226,7 +238,7 @@ def _select_jobs(study: Study) -> QuerySet[Job]:
     return Job.objects.filter(kind="analysis", subject=job_access.format_subject(study)).order_by("-pk")
 
 
-_JOBS_SEARCHED = 50  # recent jobs of the study that are searched for the same request
+_JOBS_SEARCHED = 50  # number of the study's latest jobs that are searched for the same request
 
 
 def _describe_pending(available: Analysis | None, fresh: bool, job: Job) -> str:
@@ -240,7 +252,7 @@ def _describe_pending(available: Analysis | None, fresh: bool, job: Job) -> str:
 
 
 def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], seconds: float) -> Analysis:
-    """Store the analysis and return it. If another process stored the same one first, return that; its bytes are the same."""
+    """Store and return the analysis. If another process has stored an analysis with the same key, return that one."""
     values = {
         "study": study,
         "state_digest": content["data"]["mark"],
@@ -266,10 +278,11 @@ def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], s
 def _delete_superseded(study: Study, filters: Filters, current: Analysis) -> None:
     """Delete analyses that will not be shown again.
 
-    These are other versions, earlier states, the quick variant of a full analysis, and the oldest filtered ones.
+    These are analyses of other document versions, all but the KEPT newest with these filters, the quick variant of a full
+    analysis, and all but the KEPT_FILTERED newest analyses with filters.
     """
     versions = list(_iter_same_request(study, filters))
-    # A document of another version is never shown, so it need not wait for its turn.
+    # A document of another version is never shown, so it is deleted even if it is among the newest.
     superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != current.version]
     if current.full:
         superseded += [row.pk for row in versions if not row.full and row.state_digest == current.state_digest]
@@ -279,17 +292,17 @@ def _delete_superseded(study: Study, filters: Filters, current: Analysis) -> Non
 
 
 def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[str, Any]:
-    """Return the expected precision with more ratings while the study is sealed: the table `precision`, all sources pooled.
+    """Return the table `precision` of a sealed study: the precision to expect with more ratings, all sources pooled.
 
-    `n_known`: the number of ratings that count, if the caller already knows it.
+    `n_known`: the number of ratings that count, if the caller has already counted them.
     """
-    from ratings.results.analyses import sections_planning  # as in compute
+    from ratings.results.analyses import sections_planning  # imported here because it imports scipy
 
     planted = study_protocol.load_protocol(study.protocol).planted_share
     n_ratings = stop_rule.count_ratings(study) if n_known is None else n_known
     if n_ratings <= AT_ONCE:
         return sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
-    # The key changes with every 2% more ratings: below that the numbers hardly change, and a page polls them.
+    # The cache key changes with every 2% more ratings. Fewer ratings hardly change the numbers, and a page requests them often.
     key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
     table: dict[str, Any] | None = cache.get(key)
     if table is None:
@@ -298,4 +311,4 @@ def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[st
     return table
 
 
-_CACHE_SECONDS = 3600  # ratings can also change without a change of their number
+_CACHE_SECONDS = 3600  # limited, because ratings can change while their number does not

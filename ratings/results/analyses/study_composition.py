@@ -1,4 +1,4 @@
-"""The composition of a study: shares that every reader of a rate needs beside it."""
+"""The composition of a study: the shares of its items and ratings that are needed to interpret a rate."""
 
 from collections import Counter
 from typing import Any
@@ -17,18 +17,18 @@ from ratings.results.analyses.tables import Json
 def build_composition(study: Study, data: AnalysisData, raters: list[RaterSummary]) -> Json:
     """Return the composition of the study and of the ratings in `data`.
 
-    Of the whole study, whatever the filters, because it is what raters met:
+    The following entries are for the whole study, regardless of filters, because they describe what raters saw:
 
-    - planted_share: planted items among rated items that are planted or unperturbed; None if no item is planted
-    - references: rated items by reference ("not known" if it is not stated), and as a sentence if planted_share does not
-      cover all of them
-    - errors: rated items by planted error or what else is known
-    - arms: share of the ratings by how items were displayed
+    - planted_share: share of planted items among the rated items that are planted or unperturbed; None if none is planted
+    - references: number of rated items by reference ("not known" if it is not stated)
+    - references_said: the same in words, if planted_share does not include all rated items
+    - errors: number of rated items by planted error, or by declared truth if the perturbation is not stated
+    - arms: share of the ratings by display arm
 
-    Everything else is of the ratings in `data`. contested: items on which raters disagree.
+    The other entries are for the ratings in `data`; `contested` is the number of items on which raters disagree.
     """
     counting = data.columns.counts
-    # Not from `data`: filters must not change what raters met.
+    # The ratings are not taken from `data`, because filters do not change what raters saw.
     ratings = Rating.objects.filter(
         assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
         assignment__released_at__isnull=True, assignment__surplus=False,
@@ -65,7 +65,10 @@ def _count_kinds(study: Study, ratings: QuerySet[Rating]) -> Counter[tuple[str, 
 
 
 def _summarise_references(references: Counter[str]) -> str:
-    """Return "8 planted, 8 unperturbed, 8 not known"; "" if nothing was planted, or if planted_share covers all items."""
+    """Return the numbers of items by reference, such as "8 planted, 8 unperturbed, 8 not known".
+
+    It is "" if no item is planted, or if planted_share includes all items.
+    """
     others = references.keys() - {PLANTED, UNPERTURBED}
     if not others or not references[PLANTED]:
         return ""
@@ -73,7 +76,7 @@ def _summarise_references(references: Counter[str]) -> str:
 
 
 def _compute_arm_shares(ratings: QuerySet[Rating]) -> dict[str, dict[str, float]]:
-    """Return the share of the ratings in each display arm, without ratings collected elsewhere."""
+    """Return the share of the ratings in each display arm; ratings collected elsewhere are left out."""
     collected_here = ratings.filter(imported=False).order_by()
     columns = "assignment__layout", "assignment__with_context", "assignment__marks"
     counts = list(collected_here.values_list(*columns).annotate(n=Count("pk")))
@@ -87,7 +90,9 @@ def _compute_arm_shares(ratings: QuerySet[Rating]) -> dict[str, dict[str, float]
 
 
 def _describe_simulated(data: AnalysisData, raters: list[RaterSummary]) -> Json:
-    """Return how many raters are simulated and how many ratings are theirs; `said` is "" if none are."""
+    """Return the numbers of simulated raters and of their ratings, and `said`, a sentence about them ("" if there
+    are none).
+    """
     counting = data.columns.counts
     with_ratings = {data.raters[at] for at in np.unique(data.columns.rater[counting])}
     simulated_labels = {rater.label for rater in raters if rater.who == "simulated"} & with_ratings

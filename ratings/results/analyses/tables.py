@@ -1,4 +1,7 @@
-"""The tables of an analysis: their names, columns and what each column means. Figures, files and the codebook use these."""
+"""The specification of an analysis's tables: names, columns and their meaning.
+
+Figures, files and the codebook use it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +22,10 @@ class Column(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A table's title and the names of its columns. A column means what COLUMNS says unless `overrides` redefines it."""
+    """A table's title and the names of its columns.
+
+    COLUMNS defines the columns, except those that `overrides` redefines.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -29,7 +35,7 @@ class TableSpec(NamedTuple):
 _LOW, _HIGH = "lower end of the 95% interval", "upper end of the 95% interval"
 _SOURCE = Column("Source", "cast or model that made the items, and the planted error", "text")
 
-# What a name means in every table that does not override it. The codebook of the archive prints these texts.
+# The meaning of a column name in every table that does not override it. The codebook of the archive prints these texts.
 COLUMNS: Mapping[str, Column] = {
     "source": _SOURCE,
     "error": Column(
@@ -283,17 +289,20 @@ TABLE_SPECS: Mapping[str, TableSpec] = {
 
 
 def build_table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
-    """Return the table of that name as the document has it. Raises ValueError for a row that does not fit the columns."""
+    """Return the named table in the form of the document. Raises ValueError for a row that does not fit the columns."""
     return build_custom_table(TABLE_SPECS[name], rows, summary, notes)
 
 
 def build_custom_table(form: TableSpec, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
-    """Return a table with this specification as a document has it. Raises ValueError for a row that does not fit the columns."""
+    """Return a table with this specification in the form of a document.
+
+    Raises ValueError for a row that does not fit the columns.
+    """
     cells = [list(row) for row in rows]
     if any(len(row) != len(form.columns) for row in cells):
         raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")
     columns = [{"name": name, **(form.overrides.get(name) or COLUMNS[name])._asdict()} for name in form.columns]
-    # Columns travel with every table, so that a stored document can be read without this release.
+    # Every table includes its columns, so that a stored document can be read without this release of the code.
     return {"title": form.title, "summary": summary, "columns": columns, "rows": cells, "notes": list(notes)}
 
 

@@ -1,6 +1,6 @@
 """The contrasts of two unblinded studies.
 
-What both studies share is paired: versions of the same item, and raters with the same account.
+Items of the two studies that are versions of the same item are paired, and so are raters with the same account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,10 @@ ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious err
 
 
 def compare_studies(first: Study, second: Study) -> Json:
-    """Return the table of contrasts, the first study minus the second. Raises SealedError if one is not unblinded."""
+    """Return the table of contrasts, the first study minus the second.
+
+    Raises SealedError if a study is not unblinded.
+    """
     data = [load_analysis_data(study, Filters()) for study in (first, second)]
     pair_keys = _pair_keys((first, second))
     rater_keys = [_rater_keys(study) for study in (first, second)]
@@ -48,7 +51,9 @@ def compare_studies(first: Study, second: Study) -> Json:
 
 
 def _iter_contrasts(pool: RatingPool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
-    """Yield the rates of the same planted error, detection, and the rates of sources in both studies."""
+    """Yield the contrasts of rates for each error type, of error detection, and of rates for each simulator in both
+    studies.
+    """
     yield from _iter_rate_contrasts(STUDIES, pool, studies)
     names = (f"all items: {THIS}", f"all items: {OTHER}")
     yield from iter_detection_contrasts(STUDIES, names, select_pool(pool, studies[0]), select_pool(pool, studies[1]))
@@ -70,10 +75,10 @@ def _iter_rate_contrasts(
 
 
 def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
-    """Return a pair key for each item code of each study; all versions of the same item have the same key in both studies.
+    """Return for each study a pair key for each item code. All versions of the same item have the same key in both studies.
 
-    Items are versions of one another if a study pairs them, or if the action and the materials before it are the same.
-    Chains of such links form one pair. Two queries.
+    Two items are versions of the same item if a study pairs them, or if their actions and the materials before are the same.
+    Items that are linked through other items also have the same key. This takes two queries.
     """
     rows: list[tuple[int, str, str, str]] = []
     columns = "item__code", "pair", "item__pair_sha256", "item__payload_sha256"
@@ -86,7 +91,7 @@ def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
     link_codes = [np.unique([row[column] for row in rows], return_inverse=True)[1] for column in (2, 3)]
     offset = int(link_codes[0].max()) + 1
     size = offset + int(link_codes[1].max()) + 1
-    # Each item links its pair to its content. Connected components then give the chains.
+    # Each item links its pair in the study to the digest of its content. Connected components are the sets of linked items.
     graph = csr_array((np.ones(len(rows)), (link_codes[0], link_codes[1] + offset)), shape=(size, size))
     component = connected_components(graph, directed=False)[1][link_codes[0]]
     keys: list[dict[str, str]] = [{} for _ in studies]
@@ -96,13 +101,13 @@ def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
 
 
 def _rater_keys(study: Study) -> dict[str, str]:
-    """Return a key for each rater label: the account, or the study and the label if there is no account."""
+    """Return a key for each rater label: the account number, or the study and the label if the rater has no account."""
     raters = Rater.objects.filter(study=study).order_by().values_list("label", "user_id")
     return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in raters}
 
 
 def _rename_pairs_and_raters(reading: AnalysisData, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
-    """Return the table with pairs and raters under keys that mean the same in both studies."""
+    """Return the table with its pairs and raters renamed to keys that have the same meaning in both studies."""
     table = reading.table
     no_factor = (np.zeros(0, dtype=np.int64), ("none",))
     return replace(
@@ -121,7 +126,7 @@ def _join_tables(tables: list[Ratings]) -> Ratings:
         name: _merge_names([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
         for name in _FACTORS
     }
-    # If the two studies know their reference in different ways, the pooled one is called mixed.
+    # If the two studies have different kinds of reference, the reference of the joined table is MIXED.
     references = {table.reference_name for table in tables if (table.reference >= 0).any()}
     border = len(tables[0].items)
     return replace(

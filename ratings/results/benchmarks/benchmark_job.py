@@ -1,4 +1,4 @@
-"""The job that computes a benchmark and draws its figures. It runs once; afterwards the stored result is used."""
+"""The job that computes the result of a benchmark and draws its figures. Once stored, the result is reused."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ ReportProgress = Callable[[int, int, str], None]
 
 
 def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, total, message: None) -> Analysis:
-    """Return the analysis with its figures: stored, or computed and then stored."""
+    """Return the analysis of a benchmark with its figures; compute and store both if they are not stored."""
     if stored := Analysis.objects.filter(key=store.build_key(benchmark)).first():
         return stored
     started = time.monotonic()
     tell(0, 2, "Loading the episodes")
     content = document.build_document(benchmark, results.load_results(benchmark))
     tell(1, 2, "Drawing the figures")
-    # Drawn before the transaction, which is then short.
+    # Figures are drawn before the transaction starts, so that the transaction is short.
     figures = list(registry.render_all(content))
     values = {
         "benchmark": benchmark,

@@ -49,7 +49,7 @@ Rows = Iterable[Sequence[Any]]
 
 
 def _build_spec(title: str, columns: Mapping[str, Column]) -> TableSpec:
-    """Return the specification of a table whose columns are all its own."""
+    """Return the specification of a table that defines all its columns itself."""
     return TableSpec(title, tuple(columns), columns)
 
 
@@ -132,7 +132,7 @@ def build_document(
         for k in range(1, MOST_ATTEMPTS + 1)
     ]
     comparisons = _compare_agents(results, seed, resamples)
-    # With a single classifier the matrices stay empty: it has nothing to agree with.
+    # A single classifier has no other classifier to agree with, so the matrices are then empty.
     verdicts_by_classifier = _list_verdicts(results) if len(results.verdicts) > 1 else {}
     rows_by_table: dict[str, Rows] = {
         "pass_at_k": _build_pass_rows(results, passes),
@@ -192,12 +192,15 @@ def _find_published(results: BenchmarkResults, result: Estimate) -> PaperValue |
 
 
 def _compare_agents(results: BenchmarkResults, seed: int, resamples: int) -> list[Estimate]:
-    """Return the comparison of every pair of agents, at one attempt and at the most that both have everywhere."""
+    """Return the comparison of every pair of agents in pass@1, and in pass@k with the largest k defined for both.
+
+    This k is the smallest number of attempts that either agent has at an experiment, but at most MOST_ATTEMPTS.
+    """
     by_agent = {agent: results.count_attempts(agent) for agent in results.agent_names}
     comparisons = []
     for first, second in combinations(results.agent_names, 2):
         fewest = min((task.n for agent in (first, second) for task in by_agent[agent]), default=1)
-        # Above the fewest attempts pass@k is undefined for one of the two.
+        # For k above the smallest number of attempts, pass@k is undefined for one of the two agents.
         for k in sorted({1, min(max(fewest, 1), MOST_ATTEMPTS)}):
             comparisons += compare_agents(first, second, by_agent, k, seed=seed, resamples=resamples)
     return comparisons
@@ -259,7 +262,11 @@ def _list_verdicts(results: BenchmarkResults) -> dict[str, dict[str, int]]:
 
 
 def _build_fraction_rows(results: BenchmarkResults) -> list[tuple[Any, ...]]:
-    """Return the share of each classifier, of their majority and consensus, and of the ensembles of the paper's classifiers."""
+    """Return the rows of shares judged sufficient: each classifier, their majority and consensus, and the paper's ensembles.
+
+    The paper's ensembles are the majority and the consensus of the paper's classifiers; they have rows if further classifiers
+    judged too.
+    """
     models = _list_verdicts(results)
     rows = [
         (*_build_share_row(fraction, "classifier"), fraction.name)
@@ -269,7 +276,7 @@ def _build_fraction_rows(results: BenchmarkResults) -> list[tuple[Any, ...]]:
         rows += _build_ensemble_rows(models, human_model.MAJORITY, human_model.CONSENSUS)
         paper_panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
         for classifiers in sorted(paper_panels):
-            # If exactly the paper's classifiers judged, the rows above already are its ensembles.
+            # If only the paper's classifiers judged, the rows above already have its ensembles.
             if set(classifiers) < set(models):
                 rows += _build_ensemble_rows({name: models[name] for name in sorted(classifiers)}, *ENSEMBLES.values())
     ensemble_keys = {label: who for who, label in ENSEMBLES.items()}
@@ -297,7 +304,9 @@ def _build_share_row(fraction: human_model.Fraction, kind: str) -> tuple[Any, ..
 
 
 def _list_published_ranges(name: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return what the paper prints about a matrix, if all its classifiers judged here as well."""
+    """Return the paper's values for a matrix, as sentences, if all classifiers to which they apply judged here as
+    well.
+    """
     quantity = {"agreement_matrix": "model_agreement", "conditional_matrix": "conditional_agreement"}.get(name)
     entries = iter_values(lambda entry: entry.quantity == quantity and set(entry.models or ()) <= set(models))
     return [f"{entry.description[:-1]}, over {', '.join(entry.models or ())}." for entry in entries]

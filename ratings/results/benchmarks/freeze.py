@@ -1,4 +1,4 @@
-"""Freeze a benchmark: a fixed set of episodes. What it is built from is checked; afterwards it never changes."""
+"""Freeze a benchmark: check the chosen runs and store a fixed set of their episodes, which never changes afterwards."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ MOST_EPISODES = 20_000
 
 
 class BenchmarkError(ValueError):
-    """The episodes cannot be frozen. `problems` lists all reasons, for people."""
+    """The episodes cannot be frozen. `problems` lists all reasons, as sentences to show."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -25,7 +25,11 @@ class BenchmarkError(ValueError):
 
 
 class RunCandidate(NamedTuple):
-    """A run that could enter a benchmark: its experiments, its episodes that ended or are open, and why it cannot enter."""
+    """A run of episodes that could enter a benchmark.
+
+    `experiments`, `ended`, `open`: numbers of its experiments, and of its episodes that have ended or have not.
+    `exclusion_reason`: why the run cannot enter, or "".
+    """
 
     run: Run
     experiments: int
@@ -52,7 +56,7 @@ def list_candidates() -> list[RunCandidate]:
 def freeze_benchmark(name: str, runs: Sequence[Run], user: User | None = None, note: str = "") -> Benchmark:
     """Create a benchmark from the episodes of these runs that count. Raises BenchmarkError with every problem."""
     name = name.strip()
-    # All problems are collected: a person corrects the form once.
+    # All problems are collected, so that a person can correct them at once.
     problems = [] if 0 < len(name) <= 120 else [f"The name has {len(name)} characters; it must have 1 to 120."]
     candidates_chosen = [line for line in list_candidates() if line.run.pk in {run.pk for run in runs}]
     problems += [f"{line.run}: {line.exclusion_reason}." for line in candidates_chosen if line.exclusion_reason]
@@ -71,14 +75,16 @@ def freeze_benchmark(name: str, runs: Sequence[Run], user: User | None = None, n
 
 
 def select_episodes(runs: Sequence[Run]) -> QuerySet[Episode]:
-    """Return the attempts in these runs: for each replicate the one that counts, without stopped ones."""
+    """Return the episodes of these runs that have ended and count, one for each replicate; stopped ones are left
+    out.
+    """
     episodes = Episode.objects.filter(run__in=runs, counts=True, status__in=Episode.ENDED).exclude(status="cancelled")
     # The deferred columns are large, and nothing here uses them.
     return episodes.select_related("experiment").defer("initial", "memory", "experiment__data").order_by("pk")
 
 
 def hash_episodes(episodes: Sequence[Episode]) -> str:
-    """Return a digest of what was frozen: which episodes, of which experiment and cast, and how each ended."""
+    """Return a digest of the frozen episodes: their codes, experiments, casts and replicates, and how each ended."""
     facts = sorted(
         [str(episode.code), episode.experiment_sha256, episode.cast, episode.replicate, episode.status]
         for episode in episodes
@@ -87,7 +93,7 @@ def hash_episodes(episodes: Sequence[Episode]) -> str:
 
 
 def find_benchmarks(study: Study) -> QuerySet[Benchmark]:
-    """Return the benchmarks with an episode that some item of this study comes from."""
+    """Return the benchmarks that contain an episode from which an item of this study was taken."""
     sources = ItemSource.objects.filter(item__study=study)
     is_used = Q(episodes__transitions__in=sources.values("transition")) | Q(
         episodes__reviews__in=sources.values("review")
@@ -96,7 +102,7 @@ def find_benchmarks(study: Study) -> QuerySet[Benchmark]:
 
 
 def find_studies(benchmark: Benchmark) -> QuerySet[Study]:
-    """Return the studies with items from episodes of this benchmark."""
+    """Return the studies that have items taken from episodes of this benchmark."""
     has_episode = Q(items__source__transition__episode__in=benchmark.episodes.values("pk"))
     has_episode |= Q(items__source__review__episode__in=benchmark.episodes.values("pk"))
     return Study.objects.filter(pk__in=Study.objects.filter(has_episode).values("pk")).defer("protocol")
@@ -111,7 +117,7 @@ def _explain_exclusion(run: Run, ended: int, unfinished: int) -> str:
 
 
 def _find_changed_experiments(episodes: Sequence[Episode]) -> list[str]:
-    """Return a problem for each experiment of which the episodes played several versions."""
+    """Return a problem, as a sentence, for each experiment that these episodes played in more than one version."""
     versions: dict[str, set[str]] = defaultdict(set)
     for episode in episodes:
         # Attempts at two versions of an experiment are not attempts at the same task.

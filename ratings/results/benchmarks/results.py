@@ -1,4 +1,6 @@
-"""The results of a benchmark's episodes: attempts, causes of failure, verdicts of all classifiers, and cost. Five queries."""
+"""Load the results of a benchmark's episodes in five queries: attempts, causes of failure, verdicts of classifiers,
+and costs.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -17,15 +19,15 @@ from simulation.models import EvidenceReview, ModelCall
 from simulation.runs import failure_reasons
 
 SUCCESS, UNPROVEN = "success", "evidence"
-_NO_ATTEMPT = ("failed",)  # a fault of ours, of a provider or of a model: the agent was not tested
+_NO_ATTEMPT = ("failed",)  # the failure was not the agent's, so the agent was not tested
 _TOKENS_IN = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
 
 
 class EpisodeResult(NamedTuple):
     """One episode of the benchmark.
 
-    `cause`: "success", "evidence" (submitted, and judged not sufficient), or a key of simulation.runs.failure_reasons.
-    `attempt`: whether it counts as an attempt of the agent.
+    `cause`: "success", "evidence" (submitted, but judged not sufficient), or a key of simulation.runs.failure_reasons.
+    `attempt`: whether the episode counts as an attempt of the agent.
     """
 
     code: str
@@ -36,7 +38,10 @@ class EpisodeResult(NamedTuple):
 
 
 class AgentCost(NamedTuple):
-    """What an agent's episodes cost. `unknown`: calls of unknown cost; if there are any, the money is a lower bound."""
+    """The cost of an agent's episodes.
+
+    `unknown`: number of calls whose cost is unknown. If it is above 0, `money` is a lower bound.
+    """
 
     calls: int
     input_tokens: int
@@ -47,23 +52,27 @@ class AgentCost(NamedTuple):
 
 @dataclass(frozen=True)
 class BenchmarkResults:
-    """The results of all episodes.
+    """The results of all episodes of a benchmark.
 
-    `verdicts`: classifier -> episode code -> whether the evidence is sufficient. `models`: agent -> its only declared model.
+    `verdicts`: whether each classifier judged the evidence sufficient, by classifier and episode code. `costs`: cost by agent.
+    `models`: declared model by agent; agents without exactly one declared model are left out.
     """
 
     episodes: tuple[EpisodeResult, ...]
     verdicts: Mapping[str, Mapping[str, bool]]
     costs: Mapping[str, AgentCost]
     models: Mapping[str, str] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)  # further classifier -> verdicts it did not give
+    missing: Mapping[str, int] = field(default_factory=dict)  # verdicts not given, by further classifier
 
     @property
     def agent_names(self) -> list[str]:
         return sorted({episode.agent for episode in self.episodes})
 
     def count_attempts(self, agent: str) -> list[TaskReplicates]:
-        """Return the agent's attempts at each experiment it played, sorted by name; 0 if no episode is an attempt."""
+        """Return the agent's attempts and successes at each experiment that it played, sorted by name of the experiment.
+
+        The number of attempts is 0 if no episode counts as an attempt.
+        """
         attempts, successes = Counter[str](), Counter[str]()
         for episode in self.episodes:
             if episode.agent == agent:
@@ -76,7 +85,7 @@ class BenchmarkResults:
 
 
 def load_results(benchmark: Benchmark) -> BenchmarkResults:
-    """Load everything that the document is computed from."""
+    """Return the results from which the benchmark's document is computed."""
     primary: dict[int, bool] = {}
     verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
     reviews = EvidenceReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by(
@@ -105,13 +114,13 @@ def load_results(benchmark: Benchmark) -> BenchmarkResults:
 
 def _find_cause(status: str, reason: str, sufficient: bool | None) -> str:
     if status == "submitted":
-        # Without a verdict the classifier failed, not the agent.
+        # If there is no verdict, the classifier failed, not the agent.
         return SUCCESS if sufficient else UNPROVEN if sufficient is False else "classifier"
     return failure_reasons.find_cause(status, reason)
 
 
 def _load_costs(benchmark: Benchmark) -> dict[str, AgentCost]:
-    """Return the cost of each agent by the call log, including failed calls."""
+    """Return the cost of each agent according to the call log, including failed calls."""
     # Calls for twins and for replaced replicates belong to no episode of the benchmark.
     agent_calls = ModelCall.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by()
     rows = agent_calls.values("episode__cast").annotate(

@@ -16,16 +16,16 @@ KIND = "benchmark"
 
 
 class BenchmarkStatus(NamedTuple):
-    """The stored result, or the job that computes it."""
+    """The stored result of a benchmark, or the job that computes it; the other one is None."""
 
     analysis: Analysis | None
     job: Job | None
 
 
 def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkStatus:
-    """Return the stored result, or the job that computes it: in progress, or a new one.
+    """Return the stored result or, if there is none, the job that computes it; request a new job if none is in progress.
 
-    A job that failed or was stopped is returned as it is. Viewing a page must not start it again.
+    A job that failed or was stopped is returned as it is, because viewing a page must not restart it.
     """
     if stored := Analysis.objects.filter(key=build_key(benchmark)).first():
         return BenchmarkStatus(stored, None)
@@ -38,7 +38,10 @@ def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkS
 
 
 def find_newest(benchmark: Benchmark) -> Analysis | None:
-    """Return the newest stored result in whatever state (compare its `key`), or None. Computes nothing."""
+    """Return the newest stored result, or None; nothing is computed.
+
+    It is current if its `key` equals that of `build_key`.
+    """
     return Analysis.objects.filter(benchmark=benchmark).order_by("-created_at", "-pk").first()
 
 
@@ -61,13 +64,13 @@ def _build_params(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def build_key(benchmark: Benchmark) -> str:
-    """Return a key that changes whenever the result would."""
-    # Missing verdicts can be supplied later, after the benchmark was frozen.
+    """Return the key of the current result. It changes whenever the result would change."""
+    # The key includes the missing verdicts, because they can be supplied after the benchmark was frozen.
     request = [str(benchmark.code), benchmark.sha256, DOCUMENT_VERSION, SEED, RESAMPLES, count_missing(benchmark)]
     return hashlib.sha256(json.dumps(request).encode()).hexdigest()
 
 
 def count_missing(benchmark: Benchmark) -> dict[str, int]:
-    """Return how many verdicts each further classifier did not give, for those with any."""
+    """Return for each further classifier with missing verdicts how many verdicts it did not give."""
     rows = MissingReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by("classifier")
     return dict(rows.values_list("classifier").annotate(n=Count("pk")))

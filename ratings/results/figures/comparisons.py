@@ -30,7 +30,7 @@ _MEASURES: Mapping[str, tuple[str, FormatFunction]] = {
     "difference": ("Difference in kappa from the raters' own", format_two_decimals),
 }
 LEVEL = 0.05  # Holm-adjusted p below which a contrast is orange with a star
-_TOGETHER = ("people", "simulated", "people and simulated")  # kinds that combine all raters
+_TOGETHER = ("people", "simulated", "people and simulated")  # kinds of rows that combine all raters
 _TONES = dict.fromkeys(_TOGETHER, "blue") | {"machine": "orange", "classifier": "orange", "checker": "green"}
 
 
@@ -39,13 +39,13 @@ def tone_of_kind(kind: str) -> str:
 
 
 def _name_row(line: TableRow) -> str:
-    """Return the row's name, with the kind of raters unless they are all people."""
+    """Return the name of a row; in rows that combine raters who are not all people, the kind of raters is added."""
     name, kind = get_text(line, "who"), get_text(line, "kind")
     return f"{name} ({kind})" if kind in _TOGETHER and kind != "people" else name
 
 
 def draw_agreement(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw a section per source, all together first, with a row per defined coefficient."""
+    """Draw a section for all sources together, then one per source, each with a row per defined coefficient."""
     all_lines = tables.get_rows(document, "agreement")
     # An undefined coefficient has no place on the axis; the figure states how many there are, and the table gives the
     # reasons.
@@ -117,7 +117,7 @@ def draw_human_model(document: Document, profile: FigureSize) -> AnyChart:
             if say is format_percent
             else make_scale(title, defined, *((-0.2, 0.2) if name == "difference" else ()))
         )
-        # A row without a difference is the raters themselves, which would be an empty row there.
+        # Rows of the raters themselves have no difference, and would be empty rows in this plot.
         plot_rows = defined if name == "difference" else rows
         plots.append(([ForestSection(title, plot_rows)], AxisScale("", *scale[1:])))
     return stack_forests(plots, profile)
@@ -129,7 +129,7 @@ def _measure_row(line: TableRow, name: str, say: FormatFunction) -> ForestRow:
     title = (
         f"{who}: {name} {say(value)}, 95% interval: {format_interval(low, high, say)}, {get_count(line, 'items')} items"
     )
-    # The paper states no such difference.
+    # The paper has no values for the difference in kappa.
     published = get_number(line, f"published_{name}") if name != "difference" else None
     title += f"; published: {say(published)}" if published is not None else ""
     title += f" ({reason})" if reason and (value is None or few_items_note(reason)) else ""
@@ -156,7 +156,7 @@ def describe_human_model(document: Document) -> str:
 def draw_contrasts(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a section per family, with a row per difference of shares or areas that has an interval. d' is only in the table.
 
-    If a figure cannot hold all, each family gets a share of the rows, and its heading states how many are drawn.
+    If not all contrasts fit, each family is given a share of the rows, and its heading states how many contrasts are drawn.
     """
     all_lines, drawn = tables.get_rows(document, "contrasts"), _list_drawable(document)
     families = tables.list_distinct(drawn, "family")
@@ -176,7 +176,10 @@ def draw_contrasts(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _select_contrasts(lines: Sequence[TableRow], share: int) -> list[TableRow]:
-    """Return this many contrasts of a family in order: all of its first quantity before any of its second."""
+    """Return at most `share` contrasts of a family, in the order of the table.
+
+    All contrasts of the first quantity are selected before any of the second.
+    """
     order = tables.list_distinct(lines, "quantity")
     # Ranked by quantity, then put back into the order of the table, so that a truncated family is still readable.
     ranked = sorted(range(len(lines)), key=lambda at: order.index(get_text(lines[at], "quantity")))
@@ -196,7 +199,7 @@ def has_contrasts(document: Document) -> bool:
 def describe_contrasts(document: Document) -> str:
     lines = _list_drawable(document)
     families = [get_text(line, "family") for line in lines]
-    # A screen reader reads only the first few, so each family should be among them.
+    # The sentence has only the first few contrasts, so each family should be among them.
     # The first contrast of each family, then the others.
     order = sorted(range(len(lines)), key=lambda at: families[at] in families[:at])
     parts = [
@@ -208,12 +211,14 @@ def describe_contrasts(document: Document) -> str:
 
 def _list_drawable(document: Document) -> list[TableRow]:
     lines = tables.get_rows(document, "contrasts")
-    # d' has another unit than differences of shares and cannot be on their axis.
+    # d' has a different unit from differences of shares, so it cannot be drawn on the same axis.
     return [line for line in lines if get_number(line, "low") is not None and get_text(line, "quantity") != "d'"]
 
 
 def _describe_pair(line: TableRow) -> str:
-    """Return the contrast as text, with a common beginning (up to a colon or comma) only once."""
+    """Return the contrast as text. If both names begin alike, up to a colon or comma, the second name omits this
+    part.
+    """
     first, second = get_text(line, "first"), get_text(line, "second")
     for mark in (": ", ", "):
         shared, separator, rest = second.rpartition(mark)
@@ -235,7 +240,10 @@ def _contrast_row(line: TableRow) -> ForestRow:
 
 
 def draw_misses(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw a section per kind of error after all errors of a type and the false alarms; a row for the raters together and each model."""
+    """Draw sections for all errors of each type, for the false alarms, and for each kind of error.
+
+    Each section has a row for all raters together and a row for each model.
+    """
     lines = _list_combined(document)
     keys = dict.fromkeys((get_text(line, "error"), get_spaced(line, "error_kind")) for line in lines)
     # False alarms come after all errors of a type, because they are compared with those; single kinds follow.
@@ -255,7 +263,7 @@ def draw_misses(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _list_combined(document: Document) -> list[TableRow]:
-    """Return the lines of all raters together and of models."""
+    """Return the table rows of all raters together and of models."""
     lines = tables.get_rows(document, "misses")
     # The first row combines all raters, whatever its name is in this study.
     together = get_text(lines[0], "who") if lines else ""

@@ -14,18 +14,18 @@ from ratings.results.figures.text_metrics import format_percent, join_parts, wra
 from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 LEVELS = (1, 2, 3, 4, 5)
-BANDWIDTH = 0.4  # in levels of confidence; stated in the note of the figure
-MAX_PANELS = 12  # more panels would make a page too long; the others are in the table
-_POINTS = 49  # points of a curve; more make no visible difference and a larger file
-MIN_RATINGS = 5  # a density of fewer ratings suggests a shape that is not there
-_MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # pixels; below this width, labels of a panel overlap
+BANDWIDTH = 0.4  # bandwidth, in levels of confidence; the note of the figure states it
+MAX_PANELS = 12  # most panels: more would make a page too long; the other sources are in the table
+_POINTS = 49  # points of a curve; more points make the file larger without a visible difference
+MIN_RATINGS = 5  # with fewer ratings, the shape of a density is not meaningful
+_MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # in pixels; in narrower panels, labels overlap
 _TONES = {1: TONES["blue"], 0: TONES["orange"]}
 
 
 def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
 
-    Density beyond 1 and 5 is reflected, so the area between them is one. Zero without ratings.
+    Density below 1 and above 5 is reflected, so that the area between 1 and 5 is one. It is zero if there are no ratings.
     """
     n = sum(counts.values())
     density = np.zeros_like(at)
@@ -110,7 +110,10 @@ Cells = Mapping[tuple[int, int], tuple[int, float]]
 
 
 def _cells_by_source(document: Document) -> dict[str, Cells]:
-    """Return by source: (verdict, confidence) -> (ratings, share of the source's ratings), for the first twelve with ratings."""
+    """Return by source, for each verdict and confidence, the number of ratings and its share of the source's ratings.
+
+    Only the first twelve sources with ratings are included.
+    """
     by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
     for line in tables.get_rows(document, "confidence"):
         if n := get_count(line, "n"):
@@ -140,7 +143,7 @@ def _add_legend(
             [line for line in tables.get_rows(document, "confidence") if get_count(line, "n")], "source"
         )
     )
-    # The panels that were left out are announced, or readers would take the figure for complete.
+    # The number of omitted panels is stated, because readers would otherwise think that the figure is complete.
     more_text = f"{sources - MAX_PANELS} more sources are in the table." if sources > MAX_PANELS else ""
     entries = [
         legends.LegendEntry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
@@ -267,7 +270,7 @@ def _draw_violin(
 
 
 def _axis_width(profile: FigureSize) -> float:
-    """Return the pixels left of a violin for the levels."""
+    """Return the width, in pixels, of the space for the levels on the left of a violin."""
     return profile.size * 1.4
 
 

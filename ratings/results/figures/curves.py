@@ -1,4 +1,4 @@
-"""ROC curves, pass@k, and changes over a rater's order."""
+"""Figures of ROC curves, of pass@k, and of changes over the order in which raters rated."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, ma
 
 
 def _curve_style(place: int) -> tuple[str, str]:
-    """Return hue and shape of the nth curve; both repeat only after thirty."""
+    """Return the hue and shape of a curve by its index. The same combination occurs again only after thirty curves."""
     # The shape moves by one after each round of hues, so that the two together repeat as late as possible.
     return legends.HUES[place % len(legends.HUES)], legends.SHAPES[
         (place + place // len(legends.HUES)) % len(legends.SHAPES)
@@ -27,7 +27,7 @@ def _curve_style(place: int) -> tuple[str, str]:
 
 
 def draw_roc(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw one curve per error source through the points of the table, from (0, 0) to (1, 1)."""
+    """Draw a ROC curve for each error source, from (0, 0) to (1, 1), through the points of the table."""
     lines = tables.get_rows(document, "roc")
     areas = _areas_by_source(document)
     points, entries = list[dict[str, Any]](), list[legends.LegendEntry]()
@@ -40,7 +40,7 @@ def draw_roc(document: Document, profile: FigureSize) -> AnyChart:
             legends.LegendEntry(source or "All errors", TONES[hue].solid, TONES[hue].solid, shape, area_text)
         )
     left = profile.size * 4.2
-    # Beside the legend if there is room, else the full width.
+    # The plot is beside the legend if there is room; otherwise it has the full width.
     side = profile.width - left - 8 if profile.stacked else profile.width * 0.56 - left
     x = alt.X("x:Q", title="False alarms", axis=_make_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
     y = alt.Y("y:Q", title="Hits", axis=_make_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
@@ -53,9 +53,9 @@ def draw_roc(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _areas_by_source(document: Document) -> dict[str, TableRow]:
-    """Return the row of all raters together for each source."""
+    """Return for each source the row of all raters together in the table of detection."""
     some = tables.get_rows(document, "detection")
-    # Single raters have areas of their own, which the legend has no room for.
+    # The areas of single raters are left out, because the legend has no room for them.
     return {get_text(line, "source"): line for line in some if get_text(line, "who") == "all raters"}
 
 
@@ -71,7 +71,7 @@ def _describe_area(line: TableRow | None, points: Sequence[TableRow]) -> str:
 def _make_roc_point(line: TableRow, source: str, colour: str, shape: str) -> dict[str, Any]:
     false_alarms, hits = get_number(line, "false_alarm_rate"), get_number(line, "hit_rate")
     threshold = get_number(line, "threshold")
-    # The title marks a point as a rating; points without one are ends of the line.
+    # A point with a title is drawn with a marker; a point without a title is only an end of the line.
     title = ""  # the curve starts where nothing is rated as an error; this is not a rating, so it has no marker
     if threshold is not None:
         at = f"{threshold:g}".replace("-", "−")
@@ -84,11 +84,11 @@ def _make_share_axis() -> alt.Axis:
 
 
 def _draw_lines(points: list[dict[str, Any]], profile: FigureSize, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Draw a line through the points of each name in the given order, and the points."""
+    """Return layers with a line through the points of each curve, in the given order, and with the points."""
     colour = alt.Stroke("colour:N", scale=None)
     defined = [
-        # The order is stored with the points, because Vega-Lite would otherwise connect them from left to right, and a
-        # curve can be vertical.
+        # The order is stored with the points, because Vega-Lite would otherwise connect them from left to right, which is
+        # wrong for the vertical parts of a curve.
         {**point, "place": place}
         for place, point in enumerate(points)
         if point["x"] is not None and point["y"] is not None
@@ -154,7 +154,7 @@ def _drift_row(line: TableRow) -> dict[str, Any]:
 
 
 def _rows_with_field(rows: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """Return rows with the field; no times at all if none reaches a second, as for simulated raters."""
+    """Return the rows that have a value of this field; none if it is a time and no time reaches one second."""
     known_rows = [row for row in rows if row[field] is not None]
     # Simulated raters take less than a second; a curve of such times would mean nothing.
     return [] if field == "seconds" and all(row[field] < 1 for row in known_rows) else known_rows
@@ -229,7 +229,9 @@ def describe_drift(document: Document) -> str:
 
 
 def draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw one line per agent over k, side by side at each k, with the legend in the order of the last k."""
+    """Draw one line per agent over k. Points at the same k are side by side; the legend is sorted by the value at
+    the last k.
+    """
     lines = tables.get_rows(document, "pass_at_k")
     agents = tables.list_distinct(lines, "agent")
     max_k = max(get_count(line, "k") for line in lines)
@@ -279,7 +281,7 @@ def draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
 def _draw_published(
     lines: Sequence[TableRow], points: Sequence[Mapping[str, Any]], profile: FigureSize, x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
-    """Return a layer with a diamond at each published value for the agent's model, or nothing."""
+    """Return a layer with a diamond at each published value for an agent's model; an empty list if there are none."""
     # A published value belongs at the agent's own offset, not at the integer k.
     places = {(point["of"], round(point["x"])): point["x"] for point in points}
     published_points = [

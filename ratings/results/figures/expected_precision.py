@@ -1,4 +1,4 @@
-"""The figure of the expected half-width of intervals with more data."""
+"""The figure of the half-widths that intervals are expected to have with more raters or items."""
 
 from ratings.results.figures import tables
 from ratings.results.figures.forest import draw_forest, make_scale
@@ -11,7 +11,7 @@ _NAMES = {"rate": "Rate", "kappa": "Kappa", "auc": "AUC"}
 
 
 def draw_precision(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw a section per quantity and source, with a row per size of study."""
+    """Draw a section per quantity and source, with a row for each size of the study."""
     sections = [
         ForestSection(heading, [_precision_row(line) for line in some])
         for heading, some in _group_sections(document).items()

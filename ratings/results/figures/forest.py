@@ -46,7 +46,10 @@ def make_share_scale(title: str) -> AxisScale:
 def make_scale(
     title: str, rows: Sequence[ForestRow], floor: float = 0.0, ceiling: float = 1.0, unit: str = ""
 ) -> AxisScale:
-    """Return a scale that includes floor, ceiling and every end of the rows, with round ticks. `unit` precedes numbers."""
+    """Return a scale with round ticks that includes `floor`, `ceiling` and all values and intervals of the rows.
+
+    `unit` is written before each number.
+    """
     ends = [
         end
         for row in rows
@@ -106,7 +109,7 @@ def draw_forest(
 
 
 def _describe_omitted(rows: int, undefined: int) -> str:
-    """Return the note on rows that are only in the table."""
+    """Return a note on the numbers of rows that are in the table but not in the figure."""
     omitted = f"{rows} more {'row is' if rows == 1 else 'rows are'} in the table." if rows else ""
     undefined_text = (
         f"{undefined} undefined {'one is' if undefined == 1 else 'ones are'} in the table, with the reason."
@@ -125,7 +128,9 @@ def stack_forests(
 
 
 def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
-    """Return the number of rows per section: all it has, or the same as every other that has more."""
+    """Return the number of rows to draw per section: all of a small section, and the same number for all larger
+    ones.
+    """
     n_rows = [0] * len(sizes)
     n_open = len(sizes)
     # The smallest sections first: what they do not need is distributed among the larger ones.
@@ -145,14 +150,14 @@ def _limit_rows(sections: Sequence[ForestSection]) -> list[ForestSection]:
 
 
 class _MarkDrawer(NamedTuple):
-    """The marks' rows, with the scale and axis that they share."""
+    """Draw the marks of rows that share a scale and an axis."""
 
     marks: Sequence[dict[str, Any]]
     scale: AxisScale
     profile: FigureSize
 
     def x_channel(self, field: str = "", datum: float = 0.0) -> alt.X:
-        """Return a field of the marks on the axis; the datum without one."""
+        """Return the horizontal channel for a field of the marks, or for the constant `datum` if `field` is ""."""
         ticks, stacked = list(self.scale.ticks), self.profile.stacked
         axis = alt.Axis(
             # Every tick is labelled, as the numbers are few.
@@ -170,14 +175,16 @@ class _MarkDrawer(NamedTuple):
         return alt.X(f"{field}:Q", scale=scale, axis=axis, title=title)
 
     def chart_of(self, field: str) -> alt.Chart:
-        """Return the marks where the field is defined, at their height."""
+        """Return a chart of the marks in which the field is defined, at their vertical positions."""
         # A mark without a value would be drawn at zero.
         defined = [mark for mark in self.marks if mark[field] is not None]
         return alt.Chart(make_data(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
 
 
 def _draw_marks(placed: ForestLayout, scale: AxisScale, profile: FigureSize, bars: bool) -> list[alt.Chart]:
-    """Draw from back to front: the baseline of bars except at headings, bars, intervals, values, published values."""
+    """Draw, from back to front, the baseline of bars (interrupted at headings), bars, intervals, values and
+    published values.
+    """
     drawer = _MarkDrawer(placed.marks, scale, profile)
     # Bars start at zero, or at the end of the scale that is nearest to it.
     start = min(max(0.0, scale.low), scale.high)
@@ -226,7 +233,7 @@ def _draw_points(drawer: _MarkDrawer, bars: bool) -> list[alt.Chart]:
 
 
 def _draw_backing(texts: Sequence[dict[str, Any]], profile: FigureSize) -> alt.Chart:
-    """Draw paper behind headings, and behind names and numbers over the plot, so that no line crosses them."""
+    """Draw a background behind headings, and behind names and numbers over the plot, so that no line crosses them."""
     boxes = []
     for one in texts:
         if one["bold"] or profile.stacked:
@@ -243,7 +250,9 @@ def _draw_backing(texts: Sequence[dict[str, Any]], profile: FigureSize) -> alt.C
 
 
 def _draw_texts(texts: Sequence[dict[str, Any]], profile: FigureSize) -> list[alt.Chart]:
-    """Draw one layer per alignment, which Vega-Lite takes from the mark, not from the data."""
+    """Draw one layer of texts per alignment, because in Vega-Lite the alignment belongs to the mark, not to the
+    data.
+    """
     layers_ = []
     # Three layers, for the combinations that occur.
     kinds: tuple[tuple[Literal["left", "right"], bool], ...] = (("left", False), ("right", False), ("left", True))

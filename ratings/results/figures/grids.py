@@ -17,7 +17,7 @@ MAX_TITLES = 1500
 
 
 class GridCell(NamedTuple):
-    """One cell at column and row; `said` is printed in it if it fits."""
+    """One cell of a grid, at a column and a row. `said` is printed in the cell if it fits."""
 
     column: int
     row: int
@@ -28,9 +28,9 @@ class GridCell(NamedTuple):
 
 
 def draw_heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[GridCell], profile: FigureSize) -> AnyChart:
-    """Draw rows of names by columns of heads with a number in each cell.
+    """Draw a grid with a number in each cell. `names` label the rows, `heads` the columns.
 
-    Heads that do not fit above their column become numbers, and the rows are numbered in the same way.
+    If a head does not fit above its column, all heads are replaced by numbers, and the rows are numbered in the same way.
     """
     gap, pitch = profile.size * 0.7, profile.size * 1.2
     max_left = profile.width * (0.42 if profile.stacked else 0.34)
@@ -155,7 +155,7 @@ def describe_pairs(document: Document, name: str) -> str:
 
 
 def draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw a band per source: its items across, raters down."""
+    """Draw a band of cells for each source, with its items as columns and raters as rows."""
     lines_of_table = tables.get_rows(document, "matrix")
     raters = {name: place for place, name in enumerate(tables.list_distinct(lines_of_table, "rater"))}
     items: dict[str, dict[str, int]] = {}
@@ -197,7 +197,10 @@ def draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _compute_row_height(rows: int, profile: FigureSize) -> float:
-    """Return a height for a letter if there are few rows; a figure with many stays about a screen and a half."""
+    """Return the height of a row: enough for a letter if there are few rows, less if there are many.
+
+    A figure with many rows is limited to a height of about one and a half screens, unless its rows have the least height.
+    """
     return max(profile.size * 0.3, min(profile.size * 1.5, profile.size * 90 / rows))
 
 
@@ -227,7 +230,10 @@ def _make_rating_cell(
 
 
 def _colour_strength(confidence: float) -> float:
-    """Return the part of the ramp for a confidence of 1 to 5; even the palest is visible in print."""
+    """Return the position on the colour ramp, 0.25 to 1, for a confidence of 1 to 5.
+
+    The palest colour is visible in print.
+    """
     return 0.25 + 0.75 * (confidence - 1) / 4
 
 
@@ -239,7 +245,7 @@ def _draw_band_labels(
     high: float,
     profile: FigureSize,
 ) -> list[alt.Chart]:
-    """Draw the source above each band and the raters beside it; only every second or third rater in low rows."""
+    """Draw the source above each band and the raters beside it. If rows are low, only every nth rater is named."""
     heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
     # Every nth name, where n is the number of rows that one line of text covers; + 0.49 rounds up.
     label_step = max(1, round(profile.size * 1.15 / high + 0.49))

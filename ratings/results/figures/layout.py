@@ -1,4 +1,4 @@
-"""Layout of a forest's rows: names, marks and numbers side by side, or names above the plot if the size stacks."""
+"""Lay out the rows of a forest plot: names, marks and numbers side by side, or names above marks in stacked sizes."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,9 +9,9 @@ from ratings.results.figures.theme import FigureSize
 
 
 class ForestRow(NamedTuple):
-    """One name. `said` is beside it, `title` describes its mark; `low` to `high` is the interval.
+    """One row of a forest plot. `value_text` is printed beside the mark, and `title` describes the mark.
 
-    `outer` is a second, wider interval (thin, with caps); `published` is a published value (a diamond).
+    `low` to `high` is the interval, `outer` a second, wider interval (thin, with caps), `published` a published value (diamond).
     """
 
     label: str
@@ -44,7 +44,7 @@ class ForestLayout(NamedTuple):
 
 
 def compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[float, float]:
-    """Return the pixels left of the plot for names, and right of it for numbers."""
+    """Return the widths, in pixels, of the columns for names (left of the plot) and for numbers (right of it)."""
     if profile.stacked:
         return 2.0, 6.0
     gap = profile.size * 0.9
@@ -78,7 +78,7 @@ class _LayoutBuilder(NamedTuple):
     texts: list[dict[str, Any]]
 
     def add_heading(self, text: str, top: float) -> float:
-        """Add a heading and return its height, like the next two methods."""
+        """Add a heading and return its height."""
         size = self.profile.size
         height = size * 0.6 if top else 0.0
         for line in wrap_text(text, self.profile.width - 4, size):
@@ -87,7 +87,7 @@ class _LayoutBuilder(NamedTuple):
         return height
 
     def add_row(self, row: ForestRow, top: float) -> float:
-        """Add name, plot and number in one line."""
+        """Add a row with its name, plot and number in one line, and return its height."""
         size = self.profile.size
         gap, pitch, plot = size * 0.9, size * 1.2, self.profile.width - self.left - self.right
         label = wrap_text(row.label, self.left - gap + 1, size)
@@ -105,7 +105,10 @@ class _LayoutBuilder(NamedTuple):
         return height
 
     def add_stacked_row(self, row: ForestRow, top: float) -> float:
-        """Add name and number above the plot, below each other if they do not fit side by side."""
+        """Add a row with its name and number above the plot, in two lines if they do not fit in one.
+
+        Return its height.
+        """
         size, room = self.profile.size, self.profile.width - 4.0
         pitch = size * 1.25
         one_line = text_width(row.label, size) + text_width(row.value_text, size) + size < room

@@ -1,4 +1,4 @@
-"""Legends: the meaning of colours and shapes, with numbers that a curve cannot carry itself."""
+"""Draw legends: the meaning of colours and shapes, with numbers that do not fit beside a curve."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -62,7 +62,9 @@ def draw_down(entries: Sequence[LegendEntry], profile: FigureSize, room: float, 
 def draw_beside(
     plot: alt.LayerChart, entries: Sequence[LegendEntry], profile: FigureSize, room: float, left: float
 ) -> AnyChart:
-    """Draw a plot with its legend on the right in `room` pixels, or below it if the size stacks."""
+    """Draw a plot with its legend on the right, `room` pixels wide; in stacked sizes, draw the legend below the
+    plot.
+    """
     if profile.stacked:
         return alt.vconcat(plot, draw_down(entries, profile, profile.width, left), spacing=profile.size)
     return alt.hconcat(plot, draw_down(entries, profile, room), spacing=profile.size * 1.5)
@@ -89,6 +91,6 @@ def _draw_legend(
         stroke=alt.Stroke("stroke:N", scale=None),
         shape=alt.Shape("shape:N", scale=None),
     )
-    # At least one pixel wide, whatever the edges are.
+    # The legend is at least one pixel wide, for any edges.
     room = max(1.0, edges[1])
     return layer_charts(make_frame(*edges), symbol_chart, draw_text(texts, profile), width=room, height=height)

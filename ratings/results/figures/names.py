@@ -1,4 +1,4 @@
-"""Titles and notes of figures. Light-weight: pages import this without the plotting libraries."""
+"""Titles and notes of figures. Pages import this module, so it does not import the plotting libraries."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -6,16 +6,17 @@ from typing import NamedTuple
 from ratings.results.figures import tables
 from ratings.results.figures.tables import Document
 
-POOLED = "all sources"  # instead of a source: the row of all sources together
+POOLED = "all sources"  # what tables have in place of a source in rows for all sources together
 
-# A note about a document, or "".
+# A function that returns a note about a document, or "".
 ExtraNote = Callable[[Document], str]
 
 
 class FigureInfo(NamedTuple):
-    """`kinds`: whose documents have the figure ("study", "benchmark"). `table`: the one it shows. `note`: how to read it.
+    """The texts of a figure, and where it occurs.
 
-    `extras`: further notes for documents that have what they describe.
+    `table`: name of the table that the figure shows. `kinds`: "study" and "benchmark", the kinds of document that can have the
+    figure. `note`: how to read the figure. `extras`: functions that return a further note if it applies to a document.
     """
 
     name: str
@@ -27,11 +28,11 @@ class FigureInfo(NamedTuple):
 
     def get_title(self, document: Document) -> str:
         """Return the figure's title for this document."""
-        # Without a reference only the pace is drawn, so the title must not promise correct answers.
+        # If no reference is known, only the pace is drawn, so the title must not mention correct answers.
         return _PACE if self.name == "drift" and not _has_correct(document) else self.title
 
     def get_note(self, document: Document) -> str:
-        """Return how to read the figure of this document."""
+        """Return the notes on how to read this document's figure."""
         return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
 
 
@@ -56,7 +57,7 @@ def _has_wrong(document: Document) -> bool:
 
 
 def _sample_note(document: Document) -> str:
-    """Return which items and raters the matrix contains, unless it has all."""
+    """Return a note on the items and raters that the matrix contains; "" if it contains all."""
     return " ".join(tables.get_notes(document, "matrix"))
 
 
@@ -79,12 +80,12 @@ def _table_notes(table: str) -> ExtraNote:
 
 
 def _published_note(name: str) -> ExtraNote:
-    """Return the published range of a matrix from the table's notes."""
+    """Return the function that finds the published range of a matrix in the table's notes."""
     # The table has other notes as well; only the published range explains this figure.
     return lambda document: " ".join(note for note in tables.get_notes(document, name) if note.startswith("Published"))
 
 
-_PACE = "Pace by position"  # if no reference is known
+_PACE = "Pace by position"  # title if no reference is known
 _ERRORS = _note_if(_has_errors, "Orange: errors were planted.")
 _STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
 _BOTH = _STUDY | _BENCHMARK

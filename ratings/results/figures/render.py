@@ -56,12 +56,16 @@ def render_svg(spec: Spec) -> str:
 
 
 def to_pdf(drawing: str) -> bytes:
-    """Return one page of the drawing's size (pixels as points) with the font embedded; the same bytes each time."""
+    """Return a PDF page of the drawing's size (one point per pixel) with the font embedded; equal input gives equal
+    bytes.
+    """
     return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
 
 
 def to_png(drawing: str) -> bytes:
-    """Return the drawing at 300 pixels per inch, pixels taken as points; the same bytes each time."""
+    """Return a PNG of the drawing at 300 pixels per inch (one point per pixel of the drawing); equal input gives
+    equal bytes.
+    """
     return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
 
 
@@ -90,7 +94,10 @@ def _format_pixels(pixels: str) -> str:
 
 
 def _sanitise_element(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """Yield the element if it is allowed and draws anything; the children of a group without effect instead of the group."""
+    """Yield the element if it is allowed and draws something.
+
+    For a group without effect, yield its children instead.
+    """
     tag = element.tag.removeprefix(f"{{{_SVG}}}")
     # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
     if tag in ("defs", "clipPath"):
@@ -125,7 +132,7 @@ def _iter_attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[s
         if name not in _ALLOWED[tag] or value in ("none", "transparent"):
             continue
         shortened = _LONG_NUMBER.sub(_round_number, value)
-        # An unexpected value is an error, not removed: a figure without it could be wrong.
+        # An unexpected value raises an error and is not simply removed, because a figure without it could be wrong.
         if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
             raise ValueError(f"{name}={value!r} is not allowed in a figure")
         yield name, shortened.removesuffix("px") if name == "font-size" else shortened

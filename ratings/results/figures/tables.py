@@ -10,7 +10,7 @@ Document = Mapping[str, Any]
 TableRow = Mapping[str, object]
 
 
-# Values in tables.
+# Values that occur in tables.
 PLANTED = ("obvious", "subtle")  # in the column `error`; other values mean not planted, or unknown
 MACHINES = ("machine", "classifier", "checker", "ensemble")
 
@@ -30,13 +30,16 @@ def get_notes(document: Document, name: str) -> list[str]:
 
 
 def get_number(row: TableRow, name: str) -> float | None:
-    """Return a number; None for an empty cell. Raises ValueError for a text, because the document has another format."""
+    """Return the number in a cell; None if the cell is empty.
+
+    Raises ValueError for a text, which has no place there.
+    """
     value = row.get(name)
     if value is None or value == "":
         return None
     if isinstance(value, bool | int | float):
         return float(value)
-    # A text where a number belongs means another format; zero would be drawn as data.
+    # A text in place of a number means that the document has another format. If it were read as 0, it would be drawn as data.
     raise ValueError(f"{name} is {value!r}; a figure needs a number there")
 
 
@@ -60,8 +63,8 @@ _VERDICT_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("suffi
 
 
 def verdict_words(document: Document) -> tuple[str, str]:
-    """Return the words for yes and no in this kind of study, or in a benchmark, whose classifiers judge evidence ("plausible",
-    "not plausible" if unknown).
+    """Return the words for yes and no in this kind of study or benchmark; "plausible", "not plausible" if the kind
+    is unknown.
     """
     subject = document.get("subject", {})
     # A benchmark has no kind of its own.

@@ -47,19 +47,22 @@ def format_interval(low: float | None, high: float | None, say: FormatFunction =
 
 
 def few_items_note(reason: str) -> str:
-    """Return the note on an estimate from few shared items, by the reason in its table, or ""."""
+    """Return the note on an estimate from few shared items if the reason in its table row requires it, else ""."""
     return " (few items)" if reason.startswith("few items") else ""
 
 
 def join_parts(parts: Iterable[str], most: int = 6) -> str:
-    """Return parts of a sentence with semicolons; parts beyond `most` are counted."""
+    """Return the first `most` parts of a sentence, joined by semicolons, and the number of parts that were left out."""
     all_parts = list(parts)
     more = [f"and {len(all_parts) - most} more in the table"] if len(all_parts) > most else []
     return "; ".join([*all_parts[:most], *more])
 
 
 def text_width(text: str, size: float) -> float:
-    """Return the pixels that a line of text may take in a wide sans-serif, because readers' fonts are wider than the rendering font."""
+    """Return the width, in pixels, of a line of text in a wide sans-serif font.
+
+    Readers' fonts can be wider than the renderer's.
+    """
     return sum(_letter_width(letter) for letter in text) * size
 
 
@@ -99,7 +102,7 @@ def _break_line(text: str, room: float, size: float) -> tuple[str, str]:
     if fits == len(text):
         return text, ""
     space = text.rfind(" ", 0, fits + 1)
-    # A break in the first third of a line wastes more room than a broken word.
+    # If the last space is in the first third of a line, the word is broken, because that wastes less room.
     if space > fits / 3:
         return text[:space], text[space + 1 :]
     return text[:fits], text[fits:]

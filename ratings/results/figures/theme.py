@@ -105,7 +105,7 @@ def _common_style(profile: FigureSize) -> Spec:
 
 
 def make_data(rows: Sequence[Mapping[str, Any]]) -> alt.NamedData:
-    """Return rows as chart data: their JSON as the name, until `finish_chart` inserts them."""
+    """Return rows as chart data. Their JSON is stored as the name of the data until `finish_chart` inserts the rows."""
     # Altair copies inline data at every step, which is slow for thousands of rows.
     return alt.NamedData(name=json.dumps([dict(row) for row in rows]))
 

@@ -1,1 +1,1 @@
-"""Agreement between raters, and of raters with themselves."""
+"""Agreement of raters with each other, and of each rater with the same rater's repeated answers."""

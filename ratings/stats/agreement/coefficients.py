@@ -1,4 +1,6 @@
-"""Estimate the agreement of any number of raters, with ratings missing by design: Fleiss, Krippendorff, Gwet, Brennan-Prediger."""
+"""Estimate the agreement of any number of raters, where not every rater rates every item: Fleiss, Krippendorff,
+Gwet, Brennan-Prediger.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,19 +25,19 @@ from ratings.stats.rater_pairs import build_sum_matrix
 from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 from ratings.stats.resampling import compute_widening, iter_pattern_chunks
 
-MAX_CATEGORIES = 200  # with more, verdicts are free text and no categories
-CHUNK_SIZE = 20_000  # ratings processed together, to bound the memory of their terms
+MAX_CATEGORIES = 200  # more distinct verdicts than this are free text, not categories
+CHUNK_SIZE = 20_000  # ratings processed together, to limit the memory that their terms take
 NO_PAIR = "no item has two ratings"
 CONFIDENCE_LEVELS = (1, 2, 3, 4, 5)
 SIGNED_LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 
 
 class Coefficient(NamedTuple):
-    """One coefficient as a function of sums over items, so that resampling and leaving raters out are sums as well.
+    """An agreement coefficient, written as a function of sums over items so that resampling needs sums only.
 
-    terms: counts of an item's ratings by category, shape (items, categories), to what the item adds, shape (items, terms).
-    formula: sums of the terms, shape (..., terms), and the number of declared categories, to the coefficient, shape (...);
-    NaN where it is undefined. undefined_reason: why it then is.
+    `terms` maps the counts of each item's ratings by category, shape (items, categories), to the terms that the item
+    adds to the sums, shape (items, terms). `formula` maps the sums, shape (..., terms), and the number of declared
+    categories to the coefficient, shape (...), which is NaN where undefined. `undefined_reason` states why it is undefined.
     """
 
     stat: str
@@ -43,24 +45,28 @@ class Coefficient(NamedTuple):
     terms: Callable[[Floats], Floats]
     formula: Callable[[Floats, int], Floats]
     undefined_reason: str
-    is_sensitive_to_skew: bool = False  # like kappa, it has no reliable interval where one verdict is rare
-    is_linear: bool = False  # nearly a mean of ratings (intervals.Uncertainty)
-    uses_student_within_source: bool = False  # within one source it varies mostly with raters: Student's t for new ones
+    is_sensitive_to_skew: bool = False  # like kappa, the coefficient has no reliable interval where one verdict is rare
+    is_linear: bool = False  # the coefficient is nearly a mean of ratings (see intervals.Uncertainty)
+    uses_student_within_source: bool = False  # within one source, raters cause most of the variance: Student's t
     depends_on_scale_use: bool = (
-        False  # raters use the scale differently: Student's t for new raters, Fisher's z for these
+        False  # raters use the scale differently: Student's t for new raters, Fisher's z for these raters
     )
 
 
-# Notation of the docstrings: N, ratings of an item in each category; r, their number; c, d, categories; q, declared categories.
+# Notation in the docstrings below: N is the number of an item's ratings in each category, r the number of all its ratings;
+# c and d are categories; q is the number of declared categories.
 
 
 def _agreement_terms(counts: Floats) -> Floats:
-    """Return [1 if r > 1, sum N(N-1) / r(r-1) if r > 1, 1 if r > 0, N/r for each category]."""
+    """Return for each item the terms [1 if r > 1, sum N(N-1) / r(r-1) if r > 1, 1 if r > 0, N/r for each category]."""
     return _weighted_terms(counts, np.eye(counts.shape[1]))
 
 
 def _weighted_terms(counts: Floats, weights: Floats) -> Floats:
-    """Return the same with partial agreement of different categories: sum N(N* - 1) / r(r-1), N* = N times the weights."""
+    """Return the terms of `_agreement_terms` with partial agreement between different categories.
+
+    The second term is sum N(N* - 1) / r(r-1), where N* = N times the weights.
+    """
     ratings = counts.sum(axis=1)
     has_two, has_one = ratings > 1, ratings > 0
     agreement = (counts * (counts @ weights - 1)).sum(axis=1) / np.where(has_two, ratings * (ratings - 1), 1)
@@ -69,14 +75,16 @@ def _weighted_terms(counts: Floats, weights: Floats) -> Floats:
 
 
 def _compute_observed(sums: Floats) -> tuple[Floats, Floats]:
-    """Return the mean agreement over items with two ratings or more, and the mean share of each category over items with a rating."""
+    """Return the mean agreement over items with two or more ratings, and each category's mean share over items with
+    a rating.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         return sums[..., 1] / sums[..., 0], sums[..., 3:] / sums[..., 2, None]
 
 
 def _correct_for_chance(observed: Floats, expected: Floats | float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where chance agreement is 1 the coefficient is 0/0; rounding leaves 1 - expected near but not at 0.
+        # Where chance agreement is 1 the coefficient is 0/0; rounding errors can leave 1 - expected slightly above 0.
         room = 1 - np.asarray(expected)
         corrected: Floats = (observed - expected) / np.where(room > 1e-12, room, np.nan)
     return corrected
@@ -105,21 +113,25 @@ def _build_ac2_formula(weights: Floats) -> Callable[[Floats, int], Floats]:
 
 
 def compute_agreement_weights(q: int, kind: str) -> Floats:
-    """Return the partial agreement of q ordered categories, 1 on the diagonal and 0 at the ends, "linear" or "quadratic" between."""
+    """Return the agreement weights of q ordered categories, shape (q, q).
+
+    The weight is 1 for equal categories, 0 for the lowest against the highest, and falls with the distance of the two
+    categories ("linear") or with its square ("quadratic").
+    """
     distance = np.abs(np.subtract.outer(np.arange(q), np.arange(q))) / max(1, q - 1)
     weights: Floats = 1 - distance ** {"linear": 1, "quadratic": 2}[kind]
     return weights
 
 
 def _select_pairable(counts: Floats) -> tuple[Floats, Floats]:
-    """Return the counts of items with two ratings or more (0 for others), and r - 1."""
+    """Return the counts of each item with two or more ratings (0 for other items), and r - 1."""
     ratings = counts.sum(axis=1)
     # An item with one rating has no pair of values; the divisor 1 avoids 0/0 for its counts of 0.
     return counts * (ratings > 1)[:, None], np.where(ratings > 1, ratings - 1, 1)[:, None]
 
 
 def _nominal_terms(counts: Floats) -> Floats:
-    """Return the coincidences of a category with itself, N(N-1)/(r-1), then the pairable values, N."""
+    """Return for each item the coincidences of each category with itself, N(N-1)/(r-1), then its pairable values, N."""
     pairable, others = _select_pairable(counts)
     return np.hstack([pairable * (pairable - 1) / others, pairable])
 
@@ -141,7 +153,11 @@ def _coincidence_terms(counts: Floats) -> Floats:
 
 
 def _compute_ordinal_alpha(sums: Floats, q: int) -> Floats:
-    """Return ordinal alpha; the distance of two categories is the squared number of values between them, the two counting half each."""
+    """Return Krippendorff's alpha for ordered categories.
+
+    The distance of two categories is the square of the number of values from one to the other, where the values in
+    these two categories count half.
+    """
     coincidences = sums.reshape(*sums.shape[:-1], q, q)
     values = coincidences.sum(axis=-1)
     middle = np.cumsum(values, axis=-1) - values / 2
@@ -152,7 +168,7 @@ def _compute_ordinal_alpha(sums: Floats, q: int) -> Floats:
 
 def _compute_alpha(observed: Floats, by_chance: Floats, total: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Without expected disagreement (all values alike) alpha is 0/0; rounding can leave a tiny remainder.
+        # If all values are equal, the expected disagreement is 0 and alpha is 0/0; rounding can leave a tiny remainder.
         alpha: Floats = 1 - (total - 1) * observed / np.where(by_chance > 1e-9, by_chance, np.nan)
     return alpha
 
@@ -212,7 +228,10 @@ def build_gwet_ac2(answer: str, q: int, kind: str) -> Coefficient:
 
 
 class AnswerColumn(NamedTuple):
-    """One answer of the ratings as codes 0 to q - 1, with its coefficients. `ratings` has only those with a code."""
+    """One kind of answer (such as the confidence) as codes 0 to q - 1, with its coefficients.
+
+    `ratings` contains only the ratings that have this answer.
+    """
 
     answer: str
     ratings: Ratings
@@ -222,9 +241,10 @@ class AnswerColumn(NamedTuple):
 
 
 def list_answer_columns(table: Ratings) -> list[AnswerColumn]:
-    """Return the verdict and, where ratings have them, the confidence (1 to 5) and the signed rating (10 levels).
+    """Return a column for the verdict and, if ratings have confidences, for the confidence (1 to 5) and signed rating (10 levels).
 
-    Verdicts that are three or more whole numbers are a scale as well and have the ordinal coefficients too.
+    If the verdicts are whole numbers in three or more categories, they are also treated as a scale: their column has the
+    ordinal coefficients too.
     """
     q, of_verdicts = len(table.categories), _list_verdict_coefficients()
     if q > 2 and all(isinstance(category, int) for category in table.categories):
@@ -257,17 +277,19 @@ def list_answer_columns(table: Ratings) -> list[AnswerColumn]:
 
 
 def estimate_coefficients(table: Ratings, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """Return every coefficient over all sources, then in each, with an interval for these raters and one for new raters.
+    """Return every coefficient over all sources, then within each source, with an interval for these raters and one for new raters.
 
-    fleiss_kappa, krippendorff_alpha (nominal, of the verdict), gwet_ac1, brennan_prediger; where there are confidences
-    krippendorff_alpha (ordinal, of confidence and of the signed rating) and gwet_ac2 of confidence. `table.categories`
-    are the declared ones, whether or not they occur.
+    Verdicts have fleiss_kappa, krippendorff_alpha (nominal), gwet_ac1 and brennan_prediger. If ratings have confidences,
+    krippendorff_alpha (ordinal) of the confidence and of the signed rating and gwet_ac2 of the confidence follow.
+    `table.categories` has every declared category, whether or not a rating uses it.
     """
     return [row for column in list_answer_columns(table) for row in _estimate_column(column, seed, resamples)]
 
 
 def compute_coefficient(coefficient: Coefficient, counts: Floats) -> float | None:
-    """Return the coefficient of items with these counts, shape (items, declared categories); None if undefined."""
+    """Return the coefficient of items with the given counts of ratings, shape (items, declared categories); None if
+    undefined.
+    """
     number = float(coefficient.formula(coefficient.terms(counts).sum(axis=0), counts.shape[1]))
     return None if np.isnan(number) else number
 
@@ -297,7 +319,7 @@ def _explain_unusable_column(column: AnswerColumn) -> str:
 
 
 def _count_categories(column: AnswerColumn) -> Floats:
-    """Return the ratings of each item in each category, shape (items, q)."""
+    """Return the number of ratings of each item in each category, shape (items, q)."""
     shape = (len(column.ratings.items), column.q)
     flat = np.bincount(column.ratings.item * column.q + column.codes, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.float64)
@@ -342,13 +364,13 @@ def _build_coefficient_rows(
     number = compute_coefficient(coefficient, scope_counts)
     reason = "" if number is not None else coefficient.undefined_reason if n["items_with_two"] else NO_PAIR
     leave_one_out = _compute_leave_one_out(column, coefficient, counts, scope_counts, in_scope)
-    # There the raters contribute most of the variance, and few of them need Student's t.
+    # In these cases raters contribute most of the variance, and with few raters the interval needs Student's t.
     use_student = coefficient.depends_on_scale_use or (
         coefficient.uses_student_within_source
         and ("source" in scope.args or find_commonest_category(scope.ratings)[1] >= SKEWED)
     )
-    # As for a pair's kappa: items on which two raters with these shares would both give the rarer verdict by
-    # chance.
+    # Computed as for the kappa of a pair: the expected number of items on which two raters with these shares of verdicts
+    # would both give the rarer verdict by chance.
     co_minority = n["items_with_two"] * (1 - find_commonest_category(scope.ratings)[1]) ** 2
     few_items = _explain_no_interval(n["items_with_two"])
     withheld = [
@@ -369,7 +391,7 @@ def _build_coefficient_rows(
 
 
 def _explain_no_interval(items: int) -> str:
-    """Return why there is no interval of so few items with two ratings; "" if there may be one."""
+    """Return why this number of items with two ratings is too small for an interval; "" if it is large enough."""
     if items >= MIN_ITEMS_FOR_INTERVAL:
         return ""
     # The same limit as for the kappa of a pair.
@@ -380,12 +402,11 @@ def _explain_no_interval(items: int) -> str:
 def _compute_leave_one_out(
     column: AnswerColumn, coefficient: Coefficient, counts: Floats, scope_counts: Floats, in_scope: Bools
 ) -> Floats:
-    """Return the coefficient without each rater in turn, shape (raters,)."""
+    """Return for each rater the coefficient of the other raters' ratings, shape (raters,)."""
     ratings = np.flatnonzero(in_scope)
     raters, rater = np.unique(column.ratings.rater[ratings], return_inverse=True)
     sums = np.repeat(coefficient.terms(scope_counts).sum(axis=0)[None, :], len(raters), axis=0)
-    # Only the items of the rater change, so their terms are replaced in the sum instead of summing all items per
-    # rater.
+    # Leaving out a rater changes only that rater's items, so only their terms are replaced in the sum.
     for start in range(0, len(ratings), CHUNK_SIZE):
         chunk = ratings[start : start + CHUNK_SIZE]
         before = counts[column.ratings.item[chunk]]

@@ -1,7 +1,7 @@
 """Estimate a latent truth and each rater's errors together, for items without a known reference (Dawid and Skene 1979, JRSS C 28, 20-28).
 
-Every item has one true class; given it, raters err independently of each other, each with probabilities of their own. The
-estimate is only as good as that assumption: an error that raters share is estimated as the truth.
+The model assumes that every item has one true class and that, given this class, raters err independently of each other,
+each with their own probabilities. If raters share an error, the assumption fails and the error is estimated as the truth.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,22 @@ from ratings.stats.ratings_table import Floats, Ints, Ratings
 RESTARTS = 10
 TOLERANCE = 1e-8  # converged if no probability changes by more between two rounds
 MAX_ROUNDS = 5_000
-SCOUT_ROUNDS = 60  # EM rounds of every start; only the best start is continued
-MIN_RATERS = 3  # with two the model is not identified: infinitely many truths have the same likelihood
+SCOUT_ROUNDS = 60  # EM rounds that every start runs; only the best start is continued
+MIN_RATERS = 3  # with two raters the model is not identified: infinitely many solutions have the same likelihood
 LABEL = "an estimate of the Dawid-Skene model, not a count"
-MIN_GAIN = 2.0  # log likelihood; optima this close cannot be distinguished by the data
-_SAME_OPTIMUM = 1e-3  # log likelihood; starts this close ended at the same optimum
-_FLOOR = 1e-300  # of probabilities before their logarithm
+MIN_GAIN = 2.0  # difference in log likelihood; the data cannot distinguish optima closer than this
+_SAME_OPTIMUM = 1e-3  # difference in log likelihood; starts closer than this ended at the same optimum
+_FLOOR = 1e-300  # least value of a probability before its logarithm is taken
 
 
 class DawidSkeneFit(NamedTuple):
-    """The most likely parameters found.
+    """The fitted parameters of the chosen start.
 
-    prevalence: shape (classes,); errors[j, k, l]: probability that rater j answers class l to an item of class k, shape (raters,
-    classes, classes), NaN where the rater met no item of the class; truth[i, k]: probability that item i is of class k.
-    `starts_alike`: how many of the starts ended at this log likelihood; `best_other`: by how much the best of the others exceeds it;
-    `gain`: by how much it exceeds the end of the first start, if a restart was chosen.
+    prevalence: share of each class, shape (classes,). errors[j, k, l]: probability that rater j answers class l to an item
+    of class k, shape (raters, classes, classes), NaN if the rater rated no item of class k. truth[i, k]: probability that
+    item i is of class k. `starts_alike`: number of starts that ended at the log likelihood of this fit. `best_other`: by how
+    much the highest log likelihood of another start exceeds that of this fit. `gain`: by how much the log likelihood of this
+    fit exceeds that of the first start, if another start was chosen.
     """
 
     classes: tuple[Any, ...]
@@ -51,7 +52,7 @@ class DawidSkeneFit(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The label that must be shown beside every number of the fit."""
+        """Return the label that must be shown beside every number of the fit."""
         label = LABEL if self.converged else f"{LABEL}; not converged in {MAX_ROUNDS:,} rounds"
         if self.gain:
             label += (
@@ -63,9 +64,10 @@ class DawidSkeneFit(NamedTuple):
 
 
 class _PatternData(NamedTuple):
-    """Items with the same answers by the same raters form one pattern; `weight` is its number of items.
+    """The answers by pattern: items that received the same answers from the same raters form one pattern.
 
-    votes: shape (patterns, raters * classes), how often each rater gave each answer.
+    `votes`: how often each rater gave each answer, shape (patterns, raters * classes). `weight`: number of items of each
+    pattern.
     """
 
     votes: sparse.csr_array
@@ -76,12 +78,12 @@ class _PatternData(NamedTuple):
 
 class _EmState(NamedTuple):
     log_likelihood: float
-    truth: Floats  # of patterns
+    truth: Floats  # probability of each class for each pattern
     change: float
 
 
 def fit_table(table: Ratings, *, seed: int = 0, restarts: int = RESTARTS) -> DawidSkeneFit:
-    """Return the fit to a table's verdicts. Raises ValueError below three raters."""
+    """Return the fit to the verdicts of a table. Raises ValueError if there are fewer than three raters."""
     item_indices, item = np.unique(table.item, return_inverse=True)
     rater_indices, rater = np.unique(table.rater, return_inverse=True)
     names = tuple(table.items[index] for index in item_indices), tuple(table.raters[index] for index in rater_indices)
@@ -90,9 +92,10 @@ def fit_table(table: Ratings, *, seed: int = 0, restarts: int = RESTARTS) -> Daw
 
 
 def estimate_latent_truth(table: Ratings, *, seed: int = 0) -> list[Estimate]:
-    """Return the prevalence of each class, and each rater's probability of each answer to each true class, as labelled estimates.
+    """Return the prevalence of each class, and each rater's probability of each answer to items of each true class.
 
-    Undefined, with the reason, where a reference is known or there are fewer than three raters.
+    Every estimate has the label of the fit as its reason. If an item has a known reference, or there are fewer than three
+    raters, the only estimate is undefined, with the reason.
     """
     # A known reference needs no estimate.
     if np.any(table.reference >= 0):
@@ -141,10 +144,10 @@ def fit_model(
     seed: int = 0,
     restarts: int = RESTARTS,
 ) -> DawidSkeneFit:
-    """Return the result of EM, started from the shares of votes as in the paper and from `restarts` random truths.
+    """Return the fit by expectation-maximisation (EM), started from the shares of votes, as in the paper, and `restarts` random truths.
 
-    item, rater, verdict: indices into the names, one entry per answer; replicates of one rater on one item all count.
-    Raises ValueError below three raters.
+    `item`, `rater` and `verdict` are indices into `items`, `raters` and `classes`, with one entry per answer. If a rater
+    answered an item several times, every answer counts. Raises ValueError if there are fewer than three raters.
     """
     if len(raters) < MIN_RATERS:
         raise ValueError(f"a latent truth needs at least {MIN_RATERS} raters; there are {len(raters)}")
@@ -152,11 +155,11 @@ def fit_model(
     rng = build_generator(seed, "dawid_skene")
     starts = [_compute_vote_shares(data)]
     starts += [rng.dirichlet(np.ones(len(classes)), size=len(data.weight)) for _ in range(restarts)]
-    # A few rounds rank the starts; only the best is run to convergence.
+    # A few rounds suffice to rank the starts; only the best start is run to convergence.
     scout_runs = [_run_em(data, truth, SCOUT_ROUNDS) for truth in starts]
     log_likelihoods = [final.log_likelihood for final, _ in scout_runs]
-    # The start from the votes is preferred: random starts find optima at the border of the parameter space that
-    # are hardly more likely and whose classes mean less.
+    # The start from the shares of votes is preferred: random starts can end at the border of the parameter space, at optima
+    # that are hardly more likely and whose classes are harder to interpret.
     best = 0 if max(log_likelihoods) < log_likelihoods[0] + MIN_GAIN else int(np.argmax(log_likelihoods))
     final, rounds = _run_em(data, scout_runs[best][0].truth, MAX_ROUNDS)
     higher = max(log_likelihoods) - final.log_likelihood
@@ -181,12 +184,12 @@ def fit_model(
 
 
 def _group_patterns(item: Ints, rater: Ints, verdict: Ints, sizes: tuple[int, int, int]) -> tuple[_PatternData, Ints]:
-    """Return the data, and the pattern of each item."""
+    """Return the answers grouped by pattern, and the index of each item's pattern."""
     items, raters, classes = sizes
     votes = sparse.csr_array((np.ones(len(item)), (item, rater * classes + verdict)), shape=(items, raters * classes))
     votes.sum_duplicates()
     votes.sort_indices()
-    # Many items have the same few answers, and the cost of a round grows with the patterns, not with the items.
+    # Many items have identical answers, and the cost of a round grows with the number of patterns, not of items.
     pattern_numbers: dict[bytes, int] = {}
     first_items: list[int] = []
     pattern = np.zeros(items, dtype=np.int64)
@@ -201,7 +204,7 @@ def _group_patterns(item: Ints, rater: Ints, verdict: Ints, sizes: tuple[int, in
 
 
 def _compute_vote_shares(data: _PatternData) -> Floats:
-    # Below 80 MB a dense array is simpler; beyond, the sums are a sparse product.
+    # Up to 80 MB, a dense array is simpler; larger sums are computed as a sparse product.
     votes = data.votes.toarray() if data.votes.shape[0] * data.votes.shape[1] < 10**7 else None
     if votes is not None:
         sums = votes.reshape(-1, data.raters, data.classes).sum(axis=1)
@@ -213,7 +216,10 @@ def _compute_vote_shares(data: _PatternData) -> Floats:
 
 
 def _run_em(data: _PatternData, truth: Floats, max_rounds: int) -> tuple[_EmState, int]:
-    """Return the state after EM, and its rounds: until no probability changes by the tolerance, or after `most` rounds."""
+    """Run EM until no probability changes by TOLERANCE or more, for at most `max_rounds` rounds.
+
+    Return the state and the rounds.
+    """
     state = _EmState(-np.inf, truth, np.inf)
     for rounds in range(1, max_rounds + 1):
         state = _run_em_round(data, state.truth)
@@ -228,7 +234,7 @@ def _run_em_round(data: _PatternData, truth: Floats) -> _EmState:
     # A probability of 0 would make every item with that answer impossible, and its logarithm infinite.
     logs = np.log(np.maximum(np.nan_to_num(errors), _FLOOR)).transpose(0, 2, 1).reshape(-1, data.classes)
     log_joint = np.asarray(data.votes @ logs) + np.log(np.maximum(prevalence, _FLOOR))
-    # Log-sum-exp: likelihoods of many raters underflow.
+    # Log-sum-exp, because the product of many raters' probabilities would underflow.
     row_max = log_joint.max(axis=1, keepdims=True)
     unnormed = np.exp(log_joint - row_max)
     sums = unnormed.sum(axis=1, keepdims=True)
@@ -247,8 +253,8 @@ def _estimate_parameters(data: _PatternData, truth: Floats) -> tuple[Floats, Flo
 
 
 def _order_classes(data: _PatternData, truth: Floats) -> Floats:
-    """Return the latent classes in the order in which raters use their names."""
-    # The likelihood is the same for every permutation of classes, so a random start can find them in any order.
+    """Return the truth with its classes permuted so that they agree best with the raters' answers."""
+    # The likelihood is the same for every permutation of the classes, so a random start can end with any order of them.
     answers = np.asarray(data.votes.T @ (truth * data.weight[:, None])).reshape(data.raters, data.classes, data.classes)
     _, order = linear_sum_assignment(answers.sum(axis=0), maximize=True)
     ordered: Floats = truth[:, order]

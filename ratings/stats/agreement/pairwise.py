@@ -1,4 +1,6 @@
-"""Estimate how far pairs of raters agree: Cohen's kappa of two raters, and its mean over all pairs with enough items in common."""
+"""Estimate the agreement of pairs of raters: Cohen's kappa of each pair, and its mean over all pairs with enough
+shared items.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +31,8 @@ from ratings.stats.resampling import compute_widening
 from ratings.stats.text import format_count
 
 MIN_OVERLAP = 20
-MAX_DISJOINT_LISTED = 20_000  # pairs without an item in common that are listed one by one: all pairs of 200 raters
-MIN_ITEMS_FOR_INTERVAL = 10  # items that two raters share; with fewer, no interval of kappa reached its coverage
+MAX_DISJOINT_LISTED = 20_000  # most pairs without a shared item that are listed one by one: all pairs of 200 raters
+MIN_ITEMS_FOR_INTERVAL = 10  # items that two raters share; with fewer, intervals of kappa did not reach 95% coverage
 PAIR_STATISTICS = ("percent_agreement", "cohen_kappa")
 QUANTILE = float(norm.ppf((1 + LEVEL) / 2))
 NO_COMMON_ITEM = "no item was rated by both"
@@ -42,8 +44,8 @@ ONE_ANSWER = "0/0: both gave one and the same answer throughout"
 def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
     """Return percent_agreement and cohen_kappa of every pair of raters, over all sources.
 
-    Pairs with fewer than `min_overlap` items in common have values without an interval and a reason that starts with FEW_ITEMS.
-    If more than MAX_DISJOINT_LISTED pairs have no item in common, one row counts them and they are not listed.
+    A pair with fewer than `min_overlap` shared items has values without an interval, and a reason that starts with FEW_ITEMS.
+    If more than MAX_DISJOINT_LISTED pairs share no item, these pairs are not listed but counted in one row of each statistic.
     """
     rater_pairs = tabulate_pairs(table)
     pair_index = {
@@ -109,24 +111,27 @@ def _estimate_pair(rater_pairs: RaterPairs, index: int, args: Mapping[str, Any],
 
 
 def _explain_no_kappa_interval(fewest_items: float, co_minority: float, floor: float = CO_MINORITY) -> str:
-    """Return why no interval of a kappa is given; "" if it may be given."""
-    # In simulated studies the intervals of such samples did not reach their coverage.
+    """Return why a kappa is given without an interval; "" if an interval may be given."""
+    # In simulated studies, the 95% intervals of such samples included the true value in fewer than 95% of the studies.
     if fewest_items < MIN_ITEMS_FOR_INTERVAL:
         return f"a pair shares only {format_count(int(fewest_items), 'item')}; below {MIN_ITEMS_FOR_INTERVAL} no interval is reliable"
     return explain_rare_verdict(co_minority, floor)
 
 
 def choose_pairs(shared_items: Floats, min_overlap: int) -> Bools:
-    """Return which pairs a mean is over, shape (pairs,).
+    """Return the mask of the pairs over which a mean is taken, shape (pairs,).
 
-    Those that share at least `min_overlap` items or, if there are none, all that share an item. `shared`: items that each pair shares.
+    These are the pairs that share at least `min_overlap` items or, if there is no such pair, all pairs that share an item.
+    `shared_items`: number of items that each pair shares.
     """
     enough: Bools = shared_items >= max(1, min_overlap)
     return enough if enough.any() else shared_items >= 1
 
 
 def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
-    """Return why a mean over these pairs is a point estimate from few items; "" where a pair shares `min_overlap`."""
+    """Return why the mean over these pairs has no interval; "" if a pair shares at least `min_overlap` items, or
+    none shares any.
+    """
     largest = int(shared_items.max(initial=0))
     if not largest or largest >= min_overlap:
         return ""
@@ -134,7 +139,10 @@ def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
 
 
 class _PairScope(NamedTuple):
-    """The pairs of one scope. chosen: those that the mean is over, shape (pairs,); few: why it is a point estimate, or ""."""
+    """The pairs of raters in one scope.
+
+    `chosen`: mask of the pairs over which the mean is taken, shape (pairs,). `few_items`: why the mean has no interval, or "".
+    """
 
     scope: Scope
     pairs: RaterPairs
@@ -148,7 +156,7 @@ class _PairScope(NamedTuple):
 
     @property
     def mean_co_minority(self) -> float:
-        """Mean over the pairs of the items on which both would give the rarer verdict by chance."""
+        """Return the mean co-minority count of the chosen pairs (see RaterPairs.co_minority)."""
         return float(np.mean(self.pairs.co_minority[self.chosen]))
 
     @property
@@ -157,21 +165,22 @@ class _PairScope(NamedTuple):
 
     @property
     def has_interval(self) -> bool:
-        """Whether an interval of the mean agreement may be given."""
+        """Return whether an interval of the mean agreement may be given."""
         return bool(self.chosen.any()) and not self.few_items and self.fewest_shared_items >= MIN_ITEMS_FOR_INTERVAL
 
 
 def estimate_pair_means(
     table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, resamples: int = 2000
 ) -> list[Estimate]:
-    """Return unweighted means of agreement and kappa over pairs with at least `min_overlap` items in common (Light 1971).
+    """Return means of agreement and kappa over the pairs of raters with at least `min_overlap` shared items (Light 1971).
 
-    If no pair has that many, the mean is over all pairs with an item in common, without interval, and its reason starts with
-    FEW_ITEMS.
+    If no pair shares that many items, the means are over all pairs with a shared item; they have no interval, and a reason
+    that starts with FEW_ITEMS.
 
-    For all sources together, then for each: avg_pairwise_agreement (including pairs with an undefined kappa) and
-    avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted by the
-    items of a pair; kappa_max, the mean of the largest kappas possible with these shares of verdicts.
+    The rows are for all sources together, then for each source: avg_pairwise_agreement (including pairs with an undefined
+    kappa) and avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted,
+    in which each pair is weighted by its number of shared items; and kappa_max, the mean over pairs of the largest kappa
+    possible with the pair's shares of verdicts.
     """
     pair_scopes = []
     for scope in list_scopes(table):
@@ -190,8 +199,8 @@ def estimate_pair_means(
 
 
 def _resample_scopes(table: Ratings, pair_scopes: Sequence[_PairScope], seed: int, resamples: int) -> list[PairMeans]:
-    # Scopes without an interval are resampled without pairs: that costs nothing and leaves the draws of the
-    # others as they are.
+    # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
+    # of the other scopes.
     no_pair = [np.zeros(len(pair_scope.pairs), dtype=np.bool_) for pair_scope in pair_scopes]
     scoped = [
         ScopedPairs(
@@ -218,7 +227,8 @@ def _build_mean_rows(pair_scope: _PairScope, resampled: PairMeans) -> Iterator[E
         used_pairs.shared_items, used_pairs.percent_agreement, used_pairs.percent_agreement
     )
     mean_kappa = compute_pair_means(used_pairs.shared_items, used_pairs.percent_agreement, used_pairs.cohen_kappa)
-    # Agreement, kappa of these raters, kappa of new raters: agreement is no worse where one verdict is rare.
+    # Reasons for agreement, kappa for these raters and kappa for new raters. The floor for agreement is 0, because its
+    # interval stays reliable where one verdict is rare.
     withheld = [
         pair_scope.few_items
         or (
@@ -294,7 +304,10 @@ def _explain_undefined_kappa(pair_scope: _PairScope) -> str:
 
 
 def estimate_prevalence(table: Ratings) -> list[Estimate]:
-    """Return the share of ratings with verdict 1, over all sources and in each; in tables that are not binary, that of every category (args)."""
+    """Return the share of ratings with verdict 1, over all sources and within each.
+
+    A table that is not binary has the share of each category instead, named in args.
+    """
     binary_reason, category_reason = (
         "beside plausibility_rate, which has the interval",
         "no interval is computed for the share of a category",
@@ -318,10 +331,11 @@ def estimate_prevalence(table: Ratings) -> list[Estimate]:
 
 
 def describe_skew(table: Ratings, words: Mapping[Any, str] | None = None) -> str:
-    """Return sentences that warn where the shares of verdicts make kappa misleading; "" where they do not.
+    """Return sentences that warn of a misleading kappa; "" if the shares of verdicts give no reason for a warning.
 
-    Where nearly all verdicts of a source are alike, kappa can be near 0 although raters agree. Over sources of very different
-    shares, kappa can be high although raters hardly agree within any of them. `words` maps categories to words for people.
+    If nearly all verdicts on a source are alike, kappa can be near 0 although raters agree. If the shares of verdicts differ
+    widely between sources, kappa over all sources can be high although raters hardly agree within any source.
+    `words` maps a category to the word for it in the text.
     """
     if not len(table):
         return ""
@@ -349,7 +363,7 @@ def _describe_pooled_kappa(table_scopes: Sequence[Scope]) -> str:
         float(np.mean(scope.ratings.verdict == find_commonest_category(table_scopes[0].ratings)[0]))
         for scope in table_scopes[1:]
     ]
-    # 50 points: docs/statistics.md has an example with kappa 0.64 over all sources and 0 within each.
+    # 50 percentage points: docs/statistics.md has an example with a kappa of 0.64 over all sources and 0 within each.
     if not shares or max(shares) - min(shares) < 0.5:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Estimate how far raters agree with themselves, from items that they judged twice."""
+"""Estimate test-retest agreement: how often raters repeat their verdict on items that they judged twice."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,11 +19,15 @@ from ratings.stats.resampling import (
 NO_REPEATS = "no item was judged twice"
 ONE_ANSWER = "0/0: one and the same verdict throughout"
 ALL_ALIKE = "all repeats are alike; the interval treats them as independent"
-MIN_REPEATS = 10  # repeats; with fewer no interval of kappa reached its coverage
+MIN_REPEATS = 10  # repeats; with fewer, intervals of kappa did not reach 95% coverage
 
 
 class RepeatAnswers(NamedTuple):
-    """Repeats as columns: first and second are category codes, item and rater indices into the names; q is the number of categories."""
+    """Repeated answers as columns, one entry per item and rater.
+
+    `item` and `rater` are indices, `first` and `second` are the category codes of the two verdicts; `q` is the number of
+    categories.
+    """
 
     item: Ints
     rater: Ints
@@ -38,10 +42,10 @@ class RepeatAnswers(NamedTuple):
 
 
 def estimate_retest(repeats: Sequence[RepeatedRating], *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """Return retest_agreement and retest_kappa: first against second verdict, of all repeats together, then of each rater (args).
+    """Return retest_agreement and retest_kappa of first and second verdicts: for all repeats together, then for each rater (args).
 
-    Agreement has the clustered Wilson interval, kappa that of resampled items.
-    The means over raters follow (args mean_over: raters); raters without a kappa are left out of that mean.
+    The interval of the agreement is the clustered Wilson interval; that of kappa comes from resampled items.
+    The means over raters follow (args mean_over: raters); raters without a kappa are left out of the mean kappa.
     """
     if not repeats:
         return [
@@ -122,8 +126,8 @@ def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples:
     if n < MIN_REPEATS or co_minority < CO_MINORITY:
         return ResampledInterval(None, reason="too few repeats with the rarer verdict for an interval of kappa")
     items, item = np.unique(answers.item, return_inverse=True)
-    # One stratum: how many items of each source are repeated is chance, not design, and resampling within source
-    # covered less often.
+    # All items form one stratum: the number of repeated items per source is random, not part of the design, and intervals
+    # resampled within sources included the true value less often.
     strata = np.zeros(len(items), dtype=np.int64)
     chunks = [
         _compute_kappas(answers, weights[:, item].astype(np.float64))
@@ -133,7 +137,7 @@ def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples:
 
 
 def _compute_kappas(answers: RepeatAnswers, weights: Floats) -> Floats:
-    """Return Cohen's kappa of first and second verdict for each row of weights of the repeats; NaN for 0/0."""
+    """Return Cohen's kappa of first and second verdicts for each row of weights, shape (rows, repeats); NaN for 0/0."""
     n = weights.sum(axis=1)
     shares = [weights @ np.equal.outer(codes, np.arange(answers.q)) for codes in (answers.first, answers.second)]
     by_chance = np.sum(shares[0] * shares[1], axis=1)

@@ -1,1 +1,1 @@
-"""Areas under the ROC curve: of one rater, of many raters, and of two conditions."""
+"""Compute areas under the ROC curve for one rater, for many raters, and for the comparison of two conditions."""

@@ -1,10 +1,11 @@
-"""Estimate four areas under ROC curves of expert ratings, which differ and have names of their own.
+"""Estimate four different areas under ROC curves of expert ratings.
 
-auc_confidence_correct (0.609 in the paper): confidence of correct against incorrect verdicts, all ratings together.
-type2_auc: the same within one rater. auc_unsigned_truth: confidence, regardless of the verdict, of unperturbed
-against planted items. auc_signed: +confidence where the verdict is 1 and -confidence where it is 0, of unperturbed
-against planted items; its mean over raters is mrmc.estimate_mean_auc. "Correct" means that the verdict equals the reference: an
-unperturbed transition counts as plausible, although its simulator can have made a mistake.
+auc_confidence_correct (0.609 in the paper): the confidence of correct verdicts against that of incorrect verdicts, all
+ratings together. type2_auc: the same area for one rater. auc_unsigned_truth: the confidence in ratings of unperturbed
+items against that in ratings of planted items, regardless of the verdict. auc_signed: the signed rating (+confidence if
+the verdict is 1, -confidence if it is 0) of unperturbed items against that of planted items; mrmc.estimate_mean_auc
+returns its mean over raters. A verdict is correct if it equals the reference: an unperturbed transition counts as
+plausible, although its simulator can have made a mistake.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ MAX_CELLS = 4_000_000  # counts in memory at once while resampling: 32 MB
 
 
 def estimate_areas(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return all areas of a table in a fixed order; tables that are not binary have none."""
+    """Return all areas of a table in a fixed order; the list is empty if the table is not binary."""
     if not table.is_binary:
         return []
     sources = (None, *table.error_sources)
@@ -50,7 +51,9 @@ def estimate_areas(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
 
 
 def estimate_confidence_correct(table: Ratings, seed: int, resamples: int) -> Estimate:
-    """Return auc_confidence_correct with the two-way bootstrap; below three raters items alone are resampled."""
+    """Return auc_confidence_correct with an interval from the two-way bootstrap; below three raters only items are
+    resampled.
+    """
     judged, n = _select_judged(table)
     area = delong.estimate_area(judged.confidence, judged.is_correct)
     if area.value is None or area.interval is None:
@@ -61,7 +64,9 @@ def estimate_confidence_correct(table: Ratings, seed: int, resamples: int) -> Es
 
 
 def estimate_type2(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return type2_auc of each rater with DeLong's interval, then the mean over raters with both correct and incorrect verdicts."""
+    """Return type2_auc of each rater with its interval, then the mean over raters who have both correct and
+    incorrect verdicts.
+    """
     judged, _ = _select_judged(table)
     rows = []
     for name in [table.raters[index] for index in np.unique(table.rater)]:
@@ -93,8 +98,9 @@ def _estimate_type2_mean(
 
 
 def estimate_unsigned_truth(table: Ratings, source: str | None = None) -> list[Estimate]:
-    """Return auc_unsigned_truth of one error source (None: of all): pooled over ratings, then the mean over raters (two
-    targets).
+    """Return auc_unsigned_truth for one error source, or for all if `source` is None.
+
+    The first row pools all ratings; the others are the mean over raters, for new raters and for these raters.
     """
     ratings, args = _select_comparison(table, source)
     pooled = _estimate_pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args)
@@ -102,7 +108,10 @@ def estimate_unsigned_truth(table: Ratings, source: str | None = None) -> list[E
 
 
 def estimate_signed(table: Ratings, source: str | None = None) -> Estimate:
-    """Return auc_signed of one error source, pooled over ratings (None: of all, a mixture of easy and difficult errors)."""
+    """Return auc_signed for one error source, pooled over ratings.
+
+    If `source` is None, it is for all error sources together: a mixture of easy and difficult errors.
+    """
     ratings, args = _select_comparison(table, source)
     return _estimate_pooled(SIGNED, ratings, ratings.signed_ratings, args)
 
@@ -114,14 +123,14 @@ def _select_comparison(table: Ratings, source: str | None) -> tuple[Ratings, Map
 
 
 def _estimate_pooled(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
-    """Return the area over all ratings together, with an interval only if they are one rater's."""
+    """Return one area for all ratings together, with an interval only if all ratings are by one rater."""
     has_score = np.isfinite(scores)
     scored_ratings = ratings.select_ratings(has_score)
     area = delong.estimate_area(scores[has_score], scored_ratings.reference == 1)
     n = {**scored_ratings.sample_sizes, "positives": area.positives, "negatives": area.negatives}
     if area.value is None:
         return build_estimate(stat, None, n, args=args, reason=mrmc.explain_no_area(ratings, scores))
-    # DeLong's interval treats ratings as independent; of several raters it covered 73 to 86 % (bench/results/coverage.md).
+    # DeLong's interval treats ratings as independent; for several raters its coverage was 73 to 86 % (bench/results/coverage.md).
     if n["raters"] > 1:
         return build_estimate(stat, area.value, n, args=args, reason=POOLED)
     return build_estimate(
@@ -130,14 +139,14 @@ def _estimate_pooled(stat: str, ratings: Ratings, scores: Floats, args: Mapping[
 
 
 def _select_judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
-    """Return the ratings with a known reference and a confidence, and their counts."""
+    """Return the ratings that have a known reference and a confidence, and their sample sizes."""
     judged = table.select_ratings((table.reference >= 0) & np.isfinite(table.confidence))
     correct = int(judged.is_correct.sum())
     return judged, {**judged.sample_sizes, "correct": correct, "incorrect": len(judged) - correct}
 
 
 def _explain_no_area(table: Ratings, judged: Ratings) -> str:
-    """Return why there is no area of confidence against correctness; "" if there is one."""
+    """Return why there is no area for the confidence of correct against incorrect verdicts; "" if there is one."""
     if not (table.reference >= 0).any():
         return explain_missing(table.reference_name, -1)
     if not len(judged):
@@ -157,7 +166,7 @@ def _build_resampled(
 
 
 def _compute_interval(replicates: Floats, judged: Ratings) -> ResampledInterval:
-    """Return percentiles, widened for few items where items alone are resampled."""
+    """Return the percentile interval of the replicates, widened for few items if only items were resampled."""
     is_items_only = judged.sample_sizes["raters"] < MIN_RATERS
     # The two-way bootstrap counts the residual variance three times (Owen 2007), so it is wide enough already.
     percentiles = compute_percentile_interval(
@@ -174,13 +183,13 @@ def _compute_interval(replicates: Floats, judged: Ratings) -> ResampledInterval:
 def _resample_areas(
     judged: Ratings, resamples: int, rng: np.random.Generator, *, mean_over_raters: bool = False
 ) -> Floats:
-    """Return the area in each resample of items (within their source) and raters, shape (resamples,); NaN where a class is
-    empty.
+    """Return the area in each resample of items (within sources) and raters, shape (resamples,); NaN where a class is empty.
 
-    Pooled over ratings, or the mean of the sampled raters' own areas. A rating's weight is its item's times its rater's.
+    The area is pooled over ratings or, with `mean_over_raters`, the mean of the sampled raters' own areas. A rating is
+    weighted by how often its item was sampled times how often its rater was sampled.
     """
     counts, strata, raters = _tabulate_ratings(judged)
-    # Two raters are too few to resample: half of the resamples would have one rater twice.
+    # Two raters are too few to resample: half of the resamples would contain one rater twice.
     is_few_raters = raters < MIN_RATERS
     rater = (
         np.ones((resamples, raters), dtype=np.int64) if is_few_raters else sample_rater_weights(raters, resamples, rng)
@@ -197,7 +206,10 @@ def _resample_areas(
 
 
 def _tabulate_ratings(judged: Ratings) -> tuple[sparse.csr_array, Ints, int]:
-    """Return items by (rater, confidence level, correct) with a 1 for each rating, the items' sources, and the number of raters."""
+    """Return a matrix with a 1 for each rating, the source of each item, and the number of raters.
+
+    The matrix has a row for each item, and a column for each combination of rater, confidence level and correctness.
+    """
     items, item = np.unique(judged.item, return_inverse=True)
     raters, rater = np.unique(judged.rater, return_inverse=True)
     levels, level = np.unique(judged.confidence, return_inverse=True)
@@ -229,9 +241,12 @@ def _compute_mean_area(cells: Floats, rater: Floats) -> Floats:
 
 
 def _compute_area_from_counts(counts: Floats) -> Floats:
-    """Return the area from counts by level and class, shape (..., levels, 2), class 1 positive; NaN where a class is empty."""
+    """Return the area for counts by level and class, shape (..., levels, 2); NaN where a class is empty.
+
+    Index 1 of the last axis is the positive class.
+    """
     negative, positive = counts[..., 0], counts[..., 1]
-    # Positives win against negatives of lower levels; a tie counts one half.
+    # A positive counts 1 against each negative of a lower level, and one half against each of the same level.
     wins = (positive * (np.cumsum(negative, axis=-1) - negative / 2)).sum(axis=-1)
     pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
     areas = np.full(pairs.shape, np.nan)

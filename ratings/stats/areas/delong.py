@@ -1,4 +1,4 @@
-"""Compute the area under a ROC curve and its variance by placements (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
+"""Compute the area under a ROC curve and its variance from placements (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
 44:837).
 """
 
@@ -15,10 +15,10 @@ from ratings.stats.resampling import compute_symmetric_interval
 
 
 class Placements(NamedTuple):
-    """The rank of each score among those of the other class, ties counting one half.
+    """The placement of each score among the scores of the other class; a tie counts one half.
 
-    positive: for each positive the share of negatives below it, shape (m,); negative: for each negative the share of
-    positives above it, shape (n,). Both have the area as their mean.
+    positive: for each positive, the share of negatives below it, shape (m,). negative: for each negative, the share of
+    positives above it, shape (n,). The mean of either column is the area.
     """
 
     positive: Floats
@@ -30,7 +30,7 @@ class Placements(NamedTuple):
 
     @property
     def area_variance(self) -> float:
-        """S10/m + S01/n; NaN where a class has one score only, which has no variance."""
+        """Return the variance of the area, S10/m + S01/n; NaN if a class has only one score."""
         if min(len(self.positive), len(self.negative)) < 2:
             return math.nan
         return float(
@@ -39,9 +39,7 @@ class Placements(NamedTuple):
 
 
 class AreaEstimate(NamedTuple):
-    """An area with its interval. `interval` is None, with the reason, where there is none; `value` is None where a class is
-    empty.
-    """
+    """An area with its interval. `value` is None if a class is empty. If `interval` is None, `reason` states why."""
 
     value: float | None
     interval: tuple[float, float] | None
@@ -52,14 +50,15 @@ class AreaEstimate(NamedTuple):
 
 
 def compute_placements(positive: Floats, negative: Floats) -> Placements:
-    """Return placements of m positive and n negative scores by their midranks, in O((m+n) log(m+n)). Raises ValueError for an
-    empty class.
+    """Return the placements of m positive and n negative scores, computed from midranks in O((m+n) log(m+n)).
+
+    Raises ValueError if a class is empty.
     """
     m, n = len(positive), len(negative)
     if not m or not n:
         raise ValueError("an area needs scores of both classes")
     ranks = rankdata(np.concatenate([positive, negative]))
-    # The rank among all minus the rank within the class is the number of scores of the other class below.
+    # The rank among all scores minus the rank within its class is the number of scores of the other class below it.
     below = (ranks[:m] - rankdata(positive)) / n
     above = 1 - (ranks[m:] - rankdata(negative)) / m
     return Placements(below, above)
@@ -69,15 +68,17 @@ NEAR_ONE = 0.9  # above it, or below 0.1, the distribution of an estimated area 
 
 
 def is_extreme(value: float) -> bool:
-    """Return whether an area is so near 0 or 1 that it has intervals other than normal ones (bench/results/coverage.md)."""
+    """Return whether an area is so near 0 or 1 that a normal interval is not reliable (bench/results/coverage.md)."""
     return not 1 - NEAR_ONE <= value <= NEAR_ONE
 
 
 def estimate_area(scores: Floats, positive: Bools) -> AreaEstimate:
-    """Return P(a positive scores more than a negative) + half of P(they tie), with the 95% normal interval limited to 0 and 1, or
-    near 0 or 1 with Newcombe's score interval. Both treat the scores as independent, as those of one rater are.
+    """Return the area P(a positive scores more than a negative) + P(they tie)/2 with its 95% interval.
+
+    It is the normal interval limited to the range from 0 to 1, or Newcombe's score interval if the area is near 0 or 1.
+    Both treat the scores as independent, which holds for the scores of one rater.
     """
-    # No direction is chosen: an area below one half stays below one half, or chance would look like skill.
+    # An area below one half is not reversed: if it were, ratings at random would seem to show skill.
     m, n = int(positive.sum()), int((~positive).sum())
     if not m or not n:
         return AreaEstimate(None, None, m, n, "one of the two classes is empty")
@@ -99,8 +100,10 @@ def estimate_area(scores: Floats, positive: Bools) -> AreaEstimate:
 def compute_score_interval(
     value: float, positives: int, negatives: int, quantile: float = float(norm.ppf((1 + LEVEL) / 2))
 ) -> tuple[float, float]:
-    """Return the range of true areas from which this one is at most `quantile` standard errors away (Newcombe 2006, Statistics
-    in Medicine 25:559, method 5): the standard error is Hanley and McNeil's at the true area, with the mean of the two sizes for each.
+    """Return Newcombe's score interval of an area: all true areas from which `value` is at most `quantile` standard errors away.
+
+    The standard error is Hanley and McNeil's at the true area, with both class sizes in its numerator replaced by their
+    mean (Newcombe 2006, Statistics in Medicine 25:559, method 5).
     """
     size = (positives + negatives) / 2 - 1
 

@@ -1,9 +1,9 @@
-"""Estimate the mean of raters' areas for new raters and new items: Obuchowski and Rockette (1995) with the degrees of freedom of
-Hillis.
+"""Estimate the mean of the raters' areas with an interval for new raters and new items (multi-reader multi-case analysis, MRMC).
 
-Obuchowski and Rockette, Communications in Statistics B 24:285; Hillis (2007), Statistics in Medicine 26:596. Every
-rater has a figure of merit (an area, d') and the influence of each item on it. Products of the influences of the items that two
-raters share give the covariances, so readings may be missing.
+The method is that of Obuchowski and Rockette (1995, Communications in Statistics B 24:285) with the degrees of freedom of
+Hillis (2007, Statistics in Medicine 26:596). Every rater has a figure of merit (an area or d') and the influence of each
+item on it. The covariance of two raters is computed from the influences of the items that both rated, so not every
+rater needs to have rated every item.
 """
 
 import math
@@ -23,15 +23,16 @@ MEAN_AUC = "mrmc_mean_auc"
 THESE_RATERS = {"target": "these raters"}
 ONE_RATER = "one rater: the interval is for this rater and new items"
 TWO_RATERS = "only two raters: no interval for new raters is reliable; see the one for these raters"
-AREA_RANGE, UNBOUNDED = (0.0, 1.0), (-math.inf, math.inf)  # range of an area, and of d'
+AREA_RANGE, UNBOUNDED = (0.0, 1.0), (-math.inf, math.inf)  # the range of an area, and the range of d'
 ALL_ALIKE = "all raters have the same value and no variance, so there is no interval"
 
 
 class RaterColumn(NamedTuple):
-    """One rater in one condition: a figure of merit and the influence of each item on it.
+    """One rater in one condition: a figure of merit (`value`) and the influence of each item on it.
 
-    positive, negative: deviations of the placements from `value`, shapes (m,) and (n,), of the cases whose indices are
-    beside them. The variance of the value is var(positive)/m + var(negative)/n.
+    `positive` and `negative` are the influences of the cases whose indices are in `positive_case` and `negative_case`,
+    shapes (m,) and (n,); for an area, they are the deviations of the placements from `value`. The variance of `value` is
+    var(positive)/m + var(negative)/n.
     """
 
     rater: str
@@ -43,10 +44,11 @@ class RaterColumn(NamedTuple):
 
 
 class OneCondition(NamedTuple):
-    """J raters: mean, mean square between them, mean covariance and mean variance; standard errors and degrees of
-    freedom.
+    """The analysis of J raters in one condition.
 
-    `se` and `df` are for new raters and new items, `fixed_se` for these raters and new items. NaN where undefined.
+    `mean`: mean of their figures of merit. `msr`: mean square between raters. `cov2`: mean covariance of two raters.
+    `var_error`: mean variance of one rater's figure. `se`, `df`: standard error of the mean, and its degrees of freedom, for
+    new raters and new items. `fixed_se`: standard error for these raters and new items. Undefined numbers are NaN.
     """
 
     mean: float
@@ -60,11 +62,12 @@ class OneCondition(NamedTuple):
 
 
 def build_rater_columns(table: Ratings, scores: Floats) -> tuple[list[RaterColumn], int]:
-    """Return a column per rater with scores of both references (1 is positive), and how many raters lack one and are dropped.
+    """Return a column for each rater who has scores in both classes, and the number of raters dropped because they have not.
 
-    The cases are the table's items; ratings with a NaN score are left out.
+    Items with reference 1 are positive, those with reference 0 negative. Ratings with a NaN score are left out. The cases
+    of the columns are the items of the table.
     """
-    # Stable, so that the items of a rater stay in order and sums do not depend on the sort.
+    # A stable sort keeps the items of a rater in order, so that sums do not depend on the sorting algorithm.
     order = np.argsort(table.rater, kind="stable")
     is_usable, reference = np.isfinite(scores) & (table.reference >= 0), table.reference
     rater_columns, dropped = [], 0
@@ -88,10 +91,10 @@ def build_rater_columns(table: Ratings, scores: Floats) -> tuple[list[RaterColum
 
 
 def compute_covariances(columns: Sequence[RaterColumn]) -> Floats:
-    """Return the covariances of the columns' values, shape (k, k), from the cases they share; NaN variances where a class has one
-    case.
+    """Return DeLong's covariances of the values of k columns, shape (k, k), from the cases that the columns share.
 
-    DeLong's: of each class, s shared cases and their products P, P/(s-1) * s/(m_a m_b).
+    For two columns with s shared cases in a class, that class adds P/(s-1) * s/(m_a m_b), where P is the sum of the
+    products of their influences, and m_a and m_b are their numbers of cases. A variance is NaN if a class has only one case.
     """
     total = np.zeros((len(columns), len(columns)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +104,7 @@ def compute_covariances(columns: Sequence[RaterColumn]) -> Floats:
         ):
             products, shared = _multiply_shared(cases, influences)
             sizes = np.diag(shared)
-            # A single shared case has no s/(s-1) correction, so its product counts as it is.
+            # The correction s/(s-1) is undefined for a single shared case, so its product is used without it.
             class_part = products * np.where(shared > 1, shared / (shared - 1), 1) / np.outer(sizes, sizes)
             class_part = np.where(shared == 0, 0, class_part)
             class_part[np.diag_indices_from(class_part)] = np.where(sizes > 1, np.diag(class_part), np.nan)
@@ -110,19 +113,21 @@ def compute_covariances(columns: Sequence[RaterColumn]) -> Floats:
 
 
 def _multiply_shared(cases: Sequence[Ints], influences: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return for each two columns the sum of products over shared cases and the number of shared cases."""
+    """Return two matrices: for each two columns, the sum of products over their shared cases, and the number of
+    these cases.
+    """
     column = np.repeat(np.arange(len(cases)), [len(column_cases) for column_cases in cases])
     row = np.unique(np.concatenate(cases), return_inverse=True)[1]
-    # Sparse: in most designs a rater reads a small part of the items.
+    # Sparse matrices, because in most designs a rater reads only a small part of the items.
     values = sparse.csr_array((np.concatenate(influences), (row, column)))
     ones = sparse.csr_array((np.ones(len(row)), (row, column)))
     return (values.T @ values).toarray(), (ones.T @ ones).toarray()
 
 
 def analyse_condition(columns: Sequence[RaterColumn]) -> OneCondition:
-    """Return the raters' mean and its standard errors, from their values and covariances.
+    """Return the mean of the columns' values and its standard errors.
 
-    One rater has no `se`; `fixed_se` is then that rater's.
+    With a single rater, `se` is NaN and `fixed_se` is the standard error of that rater's value.
     """
     values = np.array([column.value for column in columns])
     raters, covariance = len(columns), compute_covariances(columns)
@@ -137,10 +142,12 @@ def analyse_condition(columns: Sequence[RaterColumn]) -> OneCondition:
 
 
 def analyse_components(mean: float, raters: int, msr: float, cov2: float, var_error: float) -> OneCondition:
-    """Return SE^2 = [MSR + J max(Cov2, 0)]/J, df = [MSR + J max(Cov2, 0)]^2 / [MSR^2/(J-1)] (Hillis 2007); for these raters
-    only, SE^2 = [VarE + (J-1) max(Cov2, 0)]/J.
+    """Return the analysis of a condition with these variance components.
+
+    New raters: SE^2 = [MSR + J max(Cov2, 0)]/J, df = [MSR + J max(Cov2, 0)]^2 / [MSR^2/(J-1)] (Hillis 2007).
+    These raters: SE^2 = [VarE + (J-1) max(Cov2, 0)]/J.
     """
-    # A negative estimate of the covariance is chance; Hillis' method sets it to 0.
+    # A negative estimate of the covariance arises by chance; Hillis' method sets it to 0.
     error = msr + raters * max(cov2, 0.0)
     df = math.inf if msr == 0 else error**2 / (msr**2 / (raters - 1))
     fixed_variance = (var_error + (raters - 1) * max(cov2, 0.0)) / raters
@@ -152,11 +159,10 @@ def _average_off_diagonal(matrix: Floats) -> float:
 
 
 def estimate_mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
-    """Return the mean over raters of the area of the signed rating, the items of this error source (None: of all) against the
-    unperturbed ones.
+    """Return the mean over raters of the area of the signed rating: unperturbed items against the errors of `source`.
 
-    Two rows: for new raters and new items, and (args target) for these raters and new items. Tables that are not
-    binary have none.
+    If `source` is None, the errors of all sources are used. The first row is for new raters and new items, the second
+    (args target) for these raters and new items. The list is empty if the table is not binary.
     """
     if not table.is_binary:
         return []
@@ -167,7 +173,10 @@ def estimate_mean_auc(table: Ratings, source: str | None = None) -> list[Estimat
 
 
 def estimate_mean_area(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Iterator[Estimate]:
-    """Yield the two rows of the mean over raters of the area of these scores, reference 1 against reference 0."""
+    """Yield the mean over raters of the area of these scores, items with reference 1 against those with reference 0.
+
+    The first row is for new raters, the second for these raters.
+    """
     rater_columns, dropped = build_rater_columns(ratings, scores)
     scored = ratings.select_ratings(np.isfinite(scores) & (ratings.reference >= 0))
     n = {
@@ -210,7 +219,9 @@ def build_mean_rows(
     within: tuple[float, float],
     undefined_reason: str,
 ) -> Iterator[Estimate]:
-    """Yield the mean of the columns' values: a row for new raters and new items, and one for these raters and new items."""
+    """Yield the mean of the columns' values: one row for new raters and new items, then one for these raters and new
+    items.
+    """
     fixed_args = {**args, **THESE_RATERS}
     if not columns:
         yield build_estimate(stat, None, n, args=args, reason=undefined_reason)
@@ -269,9 +280,10 @@ def compute_new_raters_interval(
 ) -> tuple[float, float]:
     """Return Hillis' interval for new raters and new items.
 
-    Of an area near 1 that of its logit, with at most one degree of freedom less than raters.
+    For an area near 0 or 1, it is computed for the logit and transformed back, with at most J - 1 degrees of freedom for
+    J raters.
     """
-    # Near 1 the mean area is skewed: t intervals covered 80 to 90% there.
+    # The distribution of a mean area near 1 is skewed: there, the coverage of t intervals was 80 to 90%.
     if within == AREA_RANGE and delong.is_extreme(condition.mean):
         return _compute_logit_interval(condition.mean, condition.se, min(condition.df, condition.raters - 1))
     return compute_symmetric_interval(condition.mean, condition.se**2, df=condition.df, within=within)
@@ -280,9 +292,10 @@ def compute_new_raters_interval(
 def _compute_fixed_interval(
     columns: Sequence[RaterColumn], condition: OneCondition, within: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return the normal interval for these raters.
+    """Return the normal interval for these raters and new items.
 
-    Of an area near 1 that of its logit, with one degree of freedom less than the rarer class has items.
+    For an area near 0 or 1, it is computed for the logit by Student's t, with one degree of freedom less than the smaller
+    class has items, and transformed back; a single rater's area then has Newcombe's score interval instead.
     """
     if within != AREA_RANGE or not delong.is_extreme(condition.mean):
         return compute_symmetric_interval(condition.mean, condition.fixed_se**2, within=within)
@@ -294,7 +307,7 @@ def _compute_fixed_interval(
 
 
 def _compute_logit_interval(area: float, se: float, df: float) -> tuple[float, float]:
-    # The standard error of the logit by the delta method: se / (A (1 - A)).
+    # By the delta method, the standard error of the logit is se / (A (1 - A)).
     low, high = compute_symmetric_interval(float(logit(area)), (se / (area * (1 - area))) ** 2, df=df, within=UNBOUNDED)
     return float(expit(low)), float(expit(high))
 

@@ -1,8 +1,9 @@
-"""Compare the mean figures of merit of two conditions, for raters who read both: two-condition MRMC.
+"""Compare the mean figures of merit of two conditions (multi-reader multi-case analysis, MRMC).
 
-Obuchowski and Rockette (1995), Communications in Statistics B 24:285, with the degrees of freedom of Hillis (2007),
-Statistics in Medicine 26:596; and, for areas, the U-statistic of Gallas (2006), Academic Radiology 13:353, whose variance
-is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387). A reading is a score of one rater for one case.
+The method is that of Obuchowski and Rockette (1995, Communications in Statistics B 24:285) with the degrees of freedom of
+Hillis (2007, Statistics in Medicine 26:596). Areas are also compared by the U-statistic of Gallas (2006, Academic Radiology
+13:353), whose variance is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387).
+A reading is the score of one rater for one case.
 """
 
 import math
@@ -19,13 +20,14 @@ from ratings.stats.areas.mrmc import AREA_RANGE, RaterColumn, analyse_condition,
 from ratings.stats.estimates import LEVEL
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 
-MIN_CASES = 3  # of a class in a condition; with two, coverage was 89 to 92%, with one 85%
+MIN_CASES = 3  # least cases of each class in each condition; with two, coverage was 89 to 92%, with one 85%
 MIN_RATERS = 3
-# An area near 1 with fewer expected errors of order (items of the smaller class times 1 - area): Student's t covered 80 to 92%.
+# For an area near 1, the expected number of items ranked in the wrong order is the size of the smaller class times
+# (1 - area). Below this number, the coverage of Student's t was 80 to 92%.
 MIN_ORDER_ERRORS = 2.5
-MIN_CASES_INCOMPLETE = 20  # of a class in a condition with missing readings; with 8 to 10, coverage was 88 to 93%
-MAX_QUANTILE = 8.0  # normal deviates: p is 1e-15 there, and Student's t with few degrees of freedom is still finite
-MAX_CELLS = 4_000_000  # unperturbed times planted items of the U-statistic: 32 MB per matrix
+MIN_CASES_INCOMPLETE = 20  # least cases of each class if readings are missing; with 8 to 10, coverage was 88 to 93%
+MAX_QUANTILE = 8.0  # in normal deviates: p is 1e-15 here, and Student's t with few degrees of freedom is still finite
+MAX_CELLS = 4_000_000  # most pairs of an unperturbed and a planted item for the U-statistic: 32 MB per matrix
 NO_RATERS = "no rater has both unperturbed and planted items in {which}"
 UNPAIRED = "no rater has read both, so the raters of the two are compared as independent groups"
 FEW_COMMON = "fewer than three raters have read both, so the raters of the two are compared as independent groups"
@@ -44,8 +46,11 @@ NO_VARIANCE = "there is no variance, so there is no interval"
 
 
 class TwoConditionComponents(NamedTuple):
-    """Mean square of conditions by raters, mean variance, and the mean covariances of one rater in both conditions (cov1),
-    of two raters in one condition (cov2) and of two raters in different conditions (cov3). NaN where undefined.
+    """Variance components of two conditions; NaN where undefined.
+
+    `ms_interaction`: mean square of the interaction of condition and rater. `var_error`: mean variance of one figure of
+    merit. Mean covariances: `cov1` of one rater's two figures, `cov2` of two raters in the same condition, `cov3` of two
+    raters in different conditions.
     """
 
     ms_interaction: float
@@ -56,9 +61,9 @@ class TwoConditionComponents(NamedTuple):
 
 
 class FTest(NamedTuple):
-    """F on 1 and `df` degrees of freedom, and the standard error of the difference with its p-value and 95% interval.
+    """An F test on 1 and `df` degrees of freedom, with the standard error, p-value and 95% interval of the difference.
 
-    `p`, `low` and `high` are None where there is no interval.
+    `p`, `low` and `high` are None if there is no interval.
     """
 
     se: float
@@ -69,15 +74,16 @@ class FTest(NamedTuple):
     high: float | None
 
     def without_interval(self) -> "FTest":
-        """Return the same without the p-value and the interval."""
+        """Return the test without its p-value and interval."""
         return self._replace(p=None, low=None, high=None)
 
 
 class TwoConditions(NamedTuple):
-    """Means of the two conditions and the test of their difference (first minus second).
+    """The means of two conditions and the test of their difference (first minus second).
 
-    `raters` are compared; `dropped` are left out because they read only one condition. `parts` is None where the raters of the two
-    are compared as independent groups. `reason`: why there is no interval, or what to consider when reading it.
+    `raters`: number of raters compared. `dropped`: number of raters left out because they read only one condition. `parts`
+    is None if the raters of the two conditions are compared as independent groups. `reason`: why there is no interval, or
+    what limits its interpretation.
     """
 
     first: float
@@ -102,11 +108,15 @@ class ConditionMean(NamedTuple):
 
     @property
     def is_near_one(self) -> bool:
-        """Whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
+        """Return whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
         return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
 
     def compute_limits(self, quantile: float) -> tuple[float, float]:
-        """Return the limits at a normal quantile; near 0 or 1 those of the logit, at 0 or 1 Newcombe's."""
+        """Return the confidence limits of an area at the confidence level of this normal quantile.
+
+        Near 0 or 1 they are computed for the logit and transformed back; at 0 or 1, or without a standard error, they are
+        Newcombe's.
+        """
         if not is_extreme(self.value):
             half_width = _map_to_student(quantile, self.df) * self.se
             return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
@@ -119,11 +129,12 @@ class ConditionMean(NamedTuple):
 def compare_conditions(
     first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float] = AREA_RANGE
 ) -> TwoConditions | str:
-    """Return the difference for new raters and new items, or why there is none.
+    """Return the difference of two conditions for new raters and new items, or the reason why there is none.
 
-    The columns are the raters of each condition (mrmc.build_rater_columns), with cases that have the same numbers in both. If three or
-    more raters are in both conditions, they are used and the others counted as dropped. If fewer are, and each condition has three
-    raters, all are used and the two are independent. `within`: range of the figure of merit.
+    `first` and `second` have one column per rater (see mrmc.build_rater_columns), with the same case numbers in both. If
+    three or more raters are in both conditions, only they are used, and the others are counted as dropped. If no rater is
+    in both, or only one or two are but each condition has at least three, all raters are used, as independent groups.
+    Otherwise the one or two raters in both conditions are used. `within`: range of the figure of merit.
     """
     for columns, which in ((first, "the first"), (second, "the second")):
         if not columns:
@@ -142,7 +153,7 @@ def compare_conditions(
 
 
 def _count_cases(columns: Sequence[RaterColumn]) -> tuple[int, int]:
-    """Return how many unperturbed and planted cases these raters have read."""
+    """Return the number of different positive (unperturbed) and negative (planted) cases in these columns."""
     positive, negative = (
         len(np.unique(np.concatenate(cases)))
         for cases in ([column.positive_case for column in columns], [column.negative_case for column in columns])
@@ -151,10 +162,10 @@ def _count_cases(columns: Sequence[RaterColumn]) -> tuple[int, int]:
 
 
 def _summarise_condition(columns: Sequence[RaterColumn]) -> ConditionMean:
-    """Return the mean of one condition; one reader's has no degrees of freedom to lose."""
+    """Return the mean of one condition with its standard error and degrees of freedom."""
     condition = analyse_condition(columns)
     sizes = _count_cases(columns)
-    # The variance of one rater's area comes from the cases, so it has no degrees of freedom between raters.
+    # The variance of a single rater's area comes from the cases alone, so the normal distribution is used (df infinite).
     if condition.raters == 1:
         return ConditionMean(condition.mean, condition.fixed_se, math.inf, sizes)
     return ConditionMean(
@@ -168,7 +179,9 @@ def _summarise_condition(columns: Sequence[RaterColumn]) -> ConditionMean:
 def _compare_paired(
     first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], dropped: int
 ) -> TwoConditions:
-    """Return the difference of raters who read both conditions."""
+    """Return the comparison of two conditions by raters who read both; the columns have the raters in the same
+    order.
+    """
     rater_count = len(first)
     values = np.array([[column.value for column in columns] for columns in (first, second)])
     matrix = compute_covariances([*first, *second])
@@ -181,8 +194,8 @@ def _compare_paired(
     difference = means[0] - means[1]
     summaries = _summarise_condition(first), _summarise_condition(second)
     if rater_count == 1:
-        # One rater: the variance of a difference of two correlated areas (DeLong), without a component between
-        # raters.
+        # With one rater, this is DeLong's variance of a difference of two correlated areas; there is no variance between
+        # raters to add.
         variance = 2 * (var_error - cov1)
         se = math.sqrt(variance) if variance > 0 else math.nan
         test = FTest(se, math.nan, math.inf, *infer_area_difference(summaries, se, math.inf, within))
@@ -203,7 +216,10 @@ def _compare_paired(
 
 
 def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents) -> FTest:
-    """Return Hillis' test: F = MS(T)/D with D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J."""
+    """Return Hillis' test of a difference between two conditions (T) read by J raters (R).
+
+    F = MS(T)/D with D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J.
+    """
     denominator = parts.ms_interaction + raters * max(parts.cov2 - parts.cov3, 0.0)
     se = math.sqrt(2 * denominator / raters)
     df = math.inf if parts.ms_interaction == 0 else denominator**2 / (parts.ms_interaction**2 / (raters - 1))
@@ -214,7 +230,10 @@ def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents
 def _compare_independent(
     first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], reason_independent: str
 ) -> TwoConditions:
-    """Return the difference of two independent means: the variances add up, with Satterthwaite's degrees of freedom."""
+    """Return the comparison of two conditions as independent groups of raters.
+
+    The variance of the difference is the sum of both variances; its degrees of freedom are Satterthwaite's.
+    """
     conditions = [analyse_condition(columns) for columns in (first, second)]
     means = (conditions[0].mean, conditions[1].mean)
     rater_count = len({column.rater for columns in (first, second) for column in columns})
@@ -242,7 +261,9 @@ def _compare_independent(
 
 
 def infer_difference(difference: float, se: float, df: float) -> tuple[float | None, float | None, float | None]:
-    """Return p and the ends of the 95% interval, by Student's t with `df`, or normal if it is infinite."""
+    """Return p and the ends of the 95% interval of a difference: by Student's t, or by the normal distribution if
+    `df` is infinite.
+    """
     if not se > 0:
         return None, None, None
     distribution = norm if math.isinf(df) else t(df)
@@ -253,10 +274,10 @@ def infer_difference(difference: float, se: float, df: float) -> tuple[float | N
 def infer_area_difference(
     means: tuple[ConditionMean, ConditionMean], se: float, df: float, within: tuple[float, float]
 ) -> tuple[float | None, float | None, float | None]:
-    """Return p and the ends of the 95% interval of a difference of two means within these bounds.
+    """Return p and the ends of the 95% interval of the difference of two means. `within`: range of the figure of merit.
 
-    Student's t, except where an area is near 0 or 1 with few cases: there both areas' own limits are combined (Zou and Donner 2008,
-    Statistics in Medicine 27:1693). p is the level of the interval that just reaches 0.
+    Student's t is used, unless an area is near 0 or 1 with few cases: then the limits of the two areas are combined (Zou
+    and Donner 2008, Statistics in Medicine 27:1693), and p is 1 minus the level of the interval that just reaches 0.
     """
     first, second = means
     difference = first.value - second.value
@@ -269,8 +290,8 @@ def infer_area_difference(
         return None, None, None
     product = first.se * second.se
     correlation = min(0.0, (first.se**2 + second.se**2 - se**2) / (2 * product)) if product > 0 else 0.0
-    # Only a negative correlation is used, which widens the interval: with a positive one the limits can shrink as
-    # the level grows, and p would no longer follow from them.
+    # Only a negative correlation is used, which widens the interval. With a positive correlation, the interval can become
+    # narrower as its level rises, and then p could not be derived from it.
     correlation = max(-1.0, correlation)
 
     def compute_reach(quantile: float, upwards: bool) -> float:
@@ -293,19 +314,21 @@ def infer_area_difference(
     def compute_excess(quantile: float) -> float:
         return compute_reach(quantile, difference < 0) - abs(difference)
 
-    # The interval does not reach 0 even there, so brentq has no root to find.
+    # The interval does not reach 0 even at MAX_QUANTILE, so there is no root for brentq to find.
     if compute_excess(MAX_QUANTILE) <= 0:
         return float(2 * norm.sf(MAX_QUANTILE)), low, high
     return float(2 * norm.sf(brentq(compute_excess, 0.0, MAX_QUANTILE, xtol=1e-12))), low, high
 
 
 def _map_to_student(quantile: float, df: float) -> float:
-    """Return the quantile of Student's t at the level of this normal quantile."""
+    """Return the quantile of Student's t that has the same tail probability as this normal quantile."""
     return quantile if math.isinf(df) else float(t.isf(norm.sf(quantile), df))
 
 
 class ScoreGrid(NamedTuple):
-    """Scores of one condition by rater and case: shapes (raters, positives) and (raters, negatives), NaN: not read."""
+    """The scores of one condition by rater and case, shapes (raters, positives) and (raters, negatives); NaN where
+    not read.
+    """
 
     positive: Floats
     negative: Floats
@@ -318,9 +341,10 @@ def count_read_cases(grid: ScoreGrid) -> tuple[int, int]:
 
 
 class UStatistic(NamedTuple):
-    """The difference of two pooled areas, raters weighted by the pairs of cases they have read, and its standard error.
+    """Two pooled areas, and the standard error of their difference.
 
-    `own_se`: the standard errors of the two areas.
+    A pooled area weights each rater by the number of pairs of cases that the rater has read. `own_se`: the standard errors
+    of the two areas.
     """
 
     first: float
@@ -331,9 +355,9 @@ class UStatistic(NamedTuple):
 
 
 def build_score_grid(table: Ratings, scores: Floats, case: Ints, raters: Sequence[str], cases: int) -> ScoreGrid:
-    """Return the scores of this condition on the grid of raters and cases that both conditions have.
+    """Return the scores of one condition by rater and case, in the order of raters and cases that both conditions use.
 
-    `case`: number of each rating's case, below `cases`.
+    `case`: the case number of each rating, from 0 to `cases` - 1.
     """
     rater_row = {name: index for index, name in enumerate(raters)}
     row = np.array([rater_row.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
@@ -347,10 +371,11 @@ def build_score_grid(table: Ratings, scores: Floats, case: Ints, raters: Sequenc
 
 
 def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = True) -> UStatistic | str:
-    """Return the difference of the pooled areas with its standard error, or why there is none.
+    """Return the pooled areas of two conditions with the standard error of their difference, or the reason why there is none.
 
-    The variance is unbiased if every rater has read every case, else the one with replacement, which is too large on average.
-    `paired` is False where no rater has read both conditions.
+    If every rater has read every case, the variance is the unbiased one. Otherwise it is the one for sampling with
+    replacement, which is too large on average. `paired` is False if the conditions are compared as independent groups of
+    raters.
     """
     is_read = [
         ~np.isnan(first[class_index]).all(axis=0) | ~np.isnan(second[class_index]).all(axis=0) for class_index in (0, 1)
@@ -364,8 +389,8 @@ def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = Tru
         return NO_RATERS.format(which="one of the two")
     complete = [condition.is_complete(only_active=not paired) for condition in conditions]
     fewest = min(int(np.isfinite(grid).any(axis=0).sum()) for condition in (first, second) for grid in condition)
-    # With missing readings the unbiased variance varies too much to be used, and with few cases so does the one
-    # with replacement.
+    # If readings are missing, the unbiased variance is too variable to be used; with few cases, the variance for sampling
+    # with replacement is also too variable.
     if not all(complete) and fewest < MIN_CASES_INCOMPLETE:
         return UStatistic(a.area, b.area, math.nan, reason=FEW_CASES.format(n=fewest))
     unbiased_flags = [all(complete)] * 2 if paired else complete
@@ -373,7 +398,7 @@ def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = Tru
         condition.estimate_covariance(condition, unbiased)
         for condition, unbiased in zip(conditions, unbiased_flags, strict=True)
     ]
-    # Unpaired conditions may share a few cases; their covariance would be mostly noise, so the variances add up.
+    # Unpaired conditions may share a few cases, but the estimate of their covariance would be mostly noise. It is set to 0.
     variance = variances[0] + variances[1] - (2 * a.estimate_covariance(b, all(complete)) if paired else 0.0)
     if not variance > 0:
         return UStatistic(a.area, b.area, math.nan, reason=NEGATIVE if variance <= 0 else UNDEFINED)
@@ -385,14 +410,15 @@ def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = Tru
 class _Moments:
     """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over raters and pairs of cases.
 
-    For raters r, positives i and negatives j: `cell` is summed over r, shape (I, J); `row` over j, shape (R, I);
-    `column` over i, shape (R, J); `total` over i and j, shape (R,). Index 0 is the kernel, index 1 counts the pairs that were read.
+    For rater r, positive i and negative j, `cell` is the sum over r, shape (I, J); `row` the sum over j, shape (R, I);
+    `column` the sum over i, shape (R, J); `total` the sum over i and j, shape (R,). Each is a list: index 0 has the sums
+    of the kernel, index 1 the numbers of pairs that were read.
     """
 
     def __init__(self, positive: Floats, negative: Floats) -> None:
         readers, shape = len(positive), (positive.shape[1], negative.shape[1])
         self.positive, self.negative = positive, negative
-        # Sums instead of all kernels: R matrices of I by J would take R times the memory.
+        # Only sums are stored: storing the kernels, R matrices of I by J, would take R times the memory.
         self.cell = [np.zeros(shape), np.zeros(shape)]
         self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
         self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
@@ -411,7 +437,10 @@ class _Moments:
         return np.where(is_read, (positive > negative) + 0.5 * (positive == negative), 0.0), is_read.astype(np.float64)
 
     def is_complete(self, only_active: bool) -> bool:
-        """Return whether each case that one rater has read was read by all; with `some_readers`, by all who have read any."""
+        """Return whether every case that a rater has read was read by all raters.
+
+        With `only_active`, raters who have not read both a positive and a negative case are ignored.
+        """
         for grid in (self.positive, self.negative):
             is_read = np.isfinite(grid)
             rows = is_read[self.total[1] > 0] if only_active else is_read
@@ -420,11 +449,11 @@ class _Moments:
         return True
 
     def estimate_covariance(self, other: "_Moments", unbiased: bool = True) -> float:
-        """Return the covariance of the two areas: unbiased, or with replacement.
+        """Return the covariance of the pooled areas of two conditions: unbiased, or as for sampling with replacement.
 
-        The expected product of two kernels depends only on whether they share the rater, the positive and the negative:
-        eight moments, each weighted by its share of all pairs of kernels. The moment that shares nothing estimates the
-        product of the two means and is subtracted.
+        The expected product of two kernels depends only on whether they share the rater, the positive and the negative.
+        This gives eight moments, each weighted by its share of all pairs of kernels. The moment of kernels that share
+        nothing estimates the product of the two means and is subtracted.
         """
         (any_rater, same_rater), (any_count, same_count) = (self._sum_by_sharing(other, index) for index in (0, 1))
         counts = np.concatenate([_subtract_shared(any_count - same_count), _subtract_shared(same_count)])
@@ -436,15 +465,16 @@ class _Moments:
             sums, pairs = np.concatenate([any_rater, same_rater]), np.concatenate([any_count, same_count])
         with np.errstate(divide="ignore", invalid="ignore"):
             moments = np.where(pairs > 0, sums / pairs, 0.0)
-        # No two raters have read different cases: the product of the means cannot be estimated.
+        # There are no two kernels that share nothing, so the product of the two means cannot be estimated.
         if unbiased and counts[0] == 0:
             return math.nan
         return float(np.sum(weights * moments) - moments[0])
 
     def _sum_by_sharing(self, other: "_Moments", index: int) -> tuple[Floats, Floats]:
-        """Return the sums of products over pairs that share at least: nothing, the negative, the positive, both cases.
+        """Return sums of products over pairs of kernels: for any two raters, and for one and the same rater.
 
-        For any two raters, and for one and the same rater, shapes (4,).
+        Each has shape (4,), for the pairs that share at least nothing, the negative, the positive, and both cases. `index`
+        is 0 for the kernels and 1 for the counts.
         """
         same_pair = sum(
             float((self.compute_kernels(same_rater)[index] * other.compute_kernels(same_rater)[index]).sum())
@@ -466,7 +496,10 @@ class _Moments:
 
 
 def _subtract_shared(at_least: Floats) -> Floats:
-    """Return sums over pairs that share exactly nothing, the negative, the positive, both, from those that share at least that."""
+    """Return sums over pairs that share exactly nothing, the negative, the positive, or both cases.
+
+    `at_least`: the sums over pairs that share at least these, in the same order.
+    """
     nothing, negative, positive, both_cases = at_least
     return np.array(
         [nothing - negative - positive + both_cases, negative - both_cases, positive - both_cases, both_cases]

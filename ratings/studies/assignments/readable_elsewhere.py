@@ -1,15 +1,17 @@
 """Which items of a study an account can read in another place, together with their source.
 
-An account can read the sources of a study's items once that study is unblinded and the account is a superuser, or has or had
-a role in it: created it, was a member, or did something in it. Staff can read them in the laboratory as well, for every
-item from the pool; former staff could, for every episode that was started by then. So could the user who started or played
-the episode, started or vetted a twin of the step or imported the item, whether or not they are staff now. A version of the
-same thing reveals as much as the item itself, because an outcome beside its original shows the planted error. Steps are
-therefore compared by `Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two
-kinds, items of the same episode have the same content.
+An account can read the sources of a study's items once that study is unblinded and the account is a superuser, or has
+or had a role in it: created it, was a member, or did something in it. Staff can read them in the laboratory as well,
+for every item from the pool; former staff could do so for every episode that was started before they ceased to be
+staff. The source is also known to the user who started or played the episode, started or vetted a twin of the step or
+imported the item, whether or not this user is staff now. A version of the same thing reveals as much as the item
+itself, because an outcome beside its original shows the planted error. Steps are therefore compared by
+`Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two kinds, items of
+the same episode have the same content.
 
-`ratings.studies.access` defines what an account may do in a study, `ratings.studies.role_history` and `ratings.studies.rights` what it could do before.
-Raters have no right to read sources: after unblinding they see counts of their own answers, never an item with its source.
+`ratings.studies.access` defines what an account may do in a study; `ratings.studies.role_history` and
+`ratings.studies.rights` define what it could do earlier. Raters have no right to read sources: after unblinding they
+see counts of their own answers, never an item with its source.
 """
 
 from collections import defaultdict
@@ -33,7 +35,11 @@ HandledKeys = dict[int, list[tuple[str, datetime]]]  # by account: keys of items
 
 
 class UnblindedStudy(NamedTuple):
-    """An unblinded study with the same contents: when it was unblinded, and the keys of these contents (see _index_items)."""
+    """An unblinded study that shares contents with another study: when it was unblinded, and the keys of these
+    contents.
+
+    `_index_items` defines the keys.
+    """
 
     unblinded_at: datetime
     keys: set[str]
@@ -47,7 +53,9 @@ def find_unblinded_pairs(excluded: Study | None = None) -> set[str]:
 
 
 def find_origins_shown(kind: str) -> set[int]:
-    """Return the steps (for a study of evidence: the reviews) whose episode is in an unblinded study of the other kind."""
+    """Return the steps (for a study of evidence: the reviews) whose episode is in an unblinded study of the other
+    kind.
+    """
     rows = Transition.objects if kind == TRANSITION else EvidenceReview.objects
     return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
 
@@ -60,8 +68,8 @@ def count_items_of_shown_episodes(study: Study) -> int:
 def find_readable(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
     """Return the items of this study that these raters can read elsewhere, by the rater's key.
 
-    Open rater places, and raters who can read nothing, are left out. The number of queries does not depend on the number of
-    raters, items and studies. What became readable after a rater finished does not count for that rater.
+    Open rater places, and raters who can read nothing, are left out. The number of queries does not depend on the
+    number of raters, items and studies. What became readable after a rater finished does not count for that rater.
     """
     taken_places = [rater for rater in raters if rater.user_id]
     if not taken_places:
@@ -96,7 +104,9 @@ def find_readable_by(study: Study, rater: Rater) -> set[int]:
 
 
 def find_readable_pairs(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[UUID]]:
-    """Return the pairs of those items, as the assignments of this study have them, by the rater's key."""
+    """Return, by the rater's key, the pairs of the items that each rater can read elsewhere, as this study's items
+    store them.
+    """
     items = find_readable(study, raters)
     all_items = set().union(*items.values())
     pairs = dict(ItemSource.objects.filter(item__in=all_items).values_list("item_id", "pair")) if all_items else {}
@@ -111,7 +121,7 @@ def can_read_every_item(study: Study, user: User) -> bool:
 
 
 def find_running_studies_sharing_items(study: Study) -> list[Study]:
-    """Return the studies that accept ratings, or may again, and contain versions of this study's items."""
+    """Return the open and paused studies that share contents with this study's items."""
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
     same = others.filter(_filter_shared_contents(study, study.kind), study__kind=study.kind)
     other = others.filter(_filter_shared_contents(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
@@ -150,7 +160,7 @@ def _episode_key(episode: int) -> str:
 
 
 def _find_studies_sharing_contents(study: Study) -> dict[int, UnblindedStudy]:
-    """Return every other unblinded study with contents of this one's items. Two queries."""
+    """Return every other unblinded study that shares contents with this study's items. Two queries."""
     shared: dict[int, UnblindedStudy] = {}
     unblinded_items = Item.objects.filter(UNBLINDED).exclude(study=study).order_by()
     for kind, column in ((study.kind, "pair_sha256"), (_other_kind(study.kind), _EPISODE[_other_kind(study.kind)])):
@@ -166,13 +176,15 @@ def _find_studies_sharing_contents(study: Study) -> dict[int, UnblindedStudy]:
 def _find_readable_in_studies(
     study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]
 ) -> HandledKeys:
-    """Return what these accounts can read in other studies, and since when."""
+    """Return, by account, the keys of this study's contents that it can read in other studies, each with the time
+    since when.
+    """
     shared = _find_studies_sharing_contents(study)
     handled: HandledKeys = defaultdict(list)
     if not shared:
         return handled
     for other_study, insider, since in role_history.find_unblinded_people(shared.keys(), accounts):
-        # Readable only from the later of the two: the seal was broken, and the account had the right.
+        # Readable from the later of two times: when the study was unblinded, and when the account got its role.
         readable_since = max(since, shared[other_study].unblinded_at)
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
     for account, periods_of_account in periods.items():
@@ -188,9 +200,10 @@ def _find_readable_in_studies(
 
 
 def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
-    """Return, by account, the keys of what it started, imported or vetted, so that it knows the source, and since when.
+    """Return, by account, the keys of contents whose source it knows because it started, imported or vetted them.
 
-    One query if none of the accounts ever did any of this, else two.
+    Each key has the time since when. One query if none of the accounts ever did any of this, else two, or three for a
+    study of evidence.
     """
     any_work = Run.objects.filter(created_by__in=accounts).order_by().values_list("pk")
     any_work = any_work.union(
@@ -227,7 +240,10 @@ def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
 def _query_handled(
     rows: QuerySet[Any], key: str, accounts: Collection[int], step: str, *runs: str
 ) -> list[QuerySet[Any, Any]]:
-    """Return (account, key, time) of each user who started or judged these rows; `step` is the path to their step."""
+    """Return queries for (account, key, time) of each user who started or vetted these rows.
+
+    `step` is the path from a row to its step.
+    """
     creators = [f"{run}__created_by" for run in (f"{step}episode__run", f"{step}twins__run", *runs)]
     paths = [(by, by.replace("created_by", "created_at")) for by in creators]
     paths += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
@@ -236,7 +252,9 @@ def _query_handled(
 
 
 def _find_pool_items(study: Study) -> dict[int, datetime]:
-    """Return the items from the pool, which staff can read in the laboratory, with the time their episodes were started."""
+    """Return this study's items from the pool, which staff can read in the laboratory, with the start times of their
+    episodes.
+    """
     run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
     rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
     return dict(rows.values_list("item_id", f"{run_path}__created_at"))
@@ -247,14 +265,16 @@ def _is_before(time: datetime, end: datetime | None) -> bool:
 
 
 def _finished_at(rater: Rater, study: Study) -> datetime | None:
-    """Return when this rater gave their last answer at the latest; None while they can still answer."""
+    """Return the time after which this rater could no longer answer; None while they still can."""
     end_times = [time for time in (rater.finished_at, rater.withdrawn_at, study.closed_at) if time is not None]
     return min(end_times, default=None)
 
 
 def _index_items(study: Study) -> dict[str, set[int]]:
-    """Return this study's items by every key that their content is compared by: the digests of the pair, the payload and the step,
-    and the episode.
+    """Return this study's items by each of their keys.
+
+    The keys are the digests of the pair, the payload and the step, and the episode. Items with a common key share
+    contents.
     """
     # Digests of different things are never equal, so one index is enough for all of them.
     items: dict[str, set[int]] = defaultdict(set)

@@ -1,7 +1,7 @@
 """Reassign planned work while a study runs. An item that was shown remains with its rater.
 
-Everything here happens inside a transaction that holds the study's row. A rater who opens an item at this moment is waited
-for: rows are locked before they are moved, and those that have been opened are not moved.
+All of this runs in a transaction that has locked the study's row. Rows are locked before they are moved, so it waits
+for a rater who is opening an item; items that have been opened are not moved.
 """
 
 import random
@@ -27,14 +27,20 @@ UNSEEN = Q(opened_at__isnull=True, released_at__isnull=True, rating__isnull=True
 
 
 class Reassignment(NamedTuple):
-    """How many ratings were assigned, and how many nobody may give: they wait for another rater."""
+    """How many ratings were assigned, and how many were not, because no rater may give them: they wait for another
+    rater.
+    """
 
     assigned: int
     unassigned: int
 
 
 def list_eligible_raters(study: Study) -> list[Rater]:
-    """Return the raters who can get more items: not those who left, finished or were imported from a file."""
+    """Return the raters who can get more items: those who have not left or finished and were not imported from a
+    file.
+
+    Simulated raters are returned only if there are no others.
+    """
     raters = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
     # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
     # rules.
@@ -43,7 +49,7 @@ def list_eligible_raters(study: Study) -> list[Rater]:
 
 
 def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
-    """Assign every planned rating that nobody is to give to those of these raters who may give it."""
+    """Assign the planned ratings that have no rater to those of these raters who may give them."""
     slots_by_item = find_free_slots(study)
     if designs.is_crossover(study):
         # A case is rated in full, one version in each session, so free slots of a crossover wait for a new rater
@@ -59,7 +65,9 @@ def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
 
 
 def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
-    """Move unseen work of the others to newcomers until all have about as much left to do. Return how many items moved."""
+    """Move unseen items of other raters to newcomers until all have about the same number left. Return how many were
+    moved.
+    """
     other_raters = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
     # Locked in the order of keys, as everywhere: two requests cannot wait for each other.
     rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSEEN, occasion=FIRST, rater__in=other_raters)
@@ -83,7 +91,11 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
 
 
 def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
-    """Shuffle what these raters have not been shown, behind what they have, session 1 before session 2. Plan their repeats again."""
+    """Shuffle the items that these raters have not been shown, and put them after the shown ones. Plan their repeats
+    again.
+
+    Session 1 comes before session 2.
+    """
     raters = list(study.raters.filter(pk__in=set(rater_ids)))
     # Needed for repeats only, and not cheap.
     readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
@@ -92,7 +104,9 @@ def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
 
 
 def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
-    """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not repeated."""
+    """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not
+    repeated.
+    """
     protocol = designs.load_study_protocol(study)
     repeats = rater.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
     rater.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
@@ -147,7 +161,7 @@ def _create_repeats(rater: Rater, places: Mapping[str, int]) -> None:
 def _create_assignments(
     study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
 ) -> None:
-    """Create assignments for their new raters, and put them at random positions among the unseen ones."""
+    """Create assignments for their new raters, at random positions among the items that these raters have not seen."""
     arms = _choose_arms(study, places, rng)
     rows = [
         Assignment(
@@ -183,7 +197,7 @@ def _choose_arms(
 
 
 def _load_planned_items(study: Study, keys: Iterable[str]) -> list[PlannedItem]:
-    """Return these items with what only a plan may know about them."""
+    """Return these items with their sources and pairs, which only a plan may use."""
     rows = ItemSource.objects.filter(item__study=study, item__in=[int(key) for key in keys])
     # In the order of their content, which is the same in every database; keys are not.
     rows = rows.order_by("item__payload_sha256")
@@ -203,7 +217,9 @@ def find_free_slots(study: Study) -> dict[str, list[int]]:
 
 
 def find_idle_raters(study: Study) -> QuerySet[Rater]:
-    """Return the real raters who have rated all their items and have not finished: they are notified of new items."""
+    """Return the raters, without simulated ones, who have rated all their items and not finished. They get an e-mail
+    about new items.
+    """
     assignments = Assignment.objects.filter(rater=OuterRef("pk"))
     to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
     raters = study.raters.filter(
@@ -213,7 +229,10 @@ def find_idle_raters(study: Study) -> QuerySet[Rater]:
 
 
 def count_unassigned_ratings(study: Study, missing: int) -> int:
-    """Return how many of the `missing` ratings no rater is to give; 0 in a pool study, where raters reserve items, and at the end."""
+    """Return how many of the `missing` ratings are assigned to no active rater.
+
+    Return 0 for a pool study, where raters reserve items, and for a study that has been closed.
+    """
     if not missing or study.status not in ("open", "paused") or designs.is_pool_study(study):
         return 0
     unrated = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)

@@ -1,7 +1,8 @@
 """Release items that raters can read elsewhere and have not been shown, and reassign them to others.
 
-This happens whenever somebody gains the right to read: a rater joins, a study is unblinded, a role is given in an unblinded
-study, a closed study is opened again. An item that a rater was shown remains assigned; the blinding audit then reports it.
+This happens whenever somebody gains the right to read: a rater joins, a study is unblinded, a role is given in an
+unblinded study, a closed study is opened again. An item that a rater was shown remains assigned; the blinding audit
+then reports it.
 """
 
 from collections import defaultdict
@@ -21,7 +22,8 @@ from ratings.studies.assignments import readable_elsewhere, reassign, slots
 
 
 class ReleasedItems(NamedTuple):
-    """How many items were released, how many ratings nobody else may give, and how many cases of a crossover are incomplete.
+    """How many items were released, how many ratings nobody else may give, and how many cases of a crossover are
+    incomplete.
 
     A case is incomplete if one version was released and the other was shown before.
     """
@@ -36,10 +38,11 @@ NOTHING_RELEASED = ReleasedItems(0)
 
 @transaction.atomic
 def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) -> ReleasedItems:
-    """Release each item that its rater can read elsewhere and was not shown, of these raters or of all. Log the release.
+    """Release each item that its rater, one of `raters` or of all, can read elsewhere and was not shown. Log the
+    release.
 
-    Planned designs reassign the ratings to other raters, who may give something in exchange. Ratings that nobody may give
-    wait for another rater. Does nothing in a study that does not accept ratings.
+    In planned designs the ratings are reassigned to other raters, who may hand over unseen items in exchange. Ratings
+    that nobody may give wait for another rater. Does nothing in a study that does not accept ratings.
     """
     study = slots.lock_study(study.pk)
     if study.status not in ("open", "paused"):
@@ -69,7 +72,7 @@ def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) 
 
 
 def release_in_related_studies(unblinded: Study) -> None:
-    """Release readable items in every running study with versions of what can now be read in this one."""
+    """Release readable items in every running study that contains versions of the items of this unblinded study."""
     for study in readable_elsewhere.find_running_studies_sharing_items(unblinded):
         release_readable_items(study)
 
@@ -93,7 +96,7 @@ def _list_unshown(study: Study, rater: Rater, items: Collection[int]) -> list[As
 
 
 def _count_incomplete_cases(rows: Iterable[Assignment]) -> int:
-    """Count the cases of which these raters were shown one version, if the other is among these assignments."""
+    """Count the cases of which a rater was shown one version and has the other among these assignments."""
     pairs: dict[int, set[UUID]] = defaultdict(set)
     for row in rows:
         pairs[row.rater_id].add(row.pair)

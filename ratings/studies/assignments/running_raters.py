@@ -1,4 +1,4 @@
-"""Raters of a running study: adding late ones, listing open places, removing; and adding items late."""
+"""Change a running study: add rater places, remove raters, add items, and plan the open rater places again."""
 
 from collections.abc import Sequence
 
@@ -25,8 +25,9 @@ from ratings.studies.pool import freeze, pool
 def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     """Add places for raters who come late, and return them. Nothing that was shown is reassigned.
 
-    Balanced: they get the ratings that nobody may give so far, then unseen work is evened out. Crossed: they get every item, and
-    each item gets as many more ratings. Pool: they reserve items themselves. Raises StudyError for too many places.
+    Balanced: they get the ratings that had no rater, then unseen items are evened out. Crossed: they get every item,
+    and the ratings per item rise as needed. Pool: they reserve items themselves. Raises StudyError for too many
+    places.
     """
     study = _lock_running_study(study)
     if n < 1 or study.raters.count() + n > MAX_RATERS:
@@ -50,9 +51,10 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
 
 @transaction.atomic
 def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
-    """Remove the rater from the study and reassign what they were still to rate.
+    """Remove the rater from the study and reassign the items that they have not rated.
 
-    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study is unblinded.
+    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study
+    is unblinded.
     """
     study = slots.lock_study(rater.study_id)
     # After the study's lock, in the order that answers use: the rater may be submitting a rating at this moment.
@@ -79,9 +81,10 @@ def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
 
 @transaction.atomic
 def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) -> int:
-    """Add items to an open study, each for as many raters as the others, in random order behind what was shown. Return how many.
+    """Add items to a running study and return their number. Each gets as many raters as the other items.
 
-    Raises StudyError for a crossover, PlanError for items that the study has already or that its document excludes.
+    They are placed in random order after the items already shown. Raises StudyError for a crossover, PlanError for
+    items that the study has already or that its document excludes.
     """
     study = _lock_running_study(study)
     if designs.is_crossover(study):
@@ -112,7 +115,9 @@ def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) ->
 
 @transaction.atomic
 def replan_open_places(study: Study, raters: int) -> None:
-    """Replace the open rater places by `raters` new ones, and assign them what nobody has been asked to rate yet."""
+    """Replace the open rater places by `raters` new ones, and assign them the ratings that were assigned to the old
+    places.
+    """
     study = _lock_running_study(study)
     free = list_open_places(study)
     slots: dict[str, list[int]] = {}
@@ -136,7 +141,9 @@ def replan_open_places(study: Study, raters: int) -> None:
 
 
 def list_open_places(study: Study) -> list[Rater]:
-    """Return the rater places that nobody was invited to, took or simulates, in order."""
+    """Return, in order, the rater places to which nobody was invited and which no person or simulated rater has
+    taken.
+    """
     free = study.raters.filter(user__isnull=True, invited_at__isnull=True, simulated=False, imported_as="")
     return list(free.filter(started_at__isnull=True, withdrawn_at__isnull=True).order_by("number"))
 
@@ -149,7 +156,7 @@ def _lock_running_study(study: Study) -> Study:
 
 
 def _raise_ratings_per_item(study: Study, n: int) -> None:
-    """Raise the ratings per item by n, less the room that raters who left have made."""
+    """Raise the ratings per item by n, less the slots that raters who left have freed."""
     items = study.items.annotate(live=Count("assignments", filter=_LIVE_HERE))
     most = max(items.values_list("live", flat=True), default=0) + n
     study.ratings_per_item = max(study.ratings_per_item, most)
@@ -157,7 +164,9 @@ def _raise_ratings_per_item(study: Study, n: int) -> None:
 
 
 def _release_assignments(rater: Rater) -> None:
-    """Release unrated assignments. If the rater's ratings are dropped, free the slots of these for others as well."""
+    """Release unrated assignments. If the rater's ratings are dropped, also free the slots of the rated ones for
+    other raters.
+    """
     now = rater.withdrawn_at
     rater.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
     if rater.dropped:

@@ -1,7 +1,7 @@
-"""Slots of a study's items, and the lock of everyone who assigns or answers items.
+"""Slots of a study's items, and the locks that every request takes before it assigns or answers items.
 
-Two guards keep an item from being rated more often than requested: the study's row is locked while a request chooses a slot,
-and the database refuses a second live assignment with the same slot.
+Two guards keep an item from being rated more often than requested: the study's row is locked while a request chooses
+a slot, and the database refuses a second live assignment with the same slot.
 """
 
 from django.db import connection
@@ -14,7 +14,7 @@ LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 
 
 def lock_study(study: int) -> Study:
-    """Lock the study's row against concurrent assignments and answers, and return it."""
+    """Lock the study's row, so that nobody else assigns or answers items at the same time, and return the row."""
     return Study.objects.select_for_update().get(pk=study)
 
 

@@ -16,14 +16,17 @@ JOB_KIND = "audit"
 
 
 def request_audit(study: Study, by: User | None = None) -> Job:
-    """Return the audit of this study that is under way, or start one. Raises AuditError if there is nothing to audit."""
+    """Return the job of the audit of this study that is under way, or start one.
+
+    Raises AuditError if there is nothing to audit.
+    """
     # Refused at once, so that the page can show the reason; the job checks again when it starts.
     audit_runner.require_opened(study)
     return jobs.request_job(JOB_KIND, {"study": study.pk}, subject=job_access.format_subject(study), user=by)
 
 
 def find_unfinished_audit(study: Study) -> Job | None:
-    """Return the last audit that was requested, unless it ended with a report."""
+    """Return the job of the last audit that was requested for this study, or None if that audit ended with a report."""
     # Not those of a deleted draft that had the same slug.
     audit_jobs = Job.objects.filter(
         subject=job_access.format_subject(study), kind=JOB_KIND, created_at__gte=study.created_at

@@ -1,4 +1,4 @@
-"""The blinding audit: everything that a study's raters are sent, compared with everything they must not learn.
+"""The blinding audit compares everything that a study's raters are sent with everything that they must not learn.
 
 It works on a scratch copy of the database, in a separate process; only the report is written to the live database.
 
@@ -24,14 +24,14 @@ from ratings.studies.lifecycle import Actor
 
 
 def run_audit(study: Study, by: Actor = None, progress: OnProgress | None = None) -> BlindingAudit:
-    """Audit the study, store the report and log it. Raises AuditError if there is no report."""
+    """Audit the study, store the report and log it. Raises AuditError if no report can be made."""
     report_document = inspect_study(study, progress)
     with transaction.atomic():
         return store_report(study, report_document, by)
 
 
 def inspect_study(study: Study, progress: OnProgress | None = None) -> dict[str, Any]:
-    """Return the report on the study as it is now, without storing it. Raises AuditError if there is none.
+    """Return the report on the study as it is now, without storing it. Raises AuditError if no report can be made.
 
     Do not call inside a transaction: SQLite cannot copy the database there.
     """

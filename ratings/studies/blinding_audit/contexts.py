@@ -1,4 +1,4 @@
-"""The context that an original has, for comparison with that of its twins."""
+"""Build the contexts of original steps again, for comparison with those of their twins."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,7 +9,10 @@ from simulation.models import CatalogueEntry, Transition
 
 
 class StepContexts:
-    """The context of each step as it would be built now. Not `comparable` if genuine items have another one: goals have changed since."""
+    """The context of each step as it would be built now.
+
+    `comparable` is False if the stored context of an original differs from it, because a goal has changed since.
+    """
 
     def __init__(self, sources: Sequence[ItemSource]) -> None:
         # Loading whole episodes is worth it only if some arm shows contexts.
@@ -28,7 +31,7 @@ class StepContexts:
             self._steps[row.episode_id].append(row)
 
     def build_context(self, row: Transition) -> Payload:
-        """Return the context of this step; empty if no item of the study has any."""
+        """Return the context of this step; empty if no item of the study has a context."""
         if not self._wanted:
             return {}
         if row.pk not in self._made:

@@ -2,4 +2,4 @@
 
 
 class AuditError(ValueError):
-    """The study cannot be audited now; the message gives the reason and what to do, for people."""
+    """The study cannot be audited now. The message is shown to people; it states the reason and what to do."""

@@ -13,7 +13,7 @@ MAX_LISTED_LEAKS = 20  # leaks that are listed for a check; the rest are counted
 
 
 class Leak(NamedTuple):
-    """Where something is visible that must not be, and what it is."""
+    """A place where something is visible that must be hidden, and what it is."""
 
     where: str
     what: str

@@ -1,4 +1,6 @@
-"""Whether the form of an item reveals it: twins compared with their originals, and sources with each other."""
+"""Test whether the form of an item reveals its source: twins are compared with originals, and sources with each
+other.
+"""
 
 import re
 from collections import defaultdict
@@ -32,7 +34,7 @@ class ShownItem(NamedTuple):
 
 
 def compute_features(payload: Payload) -> dict[str, float]:
-    """Return what can be counted without knowing any science: lengths, numbers of things, ways to write a number."""
+    """Return measures of form that need no scientific knowledge: lengths, numbers of things, ways to write a number."""
     materials = payload.get("after") or [material for step in payload.get("steps", ()) for material in step["made"]]
     observations = payload.get("observations") or [
         observation for step in payload.get("steps", ()) for observation in step["observations"]
@@ -86,14 +88,16 @@ def _compute_context_features(context: Payload) -> dict[str, float]:
 
 
 def find_signs(seen: ShownItem) -> set[str]:
-    """Return every sign except plain letters, digits and blanks anywhere in the shown texts, and the words of the item."""
+    """Return the words of the item, and all signs in the shown texts except plain letters, digits and blanks."""
     item_text, context_text = ("\n".join(text for _, text in quarantine.iter_texts(part)) for part in seen)
     words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(item_text)}
     return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(item_text + context_text)) - {"\n"}}
 
 
 def check_forms(study: Study) -> list[Check]:
-    """Return the check that the form of offline twins reveals nothing, and the measurement of style differences between sources."""
+    """Return two checks: the form of offline twins reveals nothing; the differences in form between sources are
+    measured.
+    """
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     sources = list(rows.order_by("item__code"))
     return check_forms_of(sources)
@@ -123,7 +127,7 @@ def _check_twins(sources: Sequence[ItemSource]) -> Check:
 
 
 def _pair_with_original(source: ItemSource, contexts: StepContexts) -> tuple[ShownItem, ShownItem]:
-    """Return the item's original and the item, each as a rater would be shown it."""
+    """Return the original of this twin and the twin itself, each as a rater would be shown it."""
     assert source.transition
     original, item_payload = blind_transition(source.transition.step), source.item.payload
     # Items from before release 2 do not state whether lineage is known: their originals must not either, or all
@@ -137,7 +141,10 @@ def _pair_with_original(source: ItemSource, contexts: StepContexts) -> tuple[Sho
 
 
 def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast]:
-    """Return the contrast of every feature of (original, twin) pairs, corrected over features; `is_telling` marks those that fail."""
+    """Return the contrast of every feature of (original, twin) pairs, with p-values corrected over the features.
+
+    The check fails on contrasts with `is_telling`.
+    """
     originals, twins = (
         [_compute_features_and_signs(o) for o, _ in pairs],
         [_compute_features_and_signs(t) for _, t in pairs],
@@ -175,7 +182,7 @@ def _describe_contrast(contrast: Contrast) -> str:
 
 
 def _measure_styles(sources: Sequence[ItemSource]) -> Check:
-    """Return the measurement of how well form separates sources."""
+    """Return a check that measures how well the form of an item separates sources. It never fails."""
     # Never a failure: two models write differently, which cannot be helped but has to be known.
     check = Check("style of sources", "How well does the form of an item reveal its source?")
     groups: dict[str, list[ItemSource]] = defaultdict(list)

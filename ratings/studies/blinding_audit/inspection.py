@@ -1,4 +1,4 @@
-"""The inspection of one study on a scratch copy: runs all checks and returns the report."""
+"""The inspection of one study on a scratch copy: run all checks and return the report."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,9 @@ from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
 
 
 def run_inspection(study: Study, copied_at: datetime, progress: OnProgress | None = None) -> dict[str, Any]:
-    """Return the report. Raises RuntimeError in a process that does not work on a scratch copy (`guard`)."""
+    """Run all checks and return the report. Raises RuntimeError in a process that does not work on a scratch copy
+    (`guard`).
+    """
     return build_report(study, _run_checks(study, progress), copied_at)
 
 

@@ -1,4 +1,4 @@
-"""Whether order or identifiers reveal a kind: positions, sequences, rows in the database, codes.
+"""Test whether order or identifiers reveal the kind of an item: positions, sequences, database rows, codes.
 
 Items that are added to a study later come later, so order is compared among items that were frozen together.
 """
@@ -21,7 +21,7 @@ _MIN_DEVIATIONS = 4  # standard deviations from chance that equal neighbours mus
 
 
 def check_orders(study: Study) -> list[Check]:
-    """Return the checks of the frozen items and of every rater's order. No page is rendered."""
+    """Return the checks of the stored items and of every rater's order. They render no page."""
     perturbations = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "perturbation"))
     labels = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "label"))
     is_planted = {item: perturbation != "none" for item, perturbation in perturbations.items()}
@@ -56,7 +56,9 @@ ItemNumbers = Sequence[tuple[int, float]]  # item, and a number that a rater mig
 
 
 def _list_positions(study: Study) -> ItemNumbers:
-    """Return the position of each item for each rater, as a share of that rater's order of the batch; in a crossover, of the session."""
+    """Return each item's rank, from 0 to 1, in each rater's order of its batch; in a crossover, of its batch and
+    session.
+    """
     batches = _load_batches(study)
     placed = [
         ((order, batches[item]), item, index)
@@ -67,7 +69,7 @@ def _list_positions(study: Study) -> ItemNumbers:
 
 
 def _list_sessions(study: Study) -> dict[str, ItemNumbers]:
-    """Return the session in which each rater of a crossover meets an item; {} for other studies."""
+    """Return the session in which each rater of a crossover rates each item; {} for other studies."""
     rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
     # The session must not be associated with a kind either: raters know it.
     sessions = [(item, float(session)) for item, session in rows.values_list("item_id", "session")]
@@ -80,7 +82,9 @@ def _load_batches(study: Study) -> dict[int, datetime]:
 
 
 def _rank_within_groups(numbers: Iterable[tuple[Hashable, int, int]]) -> ItemNumbers:
-    """Return (item, rank in its group from 0 to 1) for each (group, item, number); one half for a single item."""
+    """Return (item, rank in its group from 0 to 1) for each (group, item, number). The rank is one half in a group of
+    one.
+    """
     groups: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
     for group, item, number in numbers:
         groups[group].append((number, item))
@@ -98,7 +102,7 @@ def _load_rater_orders(study: Study) -> dict[tuple[int, int], list[int]]:
 
 
 def _list_row_numbers(study: Study) -> dict[str, ItemNumbers]:
-    """Return for each identifier that a rater might see its rank or number by item."""
+    """Return, for each identifier that a rater might see, its rank or number for each item."""
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
     batches = _load_batches(study)
     assignments = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
@@ -122,9 +126,11 @@ def _test_contrast(name: str, numbers: ItemNumbers, ones: Mapping[int, bool]) ->
 
 
 def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
-    """Return the check whether neighbours in raters' orders are of one kind more or less often than by chance.
+    """Return the check whether neighbouring items in raters' orders are of the same kind more or less often than by
+    chance.
 
-    Chance is measured by shuffling each batch of the same orders. An even spread of kinds has slightly fewer equal neighbours.
+        Chance is measured by shuffling each batch of the same orders. If the kinds are spread evenly, slightly fewer
+        neighbours are equal.
     """
     check = Check("predictability", "Does the kind of one item tell the kind of the next?")
     batches = _load_batches(study)
@@ -188,7 +194,7 @@ def _count_equal_neighbours(order: Iterable[bool]) -> int:
 
 
 def _check_creation_times(study: Study) -> Check:
-    """Return the check that items of one batch have one creation time."""
+    """Return the check that all items of one batch have the same creation time."""
     check = Check("moments", "Do the times at which items were stored tell items apart?")
     rows = ItemSource.objects.filter(item__study=study).values_list("item__created_at", "perturbation")
     batches: dict[object, set[str]] = defaultdict(set)

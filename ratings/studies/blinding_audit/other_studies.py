@@ -1,4 +1,4 @@
-"""Whether raters have items whose source their account can read in another study or in the laboratory."""
+"""Check whether raters have items whose source their account can read in another study or in the laboratory."""
 
 from collections import defaultdict
 
@@ -12,10 +12,10 @@ from ratings.studies.blinding_audit.findings import OTHER_STUDIES, Check, Leak
 
 
 def check_other_studies(study: Study) -> list[Check]:
-    """Return the check, which also measures how many items are in unblinded studies, and whether the document allows that.
+    """Return the check. It also reports how many items are in unblinded studies, and whether the document allows
+    that.
 
-    Items of episodes that are in unblinded studies of the other kind are counted separately: steps of a record of evidence, or records of
-    a step.
+        Items whose episode is in an unblinded study of the other kind are counted separately.
     """
     items = dict(Item.objects.filter(study=study).values_list("pk", "pair_sha256"))
     unblinded_pairs = readable_elsewhere.find_unblinded_pairs(excluded=study)

@@ -1,4 +1,4 @@
-"""Checks of the stored items alone: no key, word or order that the allow-list would not have produced."""
+"""Checks of the stored items alone: they must have no key, word or order that the allow-list would not have produced."""
 
 import re
 from collections import Counter
@@ -43,7 +43,7 @@ ALLOWED_KEYS = {
 
 
 def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
-    """Return the checks of the stored items; no page is rendered."""
+    """Return the checks of the stored items. They render no page."""
     keys = Check(
         "payload keys", "Does a payload have a key that the allow-list does not have, or keys in another order?"
     )
@@ -89,7 +89,9 @@ _CHANGED_PAYLOAD = Leak("a stored payload", "it does not match its digest")
 
 
 def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
-    """Yield each item with the secret that its texts must not repeat, and whether a person released it from quarantine."""
+    """Yield each item with the secret that its texts must not repeat, and whether a person released it from
+    quarantine.
+    """
     released = set(study.quarantine.filter(decision="released").values_list("payload_sha256", flat=True))
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     # In chunks, so that a large study is not in memory at once.
@@ -128,7 +130,7 @@ def _find_unknown_keys(root: str, value: Any, allowed: Mapping[str, set[str]], p
             yield Leak(location, f"keys where there are none: {', '.join(map(str, value))[:80]}")
             return
         yield from (Leak(location, f"payload key {key!r}") for key in value if key not in allowed[path])
-        # A missing key is a leak as well: it would distinguish items as a key of its own does.
+        # A missing key is a leak as well: it would distinguish items as an additional key does.
         yield from (Leak(location, f"no payload key {key!r}") for key in sorted(allowed[path] - set(value)))
         for key, part in value.items():
             yield from _find_unknown_keys(root, part, allowed, f"{path}.{key}".lstrip("."))
@@ -147,13 +149,17 @@ def _find_telling_words(item: Item, secret: Secret, sealed: SealedValues) -> Ite
 
 
 def _describe_named_sources(item: Item, findings: Iterable[tuple[str, NameFinding]]) -> Iterator[Leak]:
-    """Yield the locations of an item that name a source, by the item's code and the kind of name, never the name itself."""
+    """Yield a leak for each location in an item that names a source: the item's code and the kind of name, never the
+    name.
+    """
     for location, finding in findings:
         yield Leak(f"item {item.code}: {_strip_indices(f'payload.{location}')}", quarantine.NAME_KINDS[finding.kind])
 
 
 def _is_ordinary_word(kind: str, value: str) -> bool:
-    """Return whether a laboratory uses the word itself: a subtle change of colour, an obvious precipitate, a checklist."""
+    """Return whether laboratories use the word as well: "a subtle change of colour", "an obvious precipitate", "a
+    checklist".
+    """
     return kind == "the error type" or (kind == "the word" and value != "mat-" and value.isalpha())
 
 
@@ -163,7 +169,7 @@ def _strip_indices(location: str) -> str:
 
 
 class _KeyOrders:
-    """Which of two labels came first, and which of two keys, wherever both are in one list."""
+    """The order of every two labels, and of every two keys, that occur together in one list."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str, str], int] = {}
@@ -187,7 +193,9 @@ class _KeyOrders:
             self._before[(location, *pair)] = self._before.get((location, *pair), 0) + 1
 
     def list_leaks(self) -> list[Leak]:
-        """Return the pairs that occur in both orders: an order that varies can vary with the source."""
+        """Return a leak for each pair that occurs in both orders, because an order that varies can depend on the
+        source.
+        """
         order_counts = self._before
         in_both_orders = [(place, a, b) for place, a, b in order_counts if a < b and (place, b, a) in order_counts]
         return [

@@ -21,13 +21,15 @@ _PLAIN_WORD = re.compile(r"[a-z]+")
 
 
 class SealedValues(NamedTuple):
-    """`values` reveal an origin wherever they occur; `labels` are casts and error types whose name would reveal it as a word."""
+    """`values` reveal an origin wherever they occur. `labels`, such as casts and error types, reveal it as separate
+    words.
+    """
 
     values: dict[str, str]
     labels: dict[str, str]
 
     def find_in(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield what of it this text contains: its kind, and the value itself."""
+        """Yield each sealed value that this text contains, preceded by its kind."""
         low = text.lower()
         yield from ((what, value) for value, what in self.values.items() if value in low)
         yield from ((what, label) for label, what in self.labels.items() if contains_word(low, label))
@@ -35,7 +37,9 @@ class SealedValues(NamedTuple):
 
 
 def collect_sealed_values(study: Study) -> SealedValues:
-    """Return codes, digests, sources, and the kind, location, rule and explanation of each planted error."""
+    """Return the sealed values: codes, digests, sources, and the kind, location, rule and explanation of each planted
+    error.
+    """
     values: dict[str, str] = {}
     labels: dict[str, str] = {}
     rows = ItemSource.objects.filter(item__study=study)
@@ -82,7 +86,7 @@ def _iter_labels(source: ItemSource) -> Iterator[tuple[str, str]]:
 
 @cache
 def load_interface_words() -> frozenset[str]:
-    """Return the words of the rating pages' own templates and scripts, which say nothing about any item."""
+    """Return the words of the rating pages' own templates and scripts, which do not depend on any item."""
     files = [*(settings.BASE_DIR / "templates").glob("ratings/*.html"), settings.BASE_DIR / "templates" / "base.html"]
     files += [*(settings.BASE_DIR / "templates" / "registration").glob("*.html")]
     files += [*(settings.BASE_DIR / "static").glob("*.js")]

@@ -20,7 +20,10 @@ _MAX_PERMUTED_PAIRS = 50  # pairs up to which signs are permuted: the normal app
 
 
 class Contrast(NamedTuple):
-    """How well one number separates ones from noughts. `auc` is at least one half: the direction does not matter."""
+    """How well one number separates items of kind 1 (`ones`) from items of kind 0 (`noughts`).
+
+    `auc` is at least one half, because the direction does not matter.
+    """
 
     name: str
     n: int
@@ -32,7 +35,7 @@ class Contrast(NamedTuple):
 
     @property
     def is_telling(self) -> bool:
-        """Return whether the separation is too good for chance, and good enough to help a rater."""
+        """Return whether the separation is statistically significant, and large enough to help a rater."""
         return self.adjusted < ALPHA and self.auc > MIN_AUC
 
     def to_dict(self) -> dict[str, float | str]:
@@ -56,7 +59,9 @@ def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def compare_groups(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
-    """Compare two groups of items by the test of Mann and Whitney. The 95% interval of the AUC is a bootstrap over items."""
+    """Compare two groups of items by the Mann-Whitney test. The 95% interval of the AUC comes from a bootstrap over
+    items.
+    """
     if not noughts or not ones or len({*noughts, *ones}) < 2:
         return Contrast(name, len(noughts) + len(ones), 0.5, 0.5, 0.5, 1.0)
     p = float(mannwhitneyu(ones, noughts).pvalue)
@@ -70,7 +75,8 @@ def can_differ(originals: Sequence[float], twins: Sequence[float]) -> bool:
 
 
 def compare_pairs(name: str, originals: Sequence[float], twins: Sequence[float], seed: int = 0) -> Contrast:
-    """Compare each twin with its own original by the signed rank test, or by the sign test if all differences have one size.
+    """Compare each twin with its own original by the signed rank test, or by the sign test if all differences are
+    equal in size.
 
     The AUC is that of all twins against all originals, with a bootstrap over pairs.
     """
@@ -93,13 +99,15 @@ def compare_pairs(name: str, originals: Sequence[float], twins: Sequence[float],
 
 
 def _permute_signed_ranks(differences: Sequence[float], seed: int) -> float:
-    """Return the p-value of the signed rank test with permuted signs: exact for few pairs, else from random signs."""
+    """Return the p-value of the signed rank test with permuted signs: all permutations for few pairs, else random
+    ones.
+    """
     ranks, n = rankdata(np.abs(differences)), len(differences)
     if exact := 2**n <= _PERMUTATIONS:
         signs = 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
     else:
         signs = np.random.default_rng(seed).choice([-1, 1], size=(_PERMUTATIONS, n))
-    # The tolerance keeps sums that are equal except for rounding on the side of chance.
+    # With the tolerance, sums that are equal except for rounding count as equal.
     n_extreme = int((np.abs(signs @ ranks) >= abs(float(np.sign(differences) @ ranks)) - 1e-9).sum())
     # Random signs: the observed ones count as one more permutation, so that p is never 0.
     return n_extreme / len(signs) if exact else (n_extreme + 1) / (len(signs) + 1)
@@ -108,7 +116,7 @@ def _permute_signed_ranks(differences: Sequence[float], seed: int) -> float:
 def _bootstrap_auc(
     noughts: np.ndarray, ones: np.ndarray, seed: int, is_paired: bool = False
 ) -> tuple[float, float, float]:
-    """Return the AUC, turned to at least one half, and its 95% bootstrap interval in the same direction."""
+    """Return the AUC, mirrored if it is below one half, and its 95% bootstrap interval in the same direction."""
     truth = np.concatenate([np.zeros(len(noughts)), np.ones(len(ones))])
     value = float(roc_auc_score(truth, np.concatenate([noughts, ones])))
     rng = np.random.default_rng(seed)
@@ -120,7 +128,10 @@ def _bootstrap_auc(
 
 
 def _compute_aucs(noughts: np.ndarray, ones: np.ndarray) -> np.ndarray:
-    """Return for each row the share of pairs that the one wins, ties as one half (Mann-Whitney U). Shapes: resamples by items."""
+    """Return for each row the share of pairs in which the one is larger than the nought; ties count one half.
+
+    This is the Mann-Whitney U divided by the number of pairs. Shapes: resamples by items.
+    """
     # By ranks: comparing all pairs of each resample would take much more memory.
     ranks = rankdata(np.concatenate([noughts, ones], axis=1), axis=1)
     n_ones, n_noughts = ones.shape[1], noughts.shape[1]
@@ -131,9 +142,10 @@ def _compute_aucs(noughts: np.ndarray, ones: np.ndarray) -> np.ndarray:
 def compare_all_features(
     rows: Sequence[Sequence[float]], truth: Sequence[int], groups: Sequence[str], seed: int = 0
 ) -> Contrast | None:
-    """Compare all features at once: logistic regression, out of fold, with versions of one thing in one fold.
+    """Compare the two kinds by all features together, with the out-of-fold scores of a logistic regression.
 
-    Returns None if there are too few items of either kind. p is that of the out-of-fold scores by Mann and Whitney.
+    Versions of one thing stay in one fold. Returns None if there are too few items of either kind. p is that of the
+    Mann-Whitney test of the scores.
     """
     fewest = min(truth.count(0), truth.count(1))
     folds = min(5, len(set(groups)))

@@ -1,8 +1,10 @@
-"""Whether style alone separates planted from unperturbed outcomes, or one source from the others, on held-out pairs.
+"""Test whether style alone separates planted from unperturbed outcomes, or one source from the others, on held-out
+pairs.
 
-Style is an outcome without its numbers and content words: function words, punctuation, capitals and the lengths of words.
-The check fails on style only. Separation by the words themselves is measured for information, because a planted error has to
-change what an outcome states. Outcomes are compared within an action only, since sources may do different things.
+Style is an outcome without its numbers and content words: function words, punctuation, capitals and the lengths of
+words. The check fails on style only. Separation by the words themselves is measured for information, because a
+planted error has to change what an outcome states. Outcomes are compared within an action only, since sources may do
+different things.
 """
 
 import re
@@ -130,7 +132,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def check_styles(study: Study) -> list[Check]:
-    """Return the two checks of style."""
+    """Return the check of planted errors' style and the check of sources' style."""
     # Sources are read here, and never named together with an item.
     rows = ItemSource.objects.filter(item__study=study).select_related("item")
     return check_styles_of(list(rows.order_by("item__code")))
@@ -141,9 +143,9 @@ def check_styles_of(sources: Sequence[ItemSource]) -> list[Check]:
 
 
 def reduce_to_style(text: str) -> str:
-    """Return the text with its numbers as 0 and its content words as their shape, pieces separated by blanks.
+    """Return the text with numbers replaced by 0 and content words by their shape. Pieces are separated by blanks.
 
-    >>> style("The tube is CLEAR, 12.5 mL.")
+    >>> reduce_to_style("The tube is CLEAR, 12.5 mL.")
     'The w4 is W5 , 0 wW2 .'
     """
     return " ".join(map(_shape_of_piece, _TOKEN.findall(text)))
@@ -162,7 +164,7 @@ def _shape_of_piece(piece: str) -> str:
 
 
 def normalise_words(text: str) -> str:
-    """Return the text in lower case with its numbers as 0, pieces separated by blanks."""
+    """Return the text in lower case with each number replaced by 0. Pieces are separated by blanks."""
     return " ".join("0" if piece[-1].isdigit() else piece for piece in _TOKEN.findall(text.lower()))
 
 
@@ -216,7 +218,7 @@ StyleContrast = tuple[str, Sequence[tuple[ItemSource, int]]]
 def _evaluate_contrasts(
     check: Check, contrasts: Sequence[StyleContrast], margin: float, target_auc: float, location: str
 ) -> None:
-    """Evaluate each contrast with enough items. `blind` is the location that a leak reports; it must not name a source."""
+    """Evaluate each contrast with enough items. `location` is reported with a leak, so it must not name a source."""
     n_needed = text_classifier.count_needed_items(target_auc, margin)
     results = []
     looked_at: set[int] = set()

@@ -1,8 +1,10 @@
-"""How well a classifier separates two kinds of item by their texts: AUC on held-out pairs, interval, p-value and power.
+"""How well a classifier separates two kinds of item by their texts: AUC on held-out pairs, interval, p-value and
+power.
 
-The features of a text are the counts of its pieces (words and signs) and of two in a row. Within each training part the
-pieces most associated with the kind are chosen for a linear discriminant, so that one word among hundreds is found. Fitting takes a
-millisecond, so the power can be measured: by a word planted in the study's own texts.
+The features of a text are the counts of its pieces (words and signs) and of pairs of neighbouring pieces. Within each
+training part the pieces most associated with the kind are chosen for a linear discriminant, so that one word among
+hundreds is found. Fitting takes a millisecond, so the power can be measured with a word that is planted in the
+study's own texts.
 """
 
 from collections.abc import Hashable, Sequence
@@ -30,7 +32,9 @@ _Z_INTERVAL, _Z_POWER = 1.959964, 0.841621  # two-sided 95%; power of 80%
 
 
 class Example(NamedTuple):
-    """A text with its kind (1 or 0), the pair whose versions stay in one fold, and the stratum within which it is compared."""
+    """A text with its kind (1 or 0), the pair whose versions stay in one fold, and the stratum within which it is
+    compared.
+    """
 
     text: str
     kind: int
@@ -39,9 +43,9 @@ class Example(NamedTuple):
 
 
 class Separation(NamedTuple):
-    """The AUC of held-out scores with its 95% interval and permutation p. `pairs` is the number of pairs resampled.
+    """The AUC of held-out scores with its 95% interval and the p-value of a permutation test.
 
-    `chance` is the AUC that must be exceeded for a p of at most MAX_P.
+    `pairs` is the number of pairs resampled. `chance` is the AUC that must be exceeded for a p of at most MAX_P.
     """
 
     n: tuple[int, int]
@@ -53,7 +57,7 @@ class Separation(NamedTuple):
     chance: float
 
     def is_above(self, margin: float) -> bool:
-        """Return whether the interval lies above the margin and such an AUC is rare by chance."""
+        """Return whether the interval lies above the margin and such an AUC would rarely arise by chance."""
         return self.low > margin and self.p <= MAX_P
 
 
@@ -65,7 +69,9 @@ class DetectionPower(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Indices of a training and a test part, with their scaled counts of the pieces that are not rare in the training part."""
+    """Indices of a training and a test part, with their scaled counts of the pieces that are not rare in the training
+    part.
+    """
 
     train: np.ndarray
     test: np.ndarray
@@ -99,7 +105,8 @@ def sample_pairs(examples: Sequence[Example], seed: int) -> list[Example]:
 def evaluate_classifier(examples: Sequence[Example], seed: int) -> Separation:
     """Return how well the texts separate kind 1 from kind 0.
 
-    Needs MIN_ITEMS examples of each kind and MIN_PAIRS pairs. The p-value is that of a permutation test, (b + 1) / (m + 1).
+    Needs MIN_ITEMS examples of each kind and MIN_PAIRS pairs. The p-value is that of a permutation test, (b + 1) / (m
+    + 1).
     """
     layout = _build_layout(examples)
     # The folds depend on pairs alone, so all permutations share them.
@@ -122,10 +129,11 @@ def evaluate_classifier(examples: Sequence[Example], seed: int) -> Separation:
 
 
 def find_power(examples: Sequence[Example], margin: float, chance: float, seed: int) -> DetectionPower | None:
-    """Return the smallest AUC of a planted word that is detected often enough; None if not even a word in every text of a kind is.
+    """Return the smallest AUC of a planted word that is detected in at least 80% of trials, or None if there is none.
 
-    In each trial the kinds are permuted, and a word that occurs in no text is inserted once, at a random position, into a share of
-    the texts of kind 1. A perfect classifier of that word has an AUC of one half plus half that share.
+    In each trial the kinds are permuted, and a word that occurs in no text is inserted once, at a random position,
+    into a share of the texts of kind 1. A classifier that uses that word perfectly has an AUC of one half plus half
+    that share.
     """
     layout = _build_layout(examples)
     rng = np.random.default_rng(seed)
@@ -191,7 +199,7 @@ def _build_layout(examples: Sequence[Example]) -> _Layout:
 
 
 def _compute_interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the 95% interval of the AUC over resampled pairs."""
+    """Return the 95% interval of the AUC from a bootstrap over pairs."""
     pairs = layout.pairs.max() + 1
     # A bootstrap over pairs as weights: drawing a pair twice is counting its items twice, without copying any
     # score.
@@ -201,7 +209,9 @@ def _compute_interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.r
 
 
 def _count_pieces(texts: Sequence[str]) -> np.ndarray:
-    """Return log(1 + n) of the counts of single pieces and of two in a row, without the rare ones. Shape: texts by pieces."""
+    """Return log(1 + n) for the counts n of single pieces and of neighbouring pairs, without rare ones. Shape: texts
+    by features.
+    """
     if not any(map(str.split, texts)):
         return np.zeros((len(texts), 0), np.float32)
     vectorizer = CountVectorizer(token_pattern=r"\S+", lowercase=False, ngram_range=(1, 2), dtype=np.float32)
@@ -212,7 +222,9 @@ def _count_pieces(texts: Sequence[str]) -> np.ndarray:
 
 
 def split_folds(rows: np.ndarray, pairs: np.ndarray) -> list[Fold]:
-    """Return the folds, each without the pieces that are rare in its training part. Labels are not used."""
+    """Return the folds, each without the pieces that are rare in its training part. The kinds of the texts are not
+    used.
+    """
     folds = []
     for train, test in GroupKFold(_FOLDS).split(pairs, None, pairs):
         train_counts, test_counts = rows[train], rows[test]
@@ -251,12 +263,16 @@ def compute_held_out_scores(folds: Sequence[Fold], kinds: np.ndarray) -> np.ndar
 
 
 def compute_auc(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> float:
-    """Return the share of comparisons within a stratum in which kind 1 scores higher, ties as one half."""
+    """Return the share of comparisons within a stratum in which the item of kind 1 has the higher score; ties count
+    one half.
+    """
     return float(compute_weighted_aucs(scores, kinds, strata, weights[None, :])[0])
 
 
 def compute_weighted_aucs(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUC for each row of weights; NaN where a row leaves nothing to compare. Shape of `weights`: rows by items."""
+    """Return the AUC for each row of weights; NaN where a row leaves nothing to compare. Shape of `weights`: rows by
+    items.
+    """
     wins_total, total = np.zeros(len(weights)), np.zeros(len(weights))
     for stratum in np.unique(strata):
         ones, noughts = (np.flatnonzero((strata == stratum) & (kinds == kind)) for kind in (1, 0))
@@ -270,13 +286,14 @@ def compute_weighted_aucs(scores: np.ndarray, kinds: np.ndarray, strata: np.ndar
 def permute_kinds(kinds: np.ndarray, pairs: np.ndarray, strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the kinds, permuted within each stratum.
 
-    In pairs with items of both kinds, these exchange their kinds; the other pairs exchange theirs as wholes.
+    Within a pair that has items of both kinds, the items exchange their kinds. Pairs with items of one kind exchange
+    their kinds with each other.
     """
     permutation = kinds.copy()
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
-        # A plain permutation would break up pairs whose versions share their kind, and make chance look narrower
-        # than it is.
+        # A plain permutation would separate versions that share their kind, and so make the distribution by chance
+        # too narrow.
         ones_of_pair = np.bincount(pairs[inside], weights=kinds[inside], minlength=pairs.max() + 1)
         of_pair = np.bincount(pairs[inside], minlength=len(ones_of_pair))
         mixed = ((ones_of_pair > 0) & (ones_of_pair < of_pair))[pairs[inside]]
@@ -291,8 +308,8 @@ def permute_kinds(kinds: np.ndarray, pairs: np.ndarray, strata: np.ndarray, rng:
 def compute_smallest_auc(noughts: int, ones: int, margin: float) -> float | None:
     """Return the smallest AUC whose 95% interval lies above the margin in 80% of studies; None if there is none.
 
-    From the standard error of Hanley and McNeil (1982). It takes scores as given and ignores what a classifier fails to
-    learn from few texts, so it serves for planning alone.
+    It is computed from the standard error of Hanley and McNeil (1982). It takes scores as given and ignores what a
+    classifier fails to learn from few texts, so it serves for planning alone.
     """
     if min(noughts, ones) < 2:
         return None

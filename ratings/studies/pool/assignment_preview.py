@@ -1,4 +1,4 @@
-"""Raters and items: who would rate what if a draft were opened now, and who rates what in an opened study."""
+"""The matrix of raters and items: as planned if a draft were opened now, or as assigned in an opened study."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class ItemGroup(NamedTuple):
 
 
 class MatrixRow(NamedTuple):
-    """One rater. `counts` are their items of each group, `screens` how many they see in which layout.
+    """One rater. `counts` are the numbers of items by group, `screens` the numbers of items by layout.
 
     `sessions` are the numbers of items in the sessions of a crossover, else ().
     """
@@ -44,7 +44,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixPicture(NamedTuple):
-    """Columns are items, rows are raters; each path draws the cells of one kind."""
+    """The picture of the matrix: columns are items, rows are raters. Each path draws the cells of one kind."""
 
     width: int
     height: int
@@ -78,7 +78,9 @@ class _Cell(NamedTuple):
 
 
 def preview_assignments(study: Study) -> AssignmentMatrix:
-    """Return the plan by source that opening this draft now would make, without writing. Raises the errors of opening."""
+    """Return the assignments by source that opening this draft now would create, without writing. Raises the errors
+    of opening.
+    """
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
     names = {item.key: format_source(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
@@ -178,7 +180,7 @@ def _draw_picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping
 
 
 def _draw_cell(x: int, y: int, kind: str) -> str:
-    """Return the path of a cell, or of the smaller one inside it that shows a repeat."""
+    """Return the SVG path of a cell. A repeat is drawn as a smaller square inside the cell."""
     if kind == "repeats":
         return f"M{10 * x + 3} {10 * y + 3}h3v3h-3z"
     return f"M{10 * x} {10 * y}h9v9h-9z"

@@ -17,10 +17,11 @@ from ratings.studies.pool import pool
 
 
 class StudySize(NamedTuple):
-    """How many items and raters a study got, and how many items it could have had but for an unblinded study (`left_out`).
+    """How many items and raters a study got. `left_out`: how many items were not used because they are in an
+    unblinded study.
 
-    `shown`: how many of its items come from an episode that an unblinded study of the other kind shows. `alike`: cases of a crossover that are
-    left out because both sources gave the identical outcome.
+    `shown`: how many of its items come from an episode that an unblinded study of the other kind shows. `alike`:
+    cases of a crossover that are left out because both sources gave the identical outcome.
     """
 
     items: int
@@ -31,10 +32,11 @@ class StudySize(NamedTuple):
 
 
 class OpeningPreview(NamedTuple):
-    """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater would get.
+    """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater
+    would get.
 
-    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `assignments` have raters 0, 1,
-    ... for R01, R02, ..., with the keys of `planned`.
+    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `assignments` have
+    raters 0, 1, ... for R01, R02, ..., with the keys of `planned`.
     """
 
     items: int
@@ -48,7 +50,10 @@ class OpeningPreview(NamedTuple):
 
 
 def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> StudySize:
-    """Create everything an empty study needs, in the caller's transaction. `raters` None: as few raters as needed."""
+    """Create the items, raters and assignments of a study, in the caller's transaction.
+
+    If `raters` is None, as few raters as needed are created.
+    """
     inventory = pool.take_inventory(protocol, study)
     chosen = _choose_usable(inventory, protocol, raters)
     pool.record_pool_decisions(study, chosen, inventory.held)
@@ -83,7 +88,10 @@ def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters:
 
 
 def _choose_usable(inventory: pool.PoolInventory, protocol: StudyProtocol, raters: int | None) -> list[CandidateItem]:
-    """Choose among usable candidates. If there are too few, PlanError also states how many are left out, and why."""
+    """Return the items chosen from the usable candidates.
+
+    Raises PlanError if there are too few; it then also states how many are left out, and why.
+    """
     left_out = pool.count_left_out(inventory.left_out, protocol)
     reason = f"{format_count(left_out, 'item')} left out, because they or versions of them are in an unblinded study"
     try:
@@ -118,7 +126,7 @@ def choose_items(
 def plan_assignments(
     protocol: StudyProtocol, seed: int, planned: Sequence[PlannedItem], raters: int, first_rater: int = 1
 ) -> list[PlannedAssignment]:
-    """Return the assignments as the study's document plans them."""
+    """Return the assignments that the study's document implies for these items and raters."""
     if protocol.is_crossover:
         arms = crossover.map_arms(protocol)
         return planning.plan_sessions(planned, raters, seed, arms=arms, first_number=first_rater)
@@ -164,14 +172,14 @@ def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, 
 
 
 def create_raters(study: Study, n: int) -> list[Rater]:
-    """Create n open rater places, numbered from the study's last one."""
+    """Create n open rater places, numbered after the study's last rater."""
     last = max(study.raters.values_list("number", flat=True), default=0)
     rows = [Rater(study=study, number=number, label=f"R{number:02}") for number in range(last + 1, last + n + 1)]
     return Rater.objects.bulk_create(rows)
 
 
 def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], raters: Sequence[Rater]) -> None:
-    """Store a plan whose keys are those of items."""
+    """Store planned assignments, whose keys are the primary keys of items."""
     pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
     rows = [
         build_assignment(assignment, raters[assignment.rater], pairs[int(assignment.key)]) for assignment in assignments
@@ -213,7 +221,7 @@ def _build_source(item: Item, found: CandidateItem, pair: uuid.UUID) -> ItemSour
 
 
 def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uuid.UUID]:
-    """Return the stored code of each pair."""
+    """Return the code under which each pair is stored in this study."""
     # Studies of earlier releases have random codes; versions that are added to them must get the same.
     pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
     # Derived, so that versions added later get the same code; from the study's code, so that it means nothing in
@@ -235,7 +243,11 @@ def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> lis
 
 
 def _max_versions(protocol: StudyProtocol, raters: int | None) -> int | None:
-    """Return how many versions of one thing can be used if each must get all its ratings from different raters."""
+    """Return how many versions of one thing the raters can rate, if all ratings of a thing come from different
+    raters.
+
+    None means that there is no limit.
+    """
     ratings_per_item = protocol.ratings_per_item
     # Every rater rates every item, and nobody may see two versions of one thing.
     if protocol.design == "crossed":

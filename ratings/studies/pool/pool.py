@@ -44,9 +44,9 @@ __all__ = [
 class SourceStock(NamedTuple):
     """How many items a study requests of a source, and how many different ones there are.
 
-    `unvetted` twins wait for a person, `held` items for a decision in quarantine, and `left_out` ones are in an unblinded study: none
-    of these is in `have`. `shown` ones are in it: an unblinded study of the other kind shows their episode, so raters who can read
-    that study are not assigned them.
+    `unvetted` twins wait for a person, `held` items for a decision in quarantine, and `left_out` ones are in an
+    unblinded study: none of these is in `have`. `shown` ones are in it: an unblinded study of the other kind shows
+    their episode, so raters who can read that study are not assigned them.
     """
 
     source: SourceRequest
@@ -74,10 +74,11 @@ class PoolInventory(NamedTuple):
 
 
 class PoolStock(NamedTuple):
-    """What the pool has for each source of a study, and how many different items are left out in all, including imported ones.
+    """What the pool has for each source of a study, and how many different items are left out in all, including
+    imported ones.
 
-    `shown`: how many of them come from an episode that an unblinded study of the other kind shows. `alike`: cases of a crossover that
-    are left out because both sources gave the identical outcome.
+    `shown`: how many of them come from an episode that an unblinded study of the other kind shows. `alike`: cases of
+    a crossover that are left out because both sources gave the identical outcome.
     """
 
     lines: list[SourceStock]
@@ -104,12 +105,15 @@ def list_experiments() -> list[str]:
 
 
 def list_usable_candidates(protocol: StudyProtocol, study: Study | None = None) -> list[CandidateItem]:
-    """Return every candidate this study could use: vetted, and with nothing in its text that might reveal it."""
+    """Return every candidate that this study could use: vetted, and not held because of its text."""
     return take_inventory(protocol, study).usable
 
 
 def take_inventory(protocol: StudyProtocol, study: Study | None = None) -> PoolInventory:
-    """Return what the study could use now, and after decisions of a person. Without a `study` there are no imported items."""
+    """Return the candidates that the study could use now, and those it could use after a person's decision.
+
+    Without a `study` there are no imported items.
+    """
     pool_candidates = [
         *(_iter_evidence_candidates(protocol) if protocol.kind == EVIDENCE else _iter_transition_candidates(protocol))
     ]
@@ -122,7 +126,7 @@ def take_inventory(protocol: StudyProtocol, study: Study | None = None) -> PoolI
 
 
 def separate_unblinded(candidates: Sequence[CandidateItem]) -> tuple[list[CandidateItem], list[CandidateItem]]:
-    """Return the candidates that are in no unblinded study, and those that are, themselves or as another version."""
+    """Return two lists: the candidates that are in no unblinded study in any version, and the others."""
     unblinded_pairs = readable_elsewhere.find_unblinded_pairs() if candidates else set()
     # Digests are computed only if there is anything to compare them with.
     pairs = [pair_digest(found.payload) if unblinded_pairs else "" for found in candidates]
@@ -157,7 +161,7 @@ def select_shown_elsewhere(candidates: Sequence[CandidateItem], kind: str) -> li
 
 
 def count_left_out(left_out: Sequence[CandidateItem], protocol: StudyProtocol) -> int:
-    """Return how many different items of the study's sources, or imported into it, are left out."""
+    """Return how many different items are left out, among those of the study's sources and those imported into it."""
     requested_sources = {(source.cast, source.perturbation) for source in protocol.sources}
     requested_items = [
         found for found in left_out if found.origin.get("imported_id") or found.candidate.source in requested_sources
@@ -166,14 +170,15 @@ def count_left_out(left_out: Sequence[CandidateItem], protocol: StudyProtocol) -
 
 
 def _count_by_source(candidates: Sequence[CandidateItem]) -> Counter[tuple[str, str]]:
-    """Count different items; imported ones belong to their study and not to the pool."""
+    """Return the number of different items of each source."""
     return Counter(candidate.source for candidate in drop_duplicates(found.candidate for found in candidates))
 
 
 def record_pool_decisions(study: Study, chosen: Sequence[CandidateItem], held: Sequence[HeldItem] = ()) -> None:
-    """Record the decisions that taking these items implies: twins accepted by rule, and held items left undecided at opening.
+    """Record the decisions that taking these items implies: twins accepted by rule, and held items left undecided at
+    opening.
 
-    In the transaction that opens the study or adds to it.
+    Call it in the transaction that opens the study or adds items to it.
     """
     twins = [found.origin["twin_id"] for found in chosen if found.origin.get("twin_id")]
     vetting.accept_by_rule(Twin.objects.filter(pk__in=twins))
@@ -184,7 +189,7 @@ CandidateWithSecret = tuple[CandidateItem, Secret]  # with what only the simulat
 
 
 def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWithSecret]:
-    """Yield accepted steps and their vetted twins."""
+    """Yield accepted steps and their vetted twins as candidates, each with its secret."""
     originals = _list_casts_of_kind(protocol, "none")
     earlier_steps = _EarlierSteps(wanted=True in protocol.display.context)
     originals_by_content: dict[str, str] = {}
@@ -232,14 +237,14 @@ def _build_twin_candidate(twin: Twin, payload: Payload, content: str, context: P
 
 
 def _extract_twin_secret(twin: Twin) -> Secret:
-    """Return the explanation of the planted error, by rule or by the model that planted it."""
+    """Return the secret of a twin: the explanation of the planted error, and the outcome of the original."""
     return Secret(
         "\n".join((twin.explanation, _extract_reasoning_secret(twin.outcome or {}))), twin.transition.step["outcome"]
     )
 
 
 def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
-    """Return the part of the reasoning behind SECRET, which an error prompt makes a model write."""
+    """Return the part of the reasoning after "SECRET", a word that the prompts for planted errors make a model write."""
     # Ordinary reasoning may well share words with what raters see, so it is not compared.
     _, marker, secret = str(outcome.get("reasoning") or "").partition("SECRET")
     return secret if marker else ""
@@ -252,14 +257,18 @@ def _find_runs_by_models() -> set[int]:
 
 
 def _get_truth(perturbation: str) -> bool | None:
-    """Return False for a planted error; None otherwise, because the plausibility of another model's plain answer is unknown."""
+    """Return False for a planted error; None otherwise, because the plausibility of another model's plain answer is
+    unknown.
+    """
     return None if perturbation == "none" else False
 
 
 def _build_candidate(
     row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = ""
 ) -> Candidate:
-    """Return the candidate of this step. Outcomes of one action on the same materials are versions of one pair, including replicates."""
+    """Return the candidate of this step. Outcomes of one action on the same materials are versions of one pair,
+    including replicates.
+    """
     key = f"{_candidate_key(row.episode)}/{row.number:04}{suffix}"
     return Candidate(key, source, pair_digest(payload), content, row.episode.experiment.slug, row.action_name)
 
@@ -270,7 +279,7 @@ def _candidate_key(episode: Episode) -> str:
 
 
 class _EarlierSteps:
-    """The blinded steps before a step. Each episode is read once, and none if no arm shows them."""
+    """Builds the context of each step. Each episode is read once, and none is read if no arm shows a context."""
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -309,7 +318,7 @@ def _list_control_actions() -> list[str]:
 
 
 def _iter_twins(protocol: StudyProtocol) -> Iterator[Twin]:
-    """Yield the accepted twins, under the error type that they count as."""
+    """Yield the accepted twins whose cast and error type the study requests."""
     requested = {(source.cast, source.perturbation) for source in protocol.sources}
     rows = vetting.filter_accepted(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
     order = ("transition__episode", "transition__number", "pk")
@@ -336,7 +345,7 @@ def _list_casts_of_kind(protocol: StudyProtocol, perturbation: str) -> Collectio
 
 
 def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWithSecret]:
-    """Yield submitted episodes that a classifier has judged."""
+    """Yield submitted episodes that a classifier has judged as candidates, each with its secret."""
     rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_list_casts_of_kind(protocol, "none"))
     # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
     rows = rows.filter(experiment_sha256=F("experiment__sha256"))

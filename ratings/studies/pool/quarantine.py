@@ -1,4 +1,4 @@
-"""What an item's own text might reveal: suspicious words, names of sources, and words of its secret.
+"""Find what an item's own text might reveal: suspicious words, names of sources, and words of its secret.
 
 A match is a question to a person, not a verdict. Until somebody releases the item, the study does not use it.
 """
@@ -40,7 +40,7 @@ NAME_KINDS = {
 
 
 class HeldItem(NamedTuple):
-    """A candidate in quarantine, the reasons, and what a person decided about it ("" before a decision)."""
+    """A candidate in quarantine, the reasons, and the decision of a person about it ("" if there is none)."""
 
     found: CandidateItem
     digest: str
@@ -50,13 +50,13 @@ class HeldItem(NamedTuple):
 
 
 class DecisionError(ValueError):
-    """This cannot be decided now; the message gives the reason, for people."""
+    """The decision is not possible now. The message gives the reason and is shown to people."""
 
 
 def separate_held(
     every: Iterable[tuple[CandidateItem, Secret]], study: Study | None
 ) -> tuple[list[CandidateItem], list[HeldItem]]:
-    """Return the candidates that may be used, and those that are held."""
+    """Return the candidates that may be used, and those that are held in quarantine."""
     decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
     names = build_lexicon(study)
     usable, held = [], []
@@ -77,7 +77,7 @@ def separate_held(
 def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:
     """Return every location where a rater could read a suspicious word, or six words in a row of the secret.
 
-    Words of the materials, the action, the goal or the original outcome may be in both.
+    Words that also occur in the materials, the action, the goal or the original outcome are not reported.
     """
     texts_shown = [*iter_texts(payload), *iter_texts(context, "context")]
     matches = [
@@ -95,7 +95,9 @@ def build_lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
 
 
 def find_names(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, NameFinding]]:
-    """Yield every location where a rater could read the name of a model, maker, cast or source, with the name."""
+    """Yield each name of a model, maker, cast or source that a rater could read in the item, preceded by its
+    location.
+    """
     for location, text in [*iter_texts(payload), *iter_texts(context, "context")]:
         yield from ((location, finding) for finding in names.find_names(text))
 
@@ -110,7 +112,9 @@ def _describe_findings(named: Iterable[tuple[str, NameFinding]]) -> list[Reason]
 
 
 def load_declared_things(study: Study) -> dict[str, dict[str, str]]:
-    """Return the names that people declared things in the laboratory: for each released item, name and meaning."""
+    """Return, by the digest of each released item, the names that people declared things in the laboratory, with
+    their meanings.
+    """
     rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
     return {digest: dict(things) for digest, things in rows if things}
 
@@ -144,10 +148,11 @@ def iter_texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
 def record_decision(
     study: Study, held: HeldItem, decision: str, by: User, things: Mapping[str, str] | None = None
 ) -> Quarantine:
-    """Release an item that was held for this study, or drop it. Log the decision, which may be changed until the study opens.
+    """Release an item that was held for this study, or drop it. Log the decision, which may be changed until the
+    study opens.
 
-    `things` gives the meaning in the laboratory of names in a released item: the audit then accepts them in this item. Raises
-    DecisionError if the study is open or a meaning is not allowed.
+    `things` gives the meaning in the laboratory of names in a released item: the audit then accepts them in this
+    item. Raises DecisionError if the study is open or a meaning is not allowed.
     """
     locked_study = Study.objects.select_for_update().get(pk=study.pk)
     if decision not in ("released", "dropped"):
@@ -178,7 +183,9 @@ def record_decision(
 
 
 def _check_things(held: HeldItem, decision: str, things: Mapping[str, str]) -> list[list[str]]:
-    """Return the meaning of each name, in the item's order. Raises DecisionError for names that the item does not contain, and long meanings."""
+    """Return the meaning of each name, in the item's order. Raises DecisionError for names that the item does not
+    contain, and for meanings that are too long.
+    """
     meanings = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
     if meanings and decision != "released":
         raise DecisionError("A name can be declared a thing in the laboratory only if its item is released")
@@ -190,7 +197,7 @@ def _check_things(held: HeldItem, decision: str, things: Mapping[str, str]) -> l
 
 
 def store_undecided(study: Study, held: Sequence[HeldItem]) -> None:
-    """Store the items that were still undecided when the study opened. In the caller's transaction."""
+    """Store the items that were still undecided when the study opened, in the caller's transaction."""
     undecided = {item.digest: item for item in held if not item.decision}
     rows = [
         Quarantine(study=study, payload_sha256=digest, **_quarantine_columns(item))

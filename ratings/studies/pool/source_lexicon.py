@@ -47,7 +47,9 @@ def build_lexicon(models: frozenset[str], casts: frozenset[str], sources: frozen
 
 @lru_cache(maxsize=1)
 def load_ordinary_words() -> frozenset[str]:
-    """Return the words that an outcome may contain: those of this laboratory's own actions and experiments, and the file's."""
+    """Return the words that ordinary outcomes contain: those of the laboratory's actions and experiments, and of the
+    data file.
+    """
     words = {word.casefold() for word in load_names_file().ordinary_words}
     for folder in ("actions", "experiments"):
         for path in sorted((settings.FIXTURES_DIR / folder).glob("*.json")):

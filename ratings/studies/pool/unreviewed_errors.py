@@ -1,4 +1,6 @@
-"""Whether planted errors of a study were accepted unreviewed. This is stated for the study as a whole, never for an item."""
+"""Find out whether planted errors of a study were accepted unreviewed. This is stated for the study as a whole, never
+for an item.
+"""
 
 from ratings.models import ItemSource, Study
 from simulation.models import Twin

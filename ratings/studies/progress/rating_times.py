@@ -17,7 +17,8 @@ _ELAPSED_SECONDS = Case(When(imported=True, seconds=0, then=Value(None)), defaul
 def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     """Return the median seconds per item, by the rater's key.
 
-    The active time that the browser counted is used, else the elapsed time; imported ratings count only if their time is known.
+    The active time that the browser counted is used, else the elapsed time; imported ratings count only if their time
+    is known.
     """
     timed = ratings.order_by().annotate(timed=Coalesce("active_seconds", _ELAPSED_SECONDS)).filter(timed__isnull=False)
     # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an odd n.

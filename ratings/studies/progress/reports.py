@@ -1,4 +1,4 @@
-"""The progress of a study and of its raters, counted by the database, and the same before and after unblinding.
+"""The progress of a study and of its raters, counted by the database. It is the same before and after unblinding.
 
 Nothing here reads where an item came from; results by source are in `ratings.results.analyses`.
 """
@@ -13,9 +13,10 @@ from ratings.studies.progress.study_counts import RaterCounts, StudyCounts
 
 
 class StudyProgress(NamedTuple):
-    """Ratings collected and planned on the first occasion, items, and raters who have rated all they have.
+    """Ratings collected and planned on the first occasion, items, and raters who have rated all their items.
 
-    `missing`: ratings that items lack. An item with more ratings than planned does not compensate for one with too few.
+    `missing`: ratings that items lack. An item with more ratings than planned does not compensate for one with too
+    few.
     """
 
     done: int
@@ -60,7 +61,9 @@ class StudyReport:
 
 
 def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
-    """Return the progress of a study, in a constant number of queries. Callers that have counted already pass `counted`."""
+    """Return the progress of a study, in a constant number of queries. `counted` avoids counting again in callers
+    that have already counted.
+    """
     counts = counted or study_counts.count_study(study)
     raters = tuple(
         _build_rater_line(rater, counts.raters.get(rater.pk)) for rater in study.raters.order_by("number", "pk")

@@ -1,4 +1,4 @@
-"""The state of a study's ratings as one digest: what was computed at one digest is out of date at another."""
+"""A digest of the state of a study's ratings. A result that was computed at another digest is out of date."""
 
 import hashlib
 import json
@@ -10,10 +10,11 @@ from ratings.models import Assignment, ItemSource, PracticeAnswer, RatingEvent, 
 
 
 def compute_state_digest(study: Study) -> str:
-    """Return the digest of the state of the study's ratings, from counts and keys alone. Five queries; six once it is unblinded.
+    """Return the digest of the state of the study's ratings, from counts and keys alone. Five queries; six once it is
+    unblinded.
 
-    It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by a model,
-    or new verdict of the checker on what was rated.
+    It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by
+    a model, or new verdict of the checker on what was rated.
     """
     values = [*_collect_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
     if study.is_unblinded:
@@ -22,7 +23,7 @@ def compute_state_digest(study: Study) -> str:
 
 
 def compute_progress_digest(study: Study) -> str:
-    """Return the digest of what raters did and are to do alone, in five queries."""
+    """Return a digest of raters' answers and assignments alone, in five queries."""
     # Neither sources nor model ratings are read: pages of a sealed study use this digest.
     return _hash_values(["progress", study.items.count(), *_collect_progress(study)])
 
@@ -57,7 +58,9 @@ def _filter_rating_events(study: Study, first: int, last: int) -> QuerySet[Ratin
 
 
 def _collect_check_results(study: Study) -> list[str]:
-    """Return how many items have which verdict of the checker on their twin and step, and which items."""
+    """Return the checker's verdicts on twins and steps, with the number of items for each and sums that identify the
+    items.
+    """
     sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
     verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
     return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_KEY_SQUARE))))
@@ -69,7 +72,9 @@ _KEY_SQUARE = (
 
 
 def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
-    """Return aggregates that distinguish which rows match, where their number alone does not."""
+    """Return aggregates over keys that change if other rows match the conditions, even if the number of rows is the
+    same.
+    """
     return {name: Sum("pk", filter=Q(**conditions)), f"{name}_squares": Sum(_KEY_SQUARE, filter=Q(**conditions))}
 
 

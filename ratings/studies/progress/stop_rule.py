@@ -1,4 +1,4 @@
-"""The stop rule: when a study has what it set out to collect. Until then its results are interim."""
+"""The stop rule defines when a study has collected enough ratings. Until then its results are interim."""
 
 from datetime import date
 from typing import NamedTuple
@@ -15,7 +15,9 @@ _IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True
 
 
 class StopStatus(NamedTuple):
-    """`given` ratings count and `wanted` are planned. `said` is a sentence for people: what is missing, or that nothing is."""
+    """`given` ratings count and `wanted` are planned. `said` is a sentence that states what is missing, or that
+    nothing is missing.
+    """
 
     met: bool
     given: int
@@ -26,8 +28,8 @@ class StopStatus(NamedTuple):
 class RatingTally(NamedTuple):
     """Items of a study, ratings that count, and ratings that items lack.
 
-    An item with more ratings than planned does not compensate for one with too few. `imported` and `cannot_judge` are among the ratings
-    that count, `surplus` ones are not.
+    An item with more ratings than planned does not compensate for one with too few. `imported` and `cannot_judge` are
+    among the ratings that count, `surplus` ones are not.
     """
 
     items: int
@@ -39,9 +41,10 @@ class RatingTally(NamedTuple):
 
 
 def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTally | None = None) -> StopStatus:
-    """Return whether the study meets its own rule: complete, a number of ratings, or the end of its deadline's day.
+    """Return whether the study meets its stop rule: all ratings, a number of ratings, or the end of the day of its
+    deadline.
 
-    Callers that have counted already pass the `tally`.
+        `tally` avoids counting again in callers that have already counted.
     """
     protocol, counts = study_protocol.load_protocol(study.protocol), tally or tally_ratings(study)
     given, planned = counts.given, counts.items * study.ratings_per_item
@@ -76,7 +79,9 @@ def tally_ratings(study: Study) -> RatingTally:
 
 
 def count_ratings(study: Study) -> int:
-    """Return the number of ratings that count: first occasion, not released, not surplus, of raters who were not dropped."""
+    """Return the number of ratings that count: first occasion, not released, not surplus, of raters who were not
+    dropped.
+    """
     return Rating.objects.filter(_IS_COUNTED, assignment__rater__study=study, assignment__rater__dropped=False).count()
 
 

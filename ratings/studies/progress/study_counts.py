@@ -1,6 +1,7 @@
 """Counts of a study's ratings for its pages.
 
-Each process caches them for as long as the study's progress digest does not change (`state_digest.compute_progress_digest`).
+Each process caches them for as long as the study's progress digest does not change
+(`state_digest.compute_progress_digest`).
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ _RATED = Q(assignments__rating__isnull=False)
 class RaterCounts(NamedTuple):
     """The progress of one rater.
 
-    `rated` and `dealt` are of all assignments except those that were released unrated; `live_rated` and `live` of those that were not
-    released at all. `median_seconds` is None before the first rating with a known time.
+    `rated` and `dealt` count all assignments except those that were released unrated; `live_rated` and `live` count
+    those that were not released at all. `median_seconds` is None before the first rating with a known time.
     """
 
     rated: int

@@ -23,7 +23,7 @@ from wetbench_site.observability.audit_log import log_security_event
 
 
 class AccountRequest(HttpRequest):
-    """A request that the sign-in middleware let through."""
+    """A request of a signed-in user: the sign-in middleware rejects all others."""
 
     user: User
 
@@ -101,8 +101,8 @@ def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
 
 
 def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
-    """Turn it off with password and code, so that neither a stolen session nor a borrowed phone is enough."""
-    # Otherwise an owner could remove the protection that the site requires of them.
+    """Turn off two-factor authentication, with password and code: a stolen session or a phone alone is not enough."""
+    # Users of whom the site requires two-factor authentication cannot turn it off themselves.
     if two_factor.is_required_anywhere(request.user):
         form.add_error(
             None,

@@ -15,7 +15,7 @@ NOT_RECENT = "Your sign-in is too long ago. Open a new sign-in link, then set yo
 
 
 class ChangeForm(PasswordChangeForm):
-    """Django's form; wrong passwords count as on the sign-in page."""
+    """Django's form for a new password. Wrong current passwords are counted as on the sign-in page."""
 
     request: HttpRequest
 
@@ -28,7 +28,7 @@ class ChangeForm(PasswordChangeForm):
 
 
 class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable as it runs
-    """For users without a password. It requires a recent sign-in, so that nobody can set one in an abandoned session."""
+    """The form for a first password. It requires a recent sign-in, so that nobody can use an abandoned session."""
 
     request: HttpRequest
 

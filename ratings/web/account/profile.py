@@ -62,8 +62,8 @@ def set_single_keys(request: RaterRequest) -> HttpResponse:
 @rater_page
 @require_POST
 def erase_account(request: RaterRequest) -> HttpResponse:
-    """Erase everything that identifies this person; codes and answers remain. A tick confirms it."""
-    # A tick instead of a question of the browser, because it also works without scripts.
+    """Erase everything that identifies this person; codes and answers remain. A checkbox confirms it."""
+    # A checkbox instead of a browser dialog, because it also works without scripts.
     if request.POST.get("sure") != "on":
         return _render_profile(request, _make_about_form(request.user), make_password_form(request), 422, unsure=True)
     try:

@@ -40,7 +40,7 @@ class SignInForm(AuthenticationForm):
 
     def get_invalid_login_error(self) -> Any:
         assert self.request is not None  # both views pass it
-        # The name is logged as it is counted, never as it was typed: it may be a password.
+        # Log the name under which failures are counted, never the typed text, which may be a password.
         log_security_event("sign-in failed", self.request, name=login_throttling.get_attempted_name(self.request))
         return super().get_invalid_login_error()
 
@@ -56,7 +56,7 @@ class CodeForm(Form):
         return self.handle_result(request, user, two_factor.check_code(user, self.cleaned_data["code"]))
 
     def handle_result(self, request: HttpRequest, user: User, checked: CodeResult) -> Device | None:
-        """Add an error to the form and the log if the code was rejected, and return the device."""
+        """Return the device that accepted the code. If none did, add an error to the form and log the failure."""
         if checked.device is None:
             log_security_event("second step failed", request, user=user.pk, wait=checked.wait)
             wait = f"Too many wrong codes. Wait {checked.wait} s, then try again." if checked.wait else ""
@@ -82,10 +82,10 @@ class SignIn(LoginView):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def enter_code(request: HttpRequest) -> HttpResponse:
-    """Ask for the two-factor code after the password; everybody else starts with the password."""
+    """Ask for the two-factor code after a correct password. Redirect everybody else to the first page."""
     user = login.find_user_awaiting_code(request)
     if user is None:
-        # Nobody is waiting for a code here, for example after the ten minutes.
+        # No sign-in of this session is waiting for a code, for example because ten minutes have passed.
         return redirect("home" if request.user.is_authenticated else "login")
     form = CodeForm(request.POST if request.method == "POST" else None)
     if form.is_valid() and (device := form.check_code(request, user)):

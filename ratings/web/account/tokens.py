@@ -73,14 +73,14 @@ class TokenForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_recent_for_post
 def list_tokens(request: StudyRequest) -> HttpResponseBase:
-    """Show the user's tokens and the form for another. Admins of any study need two-factor authentication first, where required."""
+    """Show the user's tokens and the form for a new one. Study admins may need two-factor authentication first."""
     role = "admin" if request.user.memberships.filter(role="admin").exists() else ""
     if two_factor.is_missing(request, role):
         return redirect_to_setup(request, "ratings:tokens")
     form, new_token = TokenForm(request.user, request.POST if request.method == "POST" else None), ""
     if form.is_valid() and (new_token := form.create_token()):
         log_security_event("api token made", request, token=str(form.cleaned_data["code"]))
-        # A fresh form: the old one would create nothing, as its code is used.
+        # A fresh form: the code of the old one is used, so it could not create another token.
         form = TokenForm(request.user)
     context = {
         "form": form,

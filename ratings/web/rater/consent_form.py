@@ -1,4 +1,4 @@
-"""The forms of somebody who joins a study: consent and, once per account, a profile."""
+"""The forms for somebody who joins a study: consent and, once per account, a profile."""
 
 import unicodedata
 from typing import Any
@@ -19,7 +19,7 @@ DEGREES = [
 def validate_visible_line(text: str) -> None:
     """Raise ValidationError for control characters and characters that change the writing direction.
 
-    What is displayed is then what was typed.
+    Without them, the displayed text is the typed text.
     """
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text):
         raise ValidationError("Hidden characters are not allowed here. Please type the text again.")

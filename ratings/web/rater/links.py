@@ -75,7 +75,7 @@ def _describe_study(invitation: Invitation) -> dict[str, Any]:
 
 
 def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -> HttpResponse:
-    """Ask somebody who is signed in and cannot accept this invitation whether to sign out first."""
+    """Ask a signed-in user who cannot accept this invitation whether to sign out first."""
     if request.method == "POST" and "sign_out" in request.POST:
         logout(request)
         return redirect(request.path)
@@ -86,7 +86,7 @@ def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -
 
 
 def _sign_in_again(request: HttpRequest, token: str, link: LinkResult) -> HttpResponse:
-    """Sign a rater in again by a link, which works once and only by a button."""
+    """Sign a rater in again by a link, which works once and only after a button is pressed."""
     if link.effect == LinkEffect.UNKNOWN or (link.user is None and link.effect != LinkEffect.GONE):
         raise Http404
     if link.effect == LinkEffect.GONE:
@@ -103,7 +103,7 @@ def _sign_in_again(request: HttpRequest, token: str, link: LinkResult) -> HttpRe
 
 
 def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse:
-    """Show why the link no longer works; on request send a new one to the address of this one."""
+    """Show why the link no longer works; on request, e-mail a new link to the same address."""
     # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:

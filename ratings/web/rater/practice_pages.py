@@ -21,9 +21,9 @@ _OVERCONFIDENT = 4  # a wrong answer with at least this confidence gets advice o
 @study_rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_practice(request: RaterRequest) -> HttpResponse:
-    """Show the next practice item; with `?item=` an answered one, explained; after the last one, the summary."""
+    """Show the next practice item or, after the last, the summary. `?item=` shows an answered item, explained."""
     rater = request.rater
-    # `next` knows which page comes first: closed study, guide, or the first item.
+    # The view `next` redirects to the page that comes first: closed study, guide, or the first item.
     if not rater.study.is_open or rater.withdrawn_at or not rater.guide_seen or not practice.count_requested(rater):
         return redirect("ratings:next", rater.code)
     answers = practice.answers_by_key(rater)
@@ -54,7 +54,7 @@ def _save_practice_answer(
         for name in ("verdict", "confidence"):
             posted.setlist(name, request.POST.getlist(name))
         form = RatingForm(rater.study, posted)
-        # Called for its errors: fields that practice does not post may be missing.
+        # Called to fill `form.errors`. Errors of fields that practice does not post are ignored.
         form.is_valid()
         if form.errors.keys() & {"verdict", "confidence"}:
             return _show_question(request, exercises, item, form, 422)

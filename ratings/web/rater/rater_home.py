@@ -153,7 +153,7 @@ def _list_screen_features(rater: Rater) -> dict[str, bool]:
 
 
 def _record_guide_read(rater: Rater) -> HttpResponse:
-    """Record the version read and continue with practice, or with the items if no practice is required."""
+    """Record the guide version read and continue with practice, or with the items if no practice is required."""
     Rater.objects.filter(pk=rater.pk).update(guide_seen=rater.study.guide_version)
     if practice.is_pending(rater):
         return _redirect_after_post("ratings:practice", rater)
@@ -187,7 +187,7 @@ def finish_rating(request: RaterRequest) -> HttpResponse:
     with transaction.atomic():
         Study.objects.select_for_update().get(
             pk=rater.study_id
-        )  # waits for an answer that is being saved; none can follow
+        )  # waits for an answer that is being saved; no further one can be saved
         Rater.objects.filter(pk=rater.pk, finished_at__isnull=True).update(finished_at=timezone.now())
     return _redirect_after_post("ratings:done", rater)
 
@@ -227,7 +227,7 @@ def _can_work(rater: Rater) -> bool:
 
 
 def _has_work(rater: Rater) -> bool:
-    """Return whether an item is left for this rater, or may return to them."""
+    """Return whether the rater has an item to rate now, or may have one later."""
     return next_item.find_next_assignment(rater) is not None or next_item.find_return_time(rater) is not None
 
 

@@ -123,7 +123,10 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
 
 
 def _is_initial_answer(assignment: Assignment, form: RatingForm) -> bool:
-    """Return whether this is the answer before the balance sheet. No answer is final before that, whatever the form claims."""
+    """Return whether to save the answer as the one before the balance sheet.
+
+    No answer is final before that one exists, whatever the form claims.
+    """
     if form.parsed_answer.cannot_judge or _find_current_rating(assignment):
         return False
     return form.cleaned_data["stage"] == FIRST_STAGE or not InitialRating.objects.filter(assignment=assignment).exists()
@@ -134,7 +137,7 @@ def _find_current_rating(assignment: Assignment) -> Rating | None:
 
 
 def _describe_previous(assignment: Assignment, result: submit.SubmissionResult) -> PreviousAnswer | None:
-    """Return what was just answered as the previous answer, if it is a first revision."""
+    """Return the answer that was just saved as the previous answer, or None if it corrects an earlier one."""
     return PreviousAnswer(assignment.code, result.rating.submitted_at) if result.rating.revision == 1 else None
 
 

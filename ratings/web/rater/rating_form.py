@@ -26,8 +26,8 @@ _VERSION = re.compile(r"[0-9][0-9.]{0,11}")
 class RatingForm(forms.Form):
     """Verdict and confidence, neither with a default; also marked rows and a note.
 
-    `submission_id` is created when the form is rendered, so that sending a form twice differs from answering twice.
-    `revision` is that of the answer on the page (0: none). `place` is omitted in practice.
+    `submission_id` is created when the form is rendered, so that a form sent twice is not taken for two answers.
+    `revision` is that of the answer on the page (0: none). `assignment` is None in practice.
     """
 
     verdict = forms.TypedChoiceField(
@@ -76,7 +76,7 @@ class RatingForm(forms.Form):
             raise forms.ValidationError(
                 f"The form contains more than one value for: {', '.join(repeated)}. Choose again and save."
             )
-        # The button may be pressed with choices made: they are dropped, and so are their errors.
+        # Choices made before "cannot judge" was pressed are dropped, and so are their errors.
         if values.get("cannot_judge"):
             values.update(verdict=None, confidence=None, marks=())
             for name in ("verdict", "confidence", "marks"):
@@ -85,7 +85,7 @@ class RatingForm(forms.Form):
         self._require_field("verdict", self.missing_verdict)
         self._require_field("confidence", _CONFIDENCE_MISSING)
         if values.get("verdict") is True and self.assignment and self.assignment.marks == "if_not_plausible":
-            values["marks"] = ()  # the checkboxes are hidden then; ticks from before the change of mind do not count
+            values["marks"] = ()  # the checkboxes are hidden now; rows marked before the verdict changed do not count
         return values
 
     def _require_field(self, name: str, message: str) -> None:
@@ -94,7 +94,7 @@ class RatingForm(forms.Form):
 
     @property
     def next_submission_id(self) -> uuid.UUID:
-        """The id for the next attempt: the one just sent, unless there was none or it was rejected."""
+        """The submission id for the next attempt: the one just sent, or a new one if none was sent or it was rejected."""
         is_usable = self.is_bound and not self.non_field_errors()
         return (self.cleaned_data.get("submission_id") if is_usable else None) or uuid.uuid4()
 
@@ -171,9 +171,9 @@ def _clean_note(note: str) -> str:
 
 
 def _parse_number(text: Any, maximum: float) -> float | None:
-    """Return a number limited to 0 to `most`, or None if the text is not a number."""
+    """Return the number, limited to the range from 0 to `maximum`, or None if the text is not a number."""
     try:
-        # Cut first: the text comes from the browser and can have any length.
+        # Shortened first, because the text comes from the browser and can have any length.
         number = float(str(text)[:20])
     except ValueError:
         return None

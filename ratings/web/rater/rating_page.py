@@ -59,7 +59,7 @@ def render_card(
 def render_current_answer(
     request: RaterRequest, assignment: Assignment, current: Rating, yours: Answer | None = None, status: int = 200
 ) -> HttpResponse:
-    """Return the current answer; beside it the answer just sent, if any, with the question which should count."""
+    """Show the current answer. If another one was just sent (`yours`), show both and ask which one should count."""
     context = {
         "code": assignment.code,
         "rating": current,
@@ -81,7 +81,10 @@ def render_rater_page(
     fragment: str = "",
     previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
-    """Return the page, or for htmx its fragment, with what every rater page shows. A page without a fragment is loaded in full."""
+    """Return the page, or for htmx its fragment, with the context of every rater page.
+
+    A page without a fragment is loaded in full.
+    """
     # Restoring from history needs the full page, although htmx sends the request.
     partial = bool(request.htmx) and not request.htmx.history_restore_request
     if partial and not fragment:

@@ -51,7 +51,7 @@ def list_benchmarks(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def create_benchmark(request: StaffRequest) -> HttpResponse:
-    """Choose runs. All objections to a choice are shown at once, and no input is lost."""
+    """Create a benchmark from the chosen runs. All problems of a choice are shown at once, and no input is lost."""
     form = BenchmarkForm(request.POST if request.method == "POST" else None)
     # Anything that is not a UUID would raise an error in the query.
     chosen = {code for code in request.POST.getlist("run") if _is_uuid(code)}
@@ -96,7 +96,7 @@ def show_benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def download_results(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Return the full document; 202 with its job until it is computed."""
+    """Return the full document, or status 202 and its job until it is computed."""
     analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
     # 202 with the job: a program polls the same URL until it gets the file.
     return (
@@ -110,7 +110,7 @@ def download_results(request: StaffRequest, code: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def download_table(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
-    """Return one table; 202 with its job until it is computed."""
+    """Return one table, or status 202 and its job until it is computed."""
     # Only the tables that the page offers, so that no internal table of the document gets a URL.
     if name not in {table for _, table in SECTIONS}:
         raise Http404
@@ -142,7 +142,7 @@ def _build_sections(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, 
 
 
 def _describe_progress(job: Job | None) -> str:
-    """Return the progress of a job without a result."""
+    """Return a sentence on the progress of a job that has no result yet."""
     if job is None:
         return ""
     failed = job.status in ("failed", "cancelled")

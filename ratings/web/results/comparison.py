@@ -45,7 +45,7 @@ def compare_studies(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def download_comparison(request: StudyRequest) -> HttpResponse:
-    """Return the contrasts with the chosen study in full precision; 202 with the job until they are computed."""
+    """Return the contrasts with the chosen study in full precision, or status 202 and the job until they exist."""
     if not request.study.is_unblinded:
         raise Http404
     other = _get_chosen(list(study_pairs.find_comparable_studies(request.user, request.study)), request)

@@ -1,4 +1,4 @@
-"""Items that raters disagree about, with all ratings and marks: a few, with one query."""
+"""The first few items that raters disagree about, with all ratings and marks, loaded by one query."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class MarkedRow(NamedTuple):
 
 
 class ContestedItem(NamedTuple):
-    """One item. `ticks` are the most marked rows, `more` the number of other marked rows."""
+    """One contested item. `ticks` are the rows with the most marks, `more` is the number of other marked rows."""
 
     row: Mapping[str, Any]
     strip: list[StripCell]
@@ -34,7 +34,7 @@ class ContestedItem(NamedTuple):
 
 def list_contested(study: Study, document: Json, filters: Filters) -> list[ContestedItem]:
     """Return the first of the document's contested items with their current ratings. Raises SealedError before unblinding."""
-    # Only items with a spread: agreement would fill the list with items that need no discussion.
+    # Only items whose ratings differ: the others need no discussion.
     first = [row for row in list_records(document["tables"]["contested"]) if row["spread"]][:MAX_ITEMS]
     if not first:
         return []

@@ -25,7 +25,7 @@ from simulation.web import StaffRequest, staff_only
 
 
 class EndingConverter(StringConverter):
-    """The file formats of a figure."""
+    """The URL converter for the file formats of a figure."""
 
     # Any other ending has no route and is a 404.
     regex = "svg|pdf|png|csv"
@@ -85,7 +85,7 @@ def _redirect_to_job(job: Job | None) -> HttpResponse:
 def _send_file(
     request: StudyRequest | StaffRequest, analysis: Analysis, subject: str, stem: str, name: str, ending: str
 ) -> HttpResponseBase:
-    """Return the file. 404 for a figure without data."""
+    """Return the figure in the format `ending`. Raises Http404 for a figure without data."""
     if ending == "csv":
         table_name = NAMES[name].table
         if not analysis.document["tables"][table_name]["rows"]:

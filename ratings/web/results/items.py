@@ -33,7 +33,7 @@ class RelatedItem(NamedTuple):
 
 
 class MarkCounts(NamedTuple):
-    """Counts of marks by key, and the number of ratings that could mark rows."""
+    """Counts of marks by key, and the number of ratings whose raters could mark rows."""
 
     by_key: Counter[str]
     could: int
@@ -135,7 +135,7 @@ def _list_related(study: Study, source: ItemSource) -> list[ItemSource]:
 
 
 def _find_original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
-    """Return the payload that the item is compared with, and its description; nothing for an original."""
+    """Return the payload that the item is compared with, and its description; None and "" if there is none."""
     # A twin is compared with its own step, even if that step is no item of the study.
     if source.twin is not None and source.transition is not None:
         return blind_transition(source.transition.step), "the step as it was simulated"
@@ -165,7 +165,7 @@ def _was_asked_to_mark(row: RatingRow) -> bool:
 
 
 def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
-    """Return the numbers of the item's summary sentence, by the rule of the list of items."""
+    """Return the numbers of the item's summary sentence, or None if no rating has a verdict."""
     judged = [row for row in given if row.is_judged]
     if not judged:
         return None

@@ -61,7 +61,7 @@ LONG = 12  # a table with more numbers is folded
 @never_cache
 @require_safe
 def show_paper(request: StaffRequest) -> HttpResponse:
-    """Show one of the possible replications: the one with API keys if it exists, else the one with scripted replies."""
+    """Show the replication named in the URL, else the one with API keys, else the one with scripted replies."""
     try:
         load_paper_values()
     # The published values are a file that people edit; an error in it must name every problem.

@@ -10,7 +10,7 @@ TINT_STEPS = 5
 
 
 class StripCell(NamedTuple):
-    """One rating. `side` is "yes", "no" or "none" (cannot judge), `text` is displayed, `said` is the full text."""
+    """One rating. `side` is "yes", "no" or "none" (cannot judge), `text` is displayed, `full_text` explains it."""
 
     side: str
     strength: int
@@ -34,9 +34,9 @@ def build_strip(ratings: Iterable[RatingRow], answers: tuple[str, str]) -> list[
 
 
 def build_heat(lines: Sequence[DiffLine], could: int) -> list[HeatCell]:
-    """Return every row of an item in order, tinted by the share of raters who marked it."""
+    """Return every row of an item in order, tinted by the share of the `could` raters who marked it."""
     return [
-        # Never above the scale, even if more rows are marked than could be.
+        # Never above the scale, even if there are more marks than raters who could mark.
         # Rounded up, so that a single mark is visible.
         HeatCell(_label_line(line), line.ticked, -(-TINT_STEPS * min(line.ticked, could) // could), line.planted)
         for line in lines

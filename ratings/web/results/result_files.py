@@ -23,7 +23,7 @@ Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 @never_cache
 @require_safe
 def download_results(request: StudyRequest) -> HttpResponse:
-    """Return the complete analysis, byte for byte as stored; 202 with its job until it is computed."""
+    """Return the complete analysis, byte for byte as stored, or status 202 and its job until it is computed."""
     # The bytes, not the parsed document: their SHA-256 is published.
     try:
         look = _get_analysis(request)
@@ -38,7 +38,7 @@ def download_results(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def download_table(request: StudyRequest, name: str) -> HttpResponse:
-    """Return one table in full precision; 202 with its job until it is computed."""
+    """Return one table in full precision, or status 202 and its job until it is computed."""
     if name not in TABLE_SPECS:
         raise Http404
     try:
@@ -57,7 +57,7 @@ def _get_analysis(request: StudyRequest) -> AnalysisStatus:
 
 def requested_filters(request: StudyRequest) -> Filters:
     """Return the filters in the URL. Raises Http404 while the study is sealed, UnknownFilterError for unknown values."""
-    # Also for filters: known values would reveal the sources of a sealed study.
+    # Checked also for filters, because their known values would reveal the sources of a sealed study.
     if not request.study.is_unblinded:
         raise Http404
     parsed = filters.parse_query(request.GET, filters.list_choices(request.study))
@@ -89,7 +89,7 @@ def table_response(analysis: Analysis, name: str, stem: str) -> HttpResponse:
 
 
 def pending_response(job: Job | None, message: str) -> JsonResponse:
-    """Return the state of the job; the same URL has the file when it is done."""
+    """Return status 202 with the state of the job. When the job is done, the same URL returns the file."""
     data: dict[str, Any] = {"status": "pending", "said": message}
     if job:
         data |= {"status": job.status, "job": reverse("ratings:job", kwargs={"job": job.code})}

@@ -11,12 +11,13 @@ from ratings.results.figures.names import NAMES
 from ratings.stats.ratings_table import natural_sort_key
 from ratings.templatetags.result_tables import format_table_value
 
-MATRIX_CELLS = 1_500  # of the matrix on the page unless all are requested
+MATRIX_CELLS = 1_500  # most cells of the matrix on the page unless all are requested
 
 
 class KeyNumber(NamedTuple):
-    """One of the key numbers. `value` is "undefined" if missing, and `reason` says why. `target`: the population of the interval, unless it
-    is new raters.
+    """One of the key numbers. `value` is "undefined" if missing, and `reason` explains why.
+
+    `target` is the population to which the interval refers; "" for new raters.
     """
 
     name: str
@@ -29,8 +30,10 @@ class KeyNumber(NamedTuple):
 
 
 class ResultBlock(NamedTuple):
-    """A figure with its table, or a table alone. `fold`: long, and shown on request; `tall`: more than a printed page; `summary`: one
-    sentence.
+    """A figure with its table, or a table alone.
+
+    `fold`: it is long, so it is shown only on request; `tall`: the figure needs more than a printed page; `summary`:
+    one sentence about it.
     """
 
     name: str
@@ -61,7 +64,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """`side`: yes or no; `wrong`: the reference is known and differs."""
+    """One rating in the matrix. `side`: yes or no; `wrong`: the reference is known and differs."""
 
     side: str
     strength: int
@@ -70,7 +73,7 @@ class MatrixCell(NamedTuple):
 
 
 class RatingMatrix(NamedTuple):
-    """Raters and items; `items` are in the document, and `rows` contains those on the page."""
+    """Ratings by item and rater. `items` is the number of items in the document; `rows` has those on the page."""
 
     raters: list[str]
     rows: list[MatrixRow]
@@ -146,7 +149,7 @@ _ARMS = {"layout": "layout", "context": "goal and earlier steps shown", "marks":
 
 
 def build_matrix(document: Json, whole: bool = False) -> RatingMatrix | None:
-    """Return raters by items, grouped by source, with as many of each source as fit a page. None without a rating."""
+    """Return the matrix: as many items of each source as fit a page, or all if `whole`. None without ratings."""
     table = document["tables"]["matrix"]
     if not table["rows"]:
         return None

@@ -92,7 +92,7 @@ def edit_step(request: StudyRequest, step: str) -> HttpResponse:
     current_step = next((candidate for candidate in STEPS if candidate.key == step), None)
     if current_step is None:
         raise Http404
-    # A form that was open before another admin opened the study ends here.
+    # The form may still be open in a browser although another admin has opened the study.
     if not request.study.is_draft:
         messages.error(request, "The protocol can no longer be changed: the study has been opened.")
         return redirect("ratings:study", request.study.slug)
@@ -143,7 +143,7 @@ def _items_context(request: HttpRequest, form: ItemsForm) -> dict[str, Any]:
 
 
 def _build_source_table(form: ItemsForm, kind: str) -> list[tuple[str, list[SourceCell]]]:
-    """Return the source table: a row for each cast, a cell for each perturbation that its kind of study can have."""
+    """Return the source table: a row for each cast, a cell for each perturbation that this kind of study can have."""
     available = {(cast, "none"): n for cast, n in _count_records().items()} if kind == EVIDENCE else _count_outcomes()
     table: dict[str, list[SourceCell]] = {}
     for row in form.iter_source_rows():
@@ -155,7 +155,7 @@ def _build_source_table(form: ItemsForm, kind: str) -> list[tuple[str, list[Sour
 
 def _count_outcomes() -> dict[tuple[str, str], int]:
     """Count distinct steps and twins by cast and perturbation."""
-    # An upper limit: some items may still read alike once blinded. `pool_report` counts exactly.
+    # An upper limit: some items may be identical after blinding. `pool_report` counts exactly.
     steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED).order_by()
     unperturbed = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
     twins = Twin.objects.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))

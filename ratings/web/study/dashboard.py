@@ -121,7 +121,7 @@ def _describe_analysis(study_row: Study, chosen: Filters, analysis: Any, *, show
         "document": document,
         "headline": result_sections.build_key_numbers(document),
         "design": result_sections.describe_design(document),
-        # The active filters are described in a banner of their own.
+        # The active filters are described in a separate banner.
         "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.description))],
         "parts": result_sections.build_sections(document, figures),
         "contested": contested.list_contested(study_row, document, chosen),
@@ -156,7 +156,7 @@ def _name_statistic(line: SummaryLine, study: Study) -> SummaryLine:
 
 
 def _build_filter_fields(known: Choices, chosen: Filters) -> list[FilterField]:
-    """Return the lists with something to choose: two values or more."""
+    """Return the lists of the filter form that have at least two values."""
     return [
         FilterField(name, title, known[name], getattr(chosen, name))
         for name, title in TITLES.items()

@@ -32,7 +32,7 @@ class StudySizes(NamedTuple):
     planted: int
     ratings: int
     raters: int | None
-    each: int | None  # items per rater, about, without repeats
+    each: int | None  # approximate number of items per rater, without repeats
 
     @property
     def percent_planted(self) -> int:
@@ -128,7 +128,10 @@ def preview_item(request: StudyRequest) -> HttpResponse:
 
 
 def _list_preview_items(study: Study) -> list[tuple[Any, Any]]:
-    """Return a few items of the study, or of those it could use: payload and context, in an order that reveals nothing."""
+    """Return payload and context of a few items: those of an open study, or those a draft could use.
+
+    Their order reveals nothing about their sources.
+    """
     if not study.is_draft:
         return list(study.items.order_by("code").values_list("payload", "context")[:_MAX_PREVIEWED])
     try:
@@ -175,7 +178,7 @@ def _parse_item_number(text: str, maximum: int) -> int:
 @study_page("admin")
 @require_safe
 def show_assignments(request: StudyRequest) -> HttpResponse:
-    """Show raters and items: for a draft the plan, with sources; for an open study without sources."""
+    """Show which raters rate which items: the plan of a draft with sources, an open study without sources."""
     context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
     try:
         draft = request.study.is_draft
@@ -219,7 +222,7 @@ def download_plan(request: StudyRequest) -> HttpResponse:
 
 
 def _load_empty_cells() -> Any:
-    """Return the module that simulates a plan."""
+    """Return the module that simulates a plan to predict empty results."""
     # It imports scipy: a second and 100 MB that most web processes never need.
     return import_module("ratings.results.empty_cells")
 

@@ -69,7 +69,7 @@ def show_exports(request: StudyRequest) -> HttpResponseBase:
 
 
 def _check_export_allowed(request: StudyRequest) -> HttpResponseBase | None:
-    """Return a request to sign in again or the page on the export limit, or None if the export may start."""
+    """Return None if the export may start, else the page that asks to sign in again or to wait."""
     # Exports of an unblinded study contain sources, so they need a recent sign-in.
     if request.study.is_unblinded and (challenge := reauthentication_pages.ask_to_sign_in(request, "ratings:export")):
         return challenge

@@ -85,11 +85,11 @@ def _handle_import(
     import_file: Callable[..., CheckedFile],
     kind: str,
 ) -> HttpResponse:
-    """Check the file that was sent, or import the file checked before; problems return 422. Large files become jobs."""
+    """Check the file that was sent, or import the file checked before; problems give status 422. Large files become jobs."""
     context |= {"study": request.study, "form": UploadForm(), "may_run": True}
     if request.method != "POST":
         return render(request, page, context | _describe_job(request, kind))
-    # Another admin, or another study of this admin, cannot import a file that was checked here.
+    # A checked file can be imported only by the same admin and into the same study.
     owner = f"{request.user.pk}/{request.study.pk}/ratings:{kind}"
     try:
         if token := request.POST.get("token"):

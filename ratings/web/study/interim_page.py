@@ -27,7 +27,7 @@ def show_interim_analysis(request: StudyRequest) -> HttpResponse:
             study.events.filter(kind="looked").select_related("by").order_by("-at")[:20]
         ),
     }
-    # Only a POST runs the analysis: every one is logged, and opening the page must not be.
+    # Only a POST runs an analysis: every analysis is logged, but opening the page is not.
     if request.method == "POST":
         try:
             context["look"] = interim_analysis.take_interim_analysis(study, request.user)

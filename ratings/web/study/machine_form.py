@@ -58,7 +58,7 @@ class MachineForm(BudgetFields):
         return [line for line in (*checker, *cast_availability.list_raters()) if line.name not in requested]
 
     def group_casts(self) -> Iterator[CastGroup]:
-        """Yield those that can rate here in groups, each with whether it is selected."""
+        """Yield the model raters that can rate here in groups, each with whether it is selected."""
         selected = self["cast"].value()
         ready = [line for line in self.available_raters if line.is_ready]
         models = [line for line in ready if line is not _CHECKER and not line.of_cast]
@@ -72,11 +72,11 @@ class MachineForm(BudgetFields):
                 yield CastGroup(title, [(line, line.name == selected) for line in lines])
 
     def list_unavailable(self) -> list[cast_availability.RaterOption]:
-        """Return those that cannot rate here, with the reason."""
+        """Return the model raters that cannot rate here, each with the reason."""
         return [line for line in self.available_raters if not line.is_ready]
 
     def get_requested_context(self) -> bool | None:
-        """Return the choice of context for `machines.order`, or None if there is none."""
+        """Return the choice of context for `model_raters.request_ratings`, or None if there is nothing to choose."""
         if "context" not in self.fields or self["cast"].value() == model_raters.CHECKER:
             return None
         return str(self["context"].value()) == "yes"
@@ -101,7 +101,7 @@ def build_size_context(form: MachineForm) -> dict[str, Any]:
 
 
 def _estimate_maximum(form: MachineForm, cast: str, total: int) -> CostEstimate | None:
-    """Return the maximum cost, from the prompts of the longest items. Further items count as the longest of those."""
+    """Return the maximum cost, from the prompts of the longest items. Each further item counts as the longest one."""
     try:
         rater = model_raters.preview_request(form.study, cast, context=form.get_requested_context())
     except (StudyError, LabError):  # the request itself will show what is wrong

@@ -23,7 +23,7 @@ from simulation.web.budgets import BudgetForm
 @study_page("admin", "analyst")
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_machine_raters(request: StudyRequest) -> HttpResponse:
-    """Show the progress of each model rater and, for admins, a form for another. For htmx: the maximum cost of the form."""
+    """Show the progress of each model rater and, for admins, a form for another. For htmx: only the maximum cost."""
     may_run = request.role in ("superuser", "admin")
     if request.method == "POST" and not may_run:
         raise Http404
@@ -43,7 +43,7 @@ def _handle_order_form(request: StudyRequest) -> HttpResponse:
         form = MachineForm(request.study, request.GET)
         return render(request, "simulation/_order_size.html", machine_form.build_size_context(form))
     form = MachineForm(request.study, request.POST if is_posted else None)
-    # Without JavaScript, a button of the same form asks for the cost only.
+    # Without JavaScript, a second button of the form requests only the cost.
     if is_posted and run_sizes.SIZE_BUTTON not in request.POST and form.is_valid() and _place_order(request, form):
         return redirect("ratings:machines", request.study.slug)
     return _render_page(request, form, True)

@@ -21,7 +21,7 @@ from ratings.web.study import members
 
 
 class InviteForm(forms.Form):
-    """Pasted e-mail addresses; `posting` checks them line by line."""
+    """Pasted e-mail addresses; `invite_by_email` checks them line by line."""
 
     addresses = forms.CharField(
         label="E-mail addresses",
@@ -46,7 +46,7 @@ def list_raters(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def invite_raters(request: StudyRequest) -> HttpResponse:
-    """Invite all of the pasted addresses, or none of them and show the problems of each line."""
+    """Invite all pasted addresses. If any line has a problem, invite nobody and show all problems."""
     form = InviteForm(request.POST)
     if not form.is_valid():
         return _render_page(request, invite=form, status=422)

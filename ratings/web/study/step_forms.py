@@ -130,7 +130,7 @@ class QuestionForm(StepForm):
     contact = _text_field("contact", help_text="Whom raters can contact with questions: a name and an e-mail address.")
 
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        """Return this step's part, with line breaks as one character: browsers send two."""
+        """Return this step's part. A line break becomes one character, although browsers send two."""
         return {key: value.replace("\r\n", "\n") for key, value in super().build_part(cleaned).items()}
 
 
@@ -256,7 +256,7 @@ class RatersForm(StepForm):
 
     @staticmethod
     def _build_session_part(plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys that only a crossover has; None if another design is chosen, which drops them."""
+        """Return the keys that only a crossover has. In other designs they are None, which leaves them out."""
         if plain["design"] != "crossover":
             return {"conditions": None, "washout_days": None}
         return {"conditions": plain["conditions"] or None, "washout_days": plain["washout_days"]}

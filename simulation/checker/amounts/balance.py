@@ -1,4 +1,4 @@
-"""L02 and L07: no more liquid comes out than went in, and nobody takes more than there is."""
+"""L02 and L07: no more liquid comes out than went in, and no more is taken from a material than it holds."""
 
 from decimal import Decimal
 
@@ -11,14 +11,14 @@ from simulation.checker.reading.transition import Transition
 from simulation.checker.records import optics, replicates
 
 ZERO = Decimal(0)
-PIPETTING = Decimal("0.05")  # of the moved volume: error of a pipette
-_HANDLING = Decimal("0.02")  # of the volume in the vessel: film on the wall, evaporation
-_GAIN = Decimal("0.01")  # of the volume before: rounding, not an addition
-_DROPLET = Decimal("0.5")  # µL; for volumes so small that a share of them is nothing
+PIPETTING = Decimal("0.05")  # share of the moved volume: error of a pipette
+_HANDLING = Decimal("0.02")  # share of the volume in the vessel: film on the wall, evaporation
+_GAIN = Decimal("0.01")  # share of the volume before: rounding, not an addition
+_DROPLET = Decimal("0.5")  # µL; for volumes so small that a relative tolerance is too strict
 
 
 def check_volumes(transition: Transition) -> Findings:
-    """L02: compare volumes before and after, of all materials together and of each one."""
+    """L02: compare the volumes before and after the step, for all materials together and for each material."""
     if not transition.is_success:
         return
     yield from check_total_volume(transition)
@@ -38,7 +38,7 @@ def check_volumes(transition: Transition) -> Findings:
 
 
 def check_overdraw(transition: Transition) -> Findings:
-    """L07: no more is moved out of a material than it holds above its dead volume."""
+    """L07: yield an error if more is moved out of a material than its volume minus its dead volume."""
     if not transition.is_success or transition.family not in (families.MOVE, families.ADD, families.SERIAL):
         return
     for draw in flows.trace_liquids(transition).withdrawals:
@@ -57,7 +57,7 @@ def check_overdraw(transition: Transition) -> Findings:
 
 
 def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:
-    """What is left of a source is its volume before minus the volume taken."""
+    """Yield an error unless the volume left of a source is its volume before minus the volume taken."""
     source, remainder = draw.source, draw.remainder
     if (
         source.is_unlimited
@@ -74,7 +74,7 @@ def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:
         return
     yield Decided("L02", quantity=True)
     expected = source.liquid_volume - draw.volume
-    # The same number twice is no rounding: the volume was copied and the draw forgotten.
+    # An unchanged number is not due to rounding: the volume was copied and the withdrawal forgotten.
     is_unchanged = remainder.liquid_volume == source.liquid_volume
     rounding = source.liquid_volume / 1000 if is_unchanged else rounding_slack(remainder) + rounding_slack(source)
     tolerance_above = draw.volume * PIPETTING + rounding
@@ -87,7 +87,7 @@ def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:
 
 
 def _check_filled_volume(transition: Transition, fill: FilledOutput) -> Findings:
-    """The volume in a vessel is the sum of what was put into it."""
+    """Yield an error unless the volume in a vessel is the sum of the volumes that were put into it."""
     expected, got = fill.total_volume, fill.output.liquid_volume
     if expected is None or got is None or fill.output.volume is None:
         yield undecided_finding("L02", fill.output.name, "the volume added or the volume now is not known")
@@ -108,7 +108,7 @@ def _check_filled_volume(transition: Transition, fill: FilledOutput) -> Findings
 
 
 def _check_unfed_volume(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """A material to which nothing was added does not gain volume; one from which nothing was taken loses little."""
+    """Yield an error if a material gains volume although nothing was added, or loses much although none was taken."""
     if before.volume is None or after.volume is None or after.is_used_up or before.is_unlimited:
         return
     if transition.action in (*families.ADDS_FROM_PARAMETERS, "Dialysis") or _was_fed(transition, before):
@@ -134,7 +134,7 @@ def _check_unfed_volume(transition: Transition, before: MaterialView, after: Mat
 
 
 def _check_separated_volumes(transition: Transition) -> Findings:
-    """Filtrate or supernatant and what remains hold no more together than the material did before."""
+    """Yield an error if filtrate or supernatant and what remains hold more together than the material did before."""
     for before, after in transition.list_pairs():
         separated = [
             view for view in transition.usable_outputs if transition.find_input(view) is None and _is_part(view, before)
@@ -157,7 +157,7 @@ def _check_separated_volumes(transition: Transition) -> Findings:
 
 
 def _is_part(view: MaterialView, source: MaterialView) -> bool:
-    """Return whether a view names this source as its only origin, or has its name in its own.
+    """Return whether a material comes from this source alone, by its stated origins or else by its name.
 
     "Flask 1" is in the name "Filtrate of Flask 1", but not in "Filtrate of Flask 10".
     """
@@ -174,14 +174,14 @@ def _is_part(view: MaterialView, source: MaterialView) -> bool:
 
 
 def _was_fed(transition: Transition, before: MaterialView) -> bool:
-    """Return whether another wet material of the action may have been poured onto it."""
+    """Return whether another material may have been added: the action allows it, and a parameter names another one."""
     if transition.family in (families.INERT, families.HEAT):
         return False
     return any(key for key, view in transition.parameters.materials_by_key.items() if view is not before)
 
 
 def _allowed_loss(transition: Transition, before: MaterialView) -> Decimal | None:
-    """Return the volume in µL that may be lost without mention, or None if no limit is known."""
+    """Return the volume in µL that a material may lose without an error, or None if there is no limit."""
     assert before.volume is not None
     volume_before = before.volume.value
     if transition.family == families.INERT:
@@ -195,7 +195,7 @@ def _allowed_loss(transition: Transition, before: MaterialView) -> Decimal | Non
 
 
 def _is_loss_by_readings(transition: Transition, lost: Decimal) -> bool:
-    """Return whether a loss is a whole number of readings, also if no parameter states how many."""
+    """Return whether a lost volume equals that of one to six readings, even if no parameter states their number."""
     if transition.family != families.READ:
         return False
     sample_volumes = {
@@ -205,11 +205,14 @@ def _is_loss_by_readings(transition: Transition, lost: Decimal) -> bool:
         abs(lost - repeats * sample_volume) <= sample_volume / 50
         for sample_volume in sample_volumes
         for repeats in range(1, 7)
-    )  # nobody reads a sample more often
+    )  # more than six readings are implausible
 
 
 def _check_instrument_use(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """Warn if an instrument takes a stated volume of its sample and the volume stays the same."""
+    """Yield a finding if an instrument uses a stated volume of a sample, but the sample's volume stays the same.
+
+    It is an error if all other samples of the step lost volume, otherwise a warning.
+    """
     used_volumes = [
         a
         for leaf, a in transition.parameters.list_amounts("volume")
@@ -222,8 +225,8 @@ def _check_instrument_use(transition: Transition, before: MaterialView, after: M
         or after.volume.value != before.volume.value
     ):
         return
-    # Many simulators do not count what an instrument uses; if this one counts it for all other samples of the
-    # step, the difference is an error.
+    # Many simulators do not subtract what an instrument uses. If this one subtracts it from all other samples of the
+    # step, the unchanged volume is an error.
     other_volumes = [
         (b.volume.value, a.volume.value)
         for b, a in transition.list_pairs()

@@ -9,21 +9,24 @@ from simulation.checker.reading import units
 from simulation.checker.reading.material_view import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 
-# Their signal rises with the concentration of the substance they measure.
+# Instruments whose signal rises with the concentration of the substance they measure.
 _RISING_SIGNAL = ("HPLC", "NucleicAcidQuantification", "TotalProteinQuantification", "UsePhotospectrometer")
-_MIN_RATIO = Decimal("1.5")  # least ratio of concentrations, and of readings, that noise cannot reverse
-# Readings that fall with the concentration or do not depend on it.
+_MIN_RATIO = Decimal("1.5")  # smallest ratio of concentrations, and of readings, that noise cannot reverse
+# Words for readings that fall with the concentration or do not depend on it.
 _NOT_RISING = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECASE)
 
 
 def check_signal_order(transition: Transition) -> Findings:
-    """L20: two samples that differ in their only common component are not read in reverse order."""
+    """L20: yield an error if the readings of two samples contradict the order of their known concentrations.
+
+    Only samples that have exactly one component in common are compared.
+    """
     if not transition.is_success or transition.action not in _RISING_SIGNAL:
         return
     readings = [(seen, *found) for seen in transition.observations if (found := _parse_signal(transition, seen))]
     for (first_seen, first, low, signal), (second_seen, second, high, other_signal) in combinations(readings, 2):
         common = first.concentrations.keys() & second.concentrations.keys()
-        # Only readings of one kind compare, and only if no second component could explain the difference.
+        # Only readings of the same kind are compared, and only if no second component could explain the difference.
         if signal != other_signal or len(common) != 1 or first is second or not signal:
             continue
         component = next(iter(common))
@@ -44,7 +47,7 @@ def check_signal_order(transition: Transition) -> Findings:
 
 
 def _parse_signal(transition: Transition, seen: ObservationView) -> tuple[MaterialView, Decimal, str] | None:
-    """Return (sample, first number, what was read) of an observation that names exactly one sample, or None."""
+    """Return (sample, number read, description without the sample's name), or None unless one sample is named."""
     if _NOT_RISING.search(seen.full_text[:1000]):
         return None
     named_views = [view for view in transition.outputs if view.name and view.name in seen.description]

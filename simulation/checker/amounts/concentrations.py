@@ -12,19 +12,19 @@ from simulation.checker.reading.words import word_set
 from simulation.lab import quantities
 
 ZERO = Decimal(0)
-TOLERANCE = Decimal("0.05")  # of a concentration: error of pipetting
+TOLERANCE = Decimal("0.05")  # share of a concentration: error of pipetting
 # Components that may react when mixed: precipitants, acids, bases, oxidisers.
 _REACTIVE = word_set("silver agno3 chloride barium lead acid hcl hydrochloric nitric hno3 sulfuric naoh koh hydroxide base ammonia "
                    "peroxide iodine permanganate thiosulfate bicarbonate carbonate dithiothreitol dtt tcep")  # fmt: skip
-# May be in a material whose text does not mention them: cells contain DNA and protein.
+# Components that a material may contain without mentioning them: cells contain DNA and protein.
 _UNMENTIONED = word_set("cell dna rna protein nucleic acid plasmid particle")
-# Ready-made by name, but produced by cells of a step.
+# Ready-made reagents that cells may also produce during a step.
 _PRODUCED_BY_CELLS = word_set("gfp mcherry lentivirus aav hek293t hek293 cho hela antibody")
 _MEASURED_TOLERANCE = Decimal("0.2")  # a measurement may replace a nominal concentration by the measured one
 
 
 def check_component_amounts(transition: Transition) -> Findings:
-    """L04: no more of a component comes out than went in, and no less if nothing can remove it."""
+    """L04: check every component's total amount, highest concentration, and concentrations that must not change."""
     if not transition.is_success or transition.family in (families.MAKE, families.CONTROL, families.UNKNOWN):
         return
     components = {name for view in transition.usable_outputs for name in view.concentrations}
@@ -55,10 +55,10 @@ def keeps_concentrations(transition: Transition) -> bool:
 def find_concentration(view: MaterialView, component: str, dimension: str) -> Decimal | None:
     """Return the concentration of a component in a material, in the base unit of the dimension.
 
-    It is zero in what cannot contain the component, and None if unknown.
+    It is zero if the material cannot contain the component, and None if unknown.
     """
     amount = view.concentrations.get(component)
-    # A bare "concentration" is that of the only component, in either direction.
+    # A concentration without a component's name is that of the only component, whichever side omits the name.
     if amount is None and not component and len(view.concentrations) == 1:
         amount = next(iter(view.concentrations.values()))
     if amount is None and component and "" in view.concentrations and len(view.concentrations) == 1:
@@ -79,7 +79,7 @@ def find_concentration(view: MaterialView, component: str, dimension: str) -> De
 
 
 def can_persist(component: str, others: Iterable[MaterialView]) -> bool:
-    """Return whether nothing that it is mixed with can use it up: reaction chemistry is not decided here."""
+    """Return whether no other material can use up a component. If a reaction is conceivable, the answer is False."""
     if not set(component.split()) & _REACTIVE:
         return True
     return all(
@@ -92,7 +92,10 @@ def can_persist(component: str, others: Iterable[MaterialView]) -> bool:
 
 
 def may_be_product(component: str, views: Iterable[MaterialView]) -> bool:
-    """Return whether a component may be a reaction product: no input mentions it, and something there reacts."""
+    """Return whether a component may be a reaction product.
+
+    It may be one if no material mentions it, and if it is an ion or some material is reactive.
+    """
     views = list(views)
     component_words = set(component.split()) - {"excess"}
     if not component_words or any(component_words & words.add_reagents(view.all_words) for view in views):
@@ -103,12 +106,12 @@ def may_be_product(component: str, views: Iterable[MaterialView]) -> bool:
 
 
 def _is_ready_made(component: str) -> bool:
-    """Return whether a component is a ready-made reagent: a material that does not mention it has none."""
+    """Return whether a component is a ready-made reagent. A material that does not mention such a reagent has none."""
     return all(word in words.REAGENTS and word not in _PRODUCED_BY_CELLS for word in component.split())
 
 
 def _check_total(transition: Transition, component: str) -> Findings:
-    """Compare the amount (C V summed over all materials), only if every material with the component has a known amount."""
+    """Compare a component's total amount (C V summed over all materials) before and after, if all amounts are known."""
     if transition.family == families.COMBINE and may_be_product(component, transition.inputs):
         return
     outputs = [view for view in transition.usable_outputs if component in view.concentrations]
@@ -151,7 +154,7 @@ def _check_total(transition: Transition, component: str) -> Findings:
 
 
 def _compute_amount(view: MaterialView, component: str, dimension: str) -> Decimal | None:
-    """Return concentration times volume in a unit that only this check uses, or None if unknown."""
+    """Return concentration times volume, in a unit that is used only in this check, or None if unknown."""
     concentration = find_concentration(view, component, dimension)
     if view.is_unlimited:
         return ZERO if concentration == 0 else None
@@ -165,7 +168,7 @@ def _compute_amount(view: MaterialView, component: str, dimension: str) -> Decim
 
 
 def _check_maximum(transition: Transition, component: str) -> Findings:
-    """No output is more concentrated than the strongest input, unless the action removes liquid."""
+    """Yield an error if an output is more concentrated than every input, unless the action can concentrate it."""
     if transition.action in families.CONCENTRATES or transition.action in ("Thermocycler", "CellCounter", "qPCR"):
         return
     # Cells grow and reactions form products; only ready-made reagents have a limit then, with a margin for
@@ -196,9 +199,9 @@ def _check_maximum(transition: Transition, component: str) -> Findings:
 
 
 def _check_unchanged_concentrations(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """An action that only moves, spins, stores or measures leaves concentrations unchanged."""
+    """Yield an error if a concentration changes in an action that only moves, spins, stores or measures."""
     for component, amount_before, amount_after in iter_shared_concentrations(before, after):
-        # Cells sediment or die in these.
+        # Cells sediment or die in these actions.
         if component == "cell" and transition.action in ("Centrifuge", "Storage", "FlashFreeze"):
             continue
         yield Decided("L04", quantity=True)
@@ -212,7 +215,7 @@ def _check_unchanged_concentrations(transition: Transition, before: MaterialView
 
 
 def iter_shared_concentrations(before: MaterialView, after: MaterialView) -> Iterator[tuple[str, Amount, Amount]]:
-    """Yield (component, before, after) of the concentrations that both materials have in one dimension."""
+    """Yield (component, concentration before, concentration after) if both concentrations have the same dimension."""
     for component, amount_before in before.concentrations.items():
         amount_after = after.concentrations.get(component)
         if amount_after is not None and amount_after.dimension == amount_before.dimension:

@@ -11,16 +11,16 @@ from simulation.checker.reading.words import word_set
 
 # Words of a key that do not name a component: "total viable cells" is a count of cells.
 _TOTAL_WORDS = word_set("total number count amount of cell viable live quantity")
-# Counts of something else than the content: passages, wells, replicates.
+# Words for counts of something other than the content: passages, wells, replicates.
 _OTHER_COUNTS = word_set(
     "passage well tube vial replicate plate image lane scale event cycle step viability seeding initial target per"
 )
-# Cells may die, settle or be used up in these.
+# Cells may die, settle or be used up in these actions.
 _MAY_LOSE_CELLS = ("CellCounter", "Centrifuge", "FlashFreeze", "Storage", "Wait")
 
 
 def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
-    """Return counts and moles by component; "cell" for cells."""
+    """Return {component: count or amount of substance} of a material. The component of a cell count is "cell"."""
     amounts_by_component: dict[str, Amount] = {}
     for leaf in view.leaves:
         key_words = set(leaf.words)
@@ -46,7 +46,7 @@ def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
 
 
 def check_counted_amounts(transition: Transition) -> Findings:
-    """L04: a material that is only moved, spun or observed holds as much of everything afterwards."""
+    """L04: yield an error if a count or amount changes in an action that only moves, spins or observes the material."""
     if not transition.is_success or transition.family not in (families.INERT, families.READ):
         return
     for before, after in transition.list_pairs():

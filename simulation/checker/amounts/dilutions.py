@@ -23,12 +23,12 @@ from simulation.checker.reading.words import word_set
 
 ZERO = Decimal(0)
 _WASH_TOLERANCE = Decimal("0.2")  # some of the old medium may remain on the cells
-# Parameters that name the medium after a wash.
+# Words in the name of the parameter that gives the medium after a wash.
 _REPLACEMENT = word_set("replacement fresh")
 
 
 def check_dilutions(transition: Transition) -> Findings:
-    """L03: C1 V1 = C2 V2 in every vessel with known parts, and powers of the factor in a series."""
+    """L03: check C1 V1 = C2 V2 in every vessel with known parts, the medium after a wash, and dilution series."""
     if not transition.is_success:
         return
     for fill in flows.trace_liquids(transition).fills:
@@ -78,7 +78,7 @@ def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
 
 
 def _has_concentrate(fill: FilledOutput, component: str) -> bool:
-    """Return whether a part is a concentrate (2X or more); a component written as "1X PBS" is usually kept through dilutions."""
+    """Return whether a part is a concentrate (2X or more). Text like "1X PBS" usually stays when diluting."""
     strengths = [part.source.concentrations.get(component) for part in fill.parts]
     return any(amount is not None and amount.dimension == "fold" and amount.value >= 2 for amount in strengths)
 
@@ -86,7 +86,7 @@ def _has_concentrate(fill: FilledOutput, component: str) -> bool:
 def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) -> Decimal | None:
     """Return the amount that a dry solid contributes, as concentration times µL, or None if unknown.
 
-    It is zero for an empty vessel.
+    It is zero for a source that is neither a solid nor a pellet.
     """
     if source.is_empty_vessel or source.phase not in ("solid", "pellet"):
         return ZERO
@@ -101,7 +101,7 @@ def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) ->
 
 
 def _check_wash(transition: Transition) -> Findings:
-    """After a wash the medium on the cells is the replacement; a little of the old one may remain."""
+    """Yield an error unless the medium after a wash is the replacement. A little of the old medium may remain."""
     replacement = transition.parameters.find_material(_REPLACEMENT)
     for before, after in transition.list_pairs() if replacement is not None else ():
         if (
@@ -123,10 +123,10 @@ def _check_wash(transition: Transition) -> Findings:
 
 
 def _check_series(transition: Transition, series: DilutionSeries) -> Findings:
-    """The dilutions have the concentration of the sample divided by the factor, its square, its cube and so on."""
+    """Yield an error unless the dilutions have the sample's concentration over the factor, its square and so on."""
     dilutions_made = list(dilution_series.iter_dilutions(transition))
     for component in sorted({name for view in dilutions_made for name in view.concentrations}):
-        # By concentration: the order of the outputs and their names are no evidence of their step.
+        # Sorted by concentration, because neither the order nor the names of the outputs reliably show their step.
         amounts = sorted(
             (v.concentrations[component] for v in dilutions_made if component in v.concentrations),
             key=lambda a: -a.value,

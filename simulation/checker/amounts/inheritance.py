@@ -31,7 +31,7 @@ _PERMANENT = _IDENTITY | word_set(
 
 
 def check_identity(transition: Transition) -> Findings:
-    """L19: a material that is continued keeps its identity and its vessel."""
+    """L19: yield a finding if a continued material changes its identity or its vessel, or loses a property."""
     if not transition.is_success:
         return
     for before, after in transition.list_pairs():
@@ -44,7 +44,7 @@ def check_identity(transition: Transition) -> Findings:
 
 def _check_property(transition: Transition, leaf: Leaf, after: MaterialView) -> Findings:
     key_words = set(leaf.words)
-    # The concentration of a plasmid says how much, not what it is.
+    # The concentration of a plasmid is an amount, not an identity.
     amount = leaf.parse_amount()
     is_identity = (amount is None and bool(key_words & _IDENTITY)) or any(pair <= key_words for pair in _IDENTITY_PAIRS)
     if not leaf.value_text or (
@@ -82,7 +82,7 @@ def _check_property(transition: Transition, leaf: Leaf, after: MaterialView) -> 
 
 
 def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView, is_identity: bool) -> Findings:
-    """An action that does not change a material does not drop its properties."""
+    """Yield an error or a warning if a property is missing after an action that does not change the material."""
     keeps_material = transition.family in (families.INERT, *families.MEASUREMENTS) and transition.action not in (
         "Wait",
         "CellCounter",
@@ -94,18 +94,18 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     if is_identity or key_words & _PERMANENT or _is_content(leaf, after):
         yield error_finding("L19", after.name, leaf.value_text[:60], "nothing", text)
     else:
-        # Simulators differ in which properties they repeat, so other losses only warn.
+        # Simulators differ in which properties they repeat, so the loss of any other property is only a warning.
         yield warning_finding("L19", after.name, leaf.value_text[:60], "nothing", text, decidable=False)
 
 
 def _is_content(leaf: Leaf, after: MaterialView) -> bool:
-    """Return whether a leaf is the concentration of an ingredient, and the output lists other properties but no concentration."""
+    """Return whether a leaf is an ingredient's concentration, and the output has properties but no concentration."""
     component = property_meaning.find_component(leaf)
     return bool(component) and component != "cell" and len(after.leaves) > 1 and not after.concentrations
 
 
 def _is_stated_elsewhere(leaf: Leaf, after: MaterialView) -> bool:
-    """Return whether the same value is in another property or in the name."""
+    """Return whether the output has the same value in another property or in its name."""
     value_words = set(words.tokenize(leaf.value_text))
     return bool(value_words) and (
         value_words <= after.all_words or any(has_same_value(leaf, other) for other in after.leaves)
@@ -113,7 +113,7 @@ def _is_stated_elsewhere(leaf: Leaf, after: MaterialView) -> bool:
 
 
 def _stays_in_vessel(transition: Transition, after: MaterialView) -> bool:
-    """Return whether the material certainly stays in its vessel and is the same material."""
+    """Return whether the output is certainly the same material as its input, in the same vessel."""
     if transition.action in _CHANGES_VESSEL:
         return False
     before = transition.find_input(after)
@@ -132,7 +132,7 @@ def _stays_in_vessel(transition: Transition, after: MaterialView) -> bool:
 
 
 def has_same_value(leaf: Leaf, other: Leaf) -> bool:
-    """Return whether two leaves have the same value: within 2 % for amounts, or the words of one within the other."""
+    """Return whether two leaves have the same value: amounts within 2 %, or all words of one in the other."""
     first, second = leaf.parse_amount(), other.parse_amount()
     if first and second and first.dimension == second.dimension:
         return abs(first.value - second.value) <= abs(first.value) / 50
@@ -141,7 +141,7 @@ def has_same_value(leaf: Leaf, other: Leaf) -> bool:
 
 
 def _is_same_name(leaf: Leaf, other: Leaf) -> bool:
-    """Return whether one name contains the other: HEK293T and HEK293T cells, but not WT/nacre and nacre/nacre."""
+    """Return whether one value contains the other: HEK293T and HEK293T cells, but not WT/nacre and nacre/nacre."""
     first, second = (" ".join(words.tokenize(side.value_text)) for side in (leaf, other))
     return first in second or second in first
 
@@ -152,5 +152,5 @@ def _has_other_volume(leaf: Leaf, other: Leaf) -> bool:
 
 
 def _has_other_size(leaf: Leaf, other: Leaf) -> bool:
-    """Return whether both name a size and the sizes differ: "1.5 mL tube" and "50 mL tube"."""
+    """Return whether two containers have names with different sizes, such as "1.5 mL tube" and "50 mL tube"."""
     return _has_other_volume(leaf, other)

@@ -9,20 +9,20 @@ from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
-# These may add matter to a material.
+# Families of actions that may add matter to a material.
 _ADDS_MATTER = (families.ADD, families.COMBINE, families.SERIAL, families.MAKE, families.CONTROL, families.UNKNOWN)
 _DRY = ("solid", "pellet", "")
 _DRYING = ("Lyophilize", "Evaporate", "DryingOven", "Desiccate")
-# Words in the name of a solution that are no second ingredient.
+# Words in the name of a solution that do not name a second ingredient.
 _NOT_INGREDIENTS = word_set("stock clear diluted pure")
 # Solvents and mixtures that leave a residue when dried, so the dry mass is not that of one component.
 _LEAVES_RESIDUE = word_set("buffer pbs saline medium media tris hepes salt lysate extract dmem rpmi broth lb glycerol dmso matrix "
                 "sucrose trehalose residue part")  # fmt: skip
-_GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")  # of the mass before; powder sticks to vessels
+_GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")  # factors of the mass before; powder sticks to vessels
 
 
 def check_masses(transition: Transition) -> Findings:
-    """L04: compare the mass of each material, and of all of them together."""
+    """L04: compare the mass of each material before and after or, for a move, the masses of source and destinations."""
     if not transition.is_success or transition.family in _ADDS_MATTER:
         return
     if transition.family == families.MOVE:
@@ -48,7 +48,7 @@ def check_masses(transition: Transition) -> Findings:
 
 
 def _check_dried_mass(before: MaterialView, after: MaterialView) -> Findings:
-    """A dried solution of one component weighs as much as was dissolved."""
+    """Yield an error unless a dried solution of one component weighs about as much as was dissolved."""
     if len(before.concentrations) != 1 or before.liquid_volume is None or after.mass is None or after.is_used_up:
         return
     component, amount = next(iter(before.concentrations.items()))
@@ -63,7 +63,7 @@ def _check_dried_mass(before: MaterialView, after: MaterialView) -> Findings:
 
 
 def _check_moved_mass(transition: Transition) -> Findings:
-    """A weighed portion is subtracted from its source and added to its destination."""
+    """Yield an error unless a weighed portion is subtracted from its source and added to its destination."""
     requested = [amount for _, amount in transition.parameters.list_amounts("mass")]
     source = roles.find_source(transition)
     if source is None or source.is_unlimited or source.mass is None or source.phase not in _DRY:
@@ -132,7 +132,7 @@ def _check_portions(
             and view.phase in _DRY
             and (input_before is None or input_before.is_empty_vessel or input_before.mass is not None)
         ):
-            # Under L16: the source is right, and the destination differs from the setting.
+            # Reported as L16, because the source is right and the destination differs from the setting.
             yield Decided("L16", quantity=True)
             if abs(view.mass.value - mass_before - requested.value) > (requested.value + mass_before) * Decimal("0.05"):
                 yield error_finding(

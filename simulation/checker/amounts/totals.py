@@ -9,13 +9,13 @@ from simulation.checker.reading.material_view import MaterialView
 from simulation.checker.reading.transition import Transition
 
 ZERO = Decimal(0)
-_HANDLING = Decimal("0.02")  # of the total volume: film on the walls, evaporation
-_GAIN = Decimal("0.01")  # of the total volume: rounding
-_DROPLET = Decimal("0.5")  # µL; for totals so small that a share of them is nothing
+_HANDLING = Decimal("0.02")  # share of the total volume: film on the walls, evaporation
+_GAIN = Decimal("0.01")  # share of the total volume: rounding
+_DROPLET = Decimal("0.5")  # µL; for totals so small that a relative tolerance is too strict
 
 
 def check_total_volume(transition: Transition) -> Findings:
-    """Compare the liquid of all outputs with that of all limited inputs, unless an unlimited supply may have been added."""
+    """Compare the total volume of the outputs with that of the inputs, unless an unknown volume may have been added."""
     # A gel is cast from reagents that are not among the materials.
     outputs = [view for view in transition.usable_outputs if view.phase != "gel"]
     volumes_before, volumes_after = transition.list_input_volumes(), [view.liquid_volume for view in outputs]
@@ -43,7 +43,7 @@ def check_total_volume(transition: Transition) -> Findings:
 def _check_lost_volume(
     transition: Transition, total_in: Decimal, total_out: Decimal, volumes_after: list[Decimal | None]
 ) -> Findings:
-    """Pipetting loses almost nothing. A source that is not handed back may have been discarded; L18 checks that."""
+    """Yield an error if volume is missing after pipetting. A source that is not handed back is left to check L18."""
     is_complete = all(held is not None for held in volumes_after)
     all_handed_back = (
         all(transition.find_output(v) is not None for v in transition.limited_inputs if v.liquid_volume)
@@ -62,7 +62,7 @@ def _check_lost_volume(
 
 
 def rounding_slack(view: MaterialView) -> Decimal:
-    """Return how far a written volume may be from the true one by rounding alone, in µL."""
+    """Return the largest difference in µL between a written volume and the true one that rounding may explain."""
     if view.volume is None:
         return ZERO
     # Capped at 0.5 %: "1 L" may be rounded from 1.4 L, which would hide every error.

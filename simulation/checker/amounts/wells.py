@@ -1,4 +1,4 @@
-"""L21: separating wells and manifesting materials change nothing and take no time."""
+"""L21: SeparateWells and ManifestMaterials change no material and take no time."""
 
 from decimal import Decimal
 
@@ -12,7 +12,7 @@ _VOLUME_PER_WELL = {"volume", "per", "well"}
 
 
 def check_wells(transition: Transition) -> Findings:
-    """L21: separating wells and manifesting materials change nothing and take no time."""
+    """L21: yield an error if SeparateWells or ManifestMaterials changes a material or its time of modification."""
     if not transition.is_success or transition.action not in ("SeparateWells", "ManifestMaterials"):
         return
     plates = [view for view in transition.inputs if not view.is_empty_vessel]
@@ -26,7 +26,7 @@ def check_wells(transition: Transition) -> Findings:
 
 
 def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
-    """A separated well has the values that the plate had for this well, or for each well."""
+    """Yield an error unless a separated well has the values that the plate listed for this well or for each well."""
     volumes_per_well = [
         a for leaf in plate.leaves if set(leaf.words) == _VOLUME_PER_WELL and (a := leaf.parse_amount("volume"))
     ]
@@ -50,7 +50,7 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
 
 
 def _find_well_label(output: MaterialView) -> str:
-    """Return the well in the name of a material or in its property well, or "" if there are none or several."""
+    """Return the well in a material's name or in its property well or position, or "" if there are none or several."""
     property_values = {
         leaf.value_text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}
     }

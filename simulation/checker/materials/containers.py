@@ -1,4 +1,4 @@
-"""L05: what a container can hold, and which instrument takes it."""
+"""L05: how much a container can hold, and into which instrument it fits."""
 
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ _NOT_FLAT = word_set("tube vial bottle beaker falcon eppendorf bag cylinder coni
 
 
 def check_containers(transition: Transition) -> Findings:
-    """L05: no more than the container holds, no less than it needs, and a format that the instrument takes."""
+    """L05: yield an error if a container holds too much or too little, or does not fit into the instrument."""
     if not transition.is_success:
         return
     for output in transition.usable_outputs:
@@ -45,14 +45,14 @@ def _check_fill_level(transition: Transition, output: MaterialView) -> Findings:
         yield error_finding("L05", output.name, f"at most {_format_volume(maximum)}", _format_volume(output.volume.value),
                     f"{output.name} holds {_format_volume(output.volume.value)} in a container for at most {_format_volume(maximum)}", "0.5 %")  # fmt: skip
     minimum = output.minimum_volume
-    # Only new fillings: a portion taken out may leave less than the minimum.
+    # Only for new materials: in other containers, taking a portion may leave less than the minimum.
     if minimum is not None and 0 < output.volume.value < minimum.value and input_before is None:
         yield error_finding("L05", output.name, f"at least {_format_volume(minimum.value)}", _format_volume(output.volume.value),
                     f"{output.name} holds less than the {_format_volume(minimum.value)} that its container needs")  # fmt: skip
 
 
 def _parse_nominal_size(view: MaterialView) -> Decimal | None:
-    """Return the size in the name of a container, as in "1.5 mL tube", or None. That of a plate or box is not the size of a well."""
+    """Return the volume in a container's name, such as "1.5 mL tube", or None. Plates and boxes are ignored."""
     container_words = set(words.tokenize(view.container))
     size = units.parse_amount(view.container, "", ("volume",))
     if (

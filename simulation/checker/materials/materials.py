@@ -10,24 +10,24 @@ from simulation.checker.reading.words import word_set
 
 # Barcodes of this laboratory. Those of other simulators have no pattern that could be searched for.
 _CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
-# "0.02 % (w/v)": a share by weight or volume is that of an ingredient.
+# "0.02 % (w/v)": a share by weight or volume means that the property is an ingredient.
 _SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
 _LIVING = word_set("cell culture")
 _CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
 # Actions that may add new materials to the bench.
 _CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
-# A component that no input mentions may be a reaction product of these.
+# A component that no input mentions may be a reaction product of these actions.
 _REACTING_ACTIONS = word_set(
     "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
 )
-# Components with many other names, so that not finding the word in the inputs proves nothing.
+# Words for components with many other names; if the inputs lack such a word, that proves nothing.
 _AMBIGUOUS_COMPONENTS = word_set(
     "cell dna rna protein salt ion na cl k ca mg total nucleic acid plasmid solid solute particle antigen product nucleotide"
 )
 
 
 def check_origins(transition: Transition) -> Findings:
-    """L01: all materials and components of the outcome come from an input, a parameter, or an action that creates."""
+    """L01: yield a finding if a material or component of the outcome comes from no input and no parameter."""
     yield from _check_barcodes(transition)
     if not transition.is_success or transition.action in _CREATING_ACTIONS:
         return
@@ -48,7 +48,7 @@ def check_origins(transition: Transition) -> Findings:
 
 
 def check_used_up(transition: Transition) -> Findings:
-    """L08: a used-up material is not used again, and what this action uses up is not handed back for further use."""
+    """L08: yield an error if a used-up material is used, or a material that the action uses up is still available."""
     if not transition.is_success:
         return
     for view in transition.inputs:
@@ -85,7 +85,7 @@ def check_used_up(transition: Transition) -> Findings:
 
 
 def check_unlimited_supplies(transition: Transition) -> Findings:
-    """L09: an unlimited material is neither handed back nor changed, and none becomes unlimited."""
+    """L09: yield an error if an unlimited material is handed back or used up, or if a limited one becomes unlimited."""
     for view in transition.inputs:
         if view.is_unlimited:
             yield Decided("L09")
@@ -99,7 +99,7 @@ def check_unlimited_supplies(transition: Transition) -> Findings:
 
 
 def _check_barcodes(transition: Transition) -> Findings:
-    """The barcodes named by an accepted action are on the bench."""
+    """Yield an error if an accepted action names a barcode that is not among the inputs."""
     barcodes = {view.barcode for view in transition.inputs if view.barcode}
     # A failed action may be one that named a wrong barcode; without barcodes nothing can be compared.
     if not transition.is_success or not barcodes:
@@ -133,7 +133,7 @@ def _check_parents(output: MaterialView, barcodes: set[str]) -> Findings:
 
 
 def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findings:
-    """A new material has a name with at least one word of the inputs."""
+    """Yield an error or a warning if the name of a new material has no word in common with the inputs."""
     name_words = words.content_words(output.name)
     unknown_words = name_words - input_words
     if not unknown_words or name_words & input_words:
@@ -164,7 +164,7 @@ def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findin
 
 
 def _check_additives(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
-    """An action that adds nothing lists no new ingredient: a share of something, or cells of another line."""
+    """Yield an error if an output of an action that adds nothing has a new ingredient or cells of another line."""
     adds_nothing = transition.family in (families.INERT, families.HEAT, families.READ)
     if not adds_nothing or transition.find_input(output) is None or output.is_used_up:
         return
@@ -173,7 +173,7 @@ def _check_additives(transition: Transition, output: MaterialView, input_words: 
         has_share = _SHARE.search(leaf.value_text) and transition.family != families.HEAT
         cell_lines = value_words & _CELL_LINES if key_words & _LIVING else frozenset()
         for new_words in (key_words - _AMBIGUOUS_COMPONENTS if has_share else frozenset(), cell_lines):
-            # All words must be known, not one: "sodium azide" shares its first word with other salts.
+            # Every word must be known: "sodium azide" shares its first word with other salts.
             if any(not words.add_reagents(frozenset({word})) & input_words for word in new_words):
                 name = " ".join(sorted(new_words))
                 text = f"{output.name} contains {name}, which no input contained"
@@ -181,7 +181,7 @@ def _check_additives(transition: Transition, output: MaterialView, input_words: 
 
 
 def _check_components(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
-    """A component with a concentration is mentioned by an input."""
+    """Yield an error or a warning if an output has the concentration of a component that no input mentions."""
     if transition.family in (families.MAKE, families.CONTROL) or (
         transition.family in families.MEASUREMENTS and output.is_used_up
     ):

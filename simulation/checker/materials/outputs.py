@@ -1,4 +1,4 @@
-"""L18: how many materials come back."""
+"""L18: the number of materials that an action returns."""
 
 from decimal import Decimal
 
@@ -6,13 +6,13 @@ from simulation.checker.findings import Decided, Findings, error_finding, undeci
 from simulation.checker.reading import families, flows, units, vocabulary
 from simulation.checker.reading.transition import Transition
 
-# Words in the parameter that states how many.
+# Words in the name of the parameter that states the number of aliquots or dilutions.
 _ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
 _DILUTIONS = ("dilution", "step", "point", "level", "tube")
 
 
 def check_output_count(transition: Transition) -> Findings:
-    """L18: as many materials as the catalogue promises, and a remainder exactly if something is left."""
+    """L18: check that as many materials come back as the catalogue promises, and that no remainder is missing."""
     if not transition.is_success:
         return
     if transition.action == "Aliquot":
@@ -105,7 +105,7 @@ def _check_pool_count(transition: Transition) -> Findings:
 
 
 def _check_synthesis_count(transition: Transition) -> Findings:
-    """One material comes out per sequence."""
+    """Yield an error unless one material comes out for each requested sequence."""
     sequence_lists = [
         v for k, v in transition.parameters.raw.items() if "sequence" in str(k).lower() and isinstance(v, list)
     ]
@@ -122,9 +122,9 @@ def _check_synthesis_count(transition: Transition) -> Findings:
 
 
 def _check_one_per_sample(transition: Transition) -> Findings:
-    """One output comes out per sample.
+    """Yield an error or a warning if fewer materials come out than samples went in.
 
-    Which materials are samples is clear only if no other parameter names them.
+    The samples are the limited inputs that no parameter names.
     """
     named_materials = list(transition.parameters.materials_by_key.values())
     samples = [
@@ -156,7 +156,7 @@ def _check_residue(draw: flows.Withdrawal) -> Findings:
         return
     yield Decided("L18")
     volume_left = source.liquid_volume - draw.volume
-    # Nobody expects a simulator to list a remainder below 5 % or 1 µL, or within the dead volume.
+    # A simulator need not list a remainder below 5 % or 1 µL, or within the dead volume.
     least_visible = max(source.liquid_volume / 20, draw.volume / 20, Decimal(1)) + (
         source.dead_volume.value if source.dead_volume else 0
     )

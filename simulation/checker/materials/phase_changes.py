@@ -8,7 +8,7 @@ from simulation.checker.reading.words import word_set
 
 
 def check_solid_portions(transition: Transition) -> Findings:
-    """A portion of a dry solid is a dry solid, and so is the remainder."""
+    """Yield an error if a portion or the remainder of a dry solid is liquid."""
     source = roles.find_source(transition) if transition.family == families.MOVE else None
     if source is None or source.phase != vocabulary.SOLID:
         return
@@ -58,7 +58,7 @@ _DISSOLVES = word_set("Resuspend Dilute FillToVolume Transfer Aliquot Combine Ac
 
 
 def check_phase_change(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """A liquid becomes solid only by drying or freezing, a solid becomes liquid only by dissolving or melting."""
+    """Yield an error if a liquid becomes solid, or a solid becomes liquid, in an action that cannot cause this."""
     if before.is_unlimited or after.is_used_up or not before.phase or not after.phase:
         return
     yield Decided("L06")
@@ -85,7 +85,7 @@ def check_phase_change(transition: Transition, before: MaterialView, after: Mate
 
 
 def check_freezing(transition: Transition, output: MaterialView) -> Findings:
-    """A frozen material is in the cold; a watery liquid that was just put into the deep cold does not stay liquid."""
+    """Yield an error if a material cannot be frozen, or if a watery liquid stays liquid when put into the deep cold."""
     before = transition.find_input(output)
     was_frozen = before is not None and (
         before.phase == vocabulary.FROZEN or before.condition in vocabulary.FROZEN_CONDITIONS
@@ -131,7 +131,7 @@ def check_freezing(transition: Transition, output: MaterialView) -> Findings:
 
 
 def _may_be_frozen(before: MaterialView | None, output: MaterialView) -> bool:
-    """Return whether a material on ice or in the fridge may be frozen: it was not liquid there before."""
+    """Return whether a material on ice or in the fridge may be frozen, because it was not liquid there before."""
     if output.condition not in ("ice", "4C"):
         return False
     return before is None or before.condition != output.condition or before.phase not in vocabulary.FLUID

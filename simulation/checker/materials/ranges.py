@@ -29,7 +29,7 @@ _NEGATIVE = re.compile(
 )
 # At most 4 g of a substance fit in a millilitre; pure water has 55.5 mol/L.
 _MAX_CONCENTRATION = {"mass_concentration": Decimal(4_000_000), "molar_concentration": Decimal(60_000_000)}
-_MAX_TEMPERATURE = Decimal(400)  # °C; melting point instruments end about here
+_MAX_TEMPERATURE = Decimal(400)  # °C; about the upper limit of melting point instruments
 _MIN_TEMPERATURE = Decimal("-273.15")  # °C, absolute zero
 # Measurements whose readings are never negative.
 _POSITIVE_ONLY = word_set(
@@ -40,7 +40,7 @@ _POSITIVE_ONLY = word_set(
 
 
 def check_ranges(transition: Transition) -> Findings:
-    """L23: check the properties of all outputs and all observations."""
+    """L23: check the range of every property of an output and of every observation."""
     for view in transition.outputs:
         for leaf in view.leaves:
             yield from _check_property_range(view, leaf)
@@ -122,12 +122,12 @@ def _check_observation(transition: Transition, seen: ObservationView) -> Finding
 
 
 def _is_measuring_noise(text: str) -> bool:
-    """Return whether a negative reading is noise: an instrument that subtracts a blank may read slightly below zero."""
+    """Return whether a reading is negative only by noise. With a blank subtracted it may be slightly below zero."""
     number_parts = units.split_number(text)
     if number_parts is None or abs(number_parts[0]) >= 1 or units.normalise_text(text).lstrip()[:2] != "-0":
         return False
     is_concentration = "L" in text and "/" in text
-    # Four times half of the last digit is two counts of that digit: a balance is never quite still.
+    # Four times half a unit of the last digit is two units, by which the display of a balance may fluctuate.
     return is_concentration or abs(number_parts[0]) <= min(4 * number_parts[1], Decimal("0.002"))
 
 
@@ -143,7 +143,7 @@ def _check_ph_range(transition: Transition, seen: ObservationView) -> Findings:
 
 
 def _iter_values(seen: ObservationView) -> Iterator[Amount]:
-    """Yield the amounts at the start of each part of a value."""
+    """Yield the amounts in an observed value, whose parts are separated by commas or semicolons."""
     for part in re.split(r"[,;]\s", seen.value[:1000]):
         if amount := units.parse_amount(part):
             yield amount

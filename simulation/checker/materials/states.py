@@ -1,4 +1,4 @@
-"""L06: what can be done with a material in its physical state."""
+"""L06: whether the physical state of a material allows what is done with it."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ _NEEDS_SUSPENSION = word_set("FlowCytometry CellCounter CoulterCount Aliquot Ser
 
 
 def check_physical_states(transition: Transition) -> Findings:
-    """L06: nothing frozen, attached or dry is pipetted or measured as a liquid, and no material changes state by itself."""
+    """L06: yield an error if a material's state does not fit the action, or if a material changes state by itself."""
     if not transition.is_success:
         return
     for view in _iter_handled_materials(transition):
@@ -49,7 +49,7 @@ def check_physical_states(transition: Transition) -> Findings:
 
 
 def _iter_handled_materials(transition: Transition) -> Iterator[MaterialView]:
-    """Yield what the action pipettes, stirs or measures, without vessels and destinations."""
+    """Yield the materials that the action pipettes, stirs or measures, without vessels and destinations."""
     if transition.family == families.MOVE:
         source = roles.find_source(transition)
         yield from [source] if source is not None else []
@@ -90,6 +90,6 @@ def _needs_suspension(transition: Transition) -> bool:
 
 
 def _needs_liquid(transition: Transition) -> bool:
-    """Return whether a liquid is needed: by the instrument, or because a volume was drawn."""
+    """Return whether the action needs a liquid, because of its instrument or because it draws a volume."""
     draws_volume = transition.family == families.MOVE and transition.parameters.find_moved_volume() is not None
     return transition.action in _NEEDS_LIQUID - {"Aliquot", "AcousticLiquidHandling", "SerialDilute"} or draws_volume

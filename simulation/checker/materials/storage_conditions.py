@@ -11,7 +11,7 @@ _CHANGES_CONDITION = word_set(
     "Storage Incubate CellCultureIncubate FlashFreeze FreezeCells Lyophilize Thermocycler Wait Autoclave Microwave DryingOven "
     "Desiccate Evaporate Dialysis ManifestMaterials SubmitMaterialsObservationsForReview Quit Discard"
 )
-# Conditions in which a material can be after these.
+# Conditions in which a material can be after these actions.
 _FREEZING = {"FlashFreeze": ("-196C", "-80C", "dry_ice"), "FreezeCells": ("-196C", "-80C", "dry_ice", "-20C")}
 _CARBON_DIOXIDE = frozenset({"co2", "carbon"})
 
@@ -30,7 +30,7 @@ def check_storage_conditions(transition: Transition) -> Findings:
 
 
 def _check_required_properties(transition: Transition, output: MaterialView) -> Findings:
-    """A material in an incubator has a temperature among its properties, and CO2 in cell culture."""
+    """Yield a finding if a material in an incubator has no temperature or, in cell culture, no CO2 as a property."""
     if output.condition not in vocabulary.INCUBATORS:
         return
     missing = []
@@ -43,7 +43,7 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
     before = transition.find_input(output)
     for quantity in missing:
         text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
-        # The property was missing before this step, so the step is not to blame.
+        # If the property was missing before this step, the step did not cause the fault.
         was_there_before = (
             before is not None and before.condition == output.condition and transition.action not in _CHANGES_CONDITION
         )
@@ -70,7 +70,7 @@ def _check_temperature(output: MaterialView) -> Findings:
 
 
 def _check_unexpected_move(transition: Transition, output: MaterialView) -> Findings:
-    """No material gets into the deep cold or an incubator by an action that puts nothing there."""
+    """Yield an error if a material is in the deep cold or an incubator after an action that puts nothing there."""
     if transition.action in _CHANGES_CONDITION or transition.family in (families.MAKE, families.UNKNOWN):
         return
     input_conditions = {view.condition for view in transition.inputs}
@@ -90,7 +90,7 @@ def _check_unexpected_move(transition: Transition, output: MaterialView) -> Find
 
 
 def _check_target_condition(transition: Transition, output: MaterialView) -> Findings:
-    """A stored, frozen or incubated material is where the action puts it."""
+    """Yield an error unless a stored, frozen or incubated material is where the action puts it."""
     before = transition.find_input(output)
     if before is None:
         return
@@ -113,7 +113,7 @@ def _check_incubation(transition: Transition, output: MaterialView, statement: s
 
 
 def _find_requested_condition(transition: Transition) -> str:
-    """Return the only condition that the parameters name, or the one of the temperature that they give, or ""."""
+    """Return the storage condition that the parameters name or else imply by a temperature, or "" if it is unclear."""
     conditions_found = {
         condition_found
         for leaf in transition.parameters.leaves

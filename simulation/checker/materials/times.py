@@ -14,7 +14,7 @@ from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
-_DURATION_TOLERANCE = Decimal("1.02")  # of the duration set: rounding of hours and minutes
+_DURATION_TOLERANCE = Decimal("1.02")  # factor of the duration set: rounding of hours and minutes
 # Shortest plausible doubling times in seconds.
 _MIN_DOUBLING_TIME = Decimal(900)  # 15 min: the fastest bacteria
 _MIN_ANIMAL_DOUBLING_TIME = Decimal(28800)  # 8 h
@@ -61,7 +61,7 @@ def check_times(transition: Transition) -> Findings:
 
 
 def _check_order(before: MaterialView, after: MaterialView) -> Findings:
-    """A continued material keeps its creation time and is not changed earlier than before."""
+    """Yield an error if the creation or modification time of a continued material is earlier than before the step."""
     created_before, created_after = _parse_time(before.raw, "created_at"), _parse_time(after.raw, "created_at")
     if (is_earlier := _is_earlier(created_after, created_before)) is not None:
         yield Decided("L13")
@@ -87,7 +87,7 @@ def _check_order(before: MaterialView, after: MaterialView) -> Findings:
 
 
 def _is_earlier(first: Decimal | datetime | None, second: Decimal | datetime | None) -> bool | None:
-    """Return whether one time is before the other, or None if they cannot be compared."""
+    """Return whether the first time is before the second, or None if they cannot be compared."""
     if isinstance(first, Decimal) and isinstance(second, Decimal):
         return first < second
     if isinstance(first, datetime) and isinstance(second, datetime):
@@ -96,7 +96,7 @@ def _is_earlier(first: Decimal | datetime | None, second: Decimal | datetime | N
 
 
 def _check_durations(transition: Transition) -> Findings:
-    """No duration written by this step is longer than the action lasted."""
+    """Yield an error if this step writes a duration that is longer than the action lasted."""
     durations = [a.value for _, a in transition.parameters.list_amounts("duration")]
     properties_before = {(leaf.key, leaf.value_text) for view in transition.inputs for leaf in view.leaves}
     for view in transition.usable_outputs if durations else ():
@@ -116,7 +116,7 @@ def _check_durations(transition: Transition) -> Findings:
 
 
 def _check_growth(transition: Transition) -> Findings:
-    """Cells double at most once per doubling time, and never faster than any cell can."""
+    """Yield an error if cells grow faster than their declared, or else the shortest plausible, doubling time allows."""
     if transition.family not in (families.HEAT, families.INERT) or transition.action in (
         "Centrifuge",
         "Thermocycler",
@@ -145,7 +145,7 @@ def _check_growth(transition: Transition) -> Findings:
         yield Decided("L13")
         # A limit of 60 keeps the power within Decimal; 2^60 cells weigh more than any vessel holds.
         generations = min(Decimal(60), max(durations) / doubling_time)
-        maximum = cells_before.value * Decimal(2) ** generations * Decimal("1.15")  # error of counting
+        maximum = cells_before.value * Decimal(2) ** generations * Decimal("1.15")  # 15 %: error of counting
         if cells_after.value > maximum:
             limit_text = "at the declared doubling time" if is_declared else "at the fastest growth possible"
             yield error_finding("L13", after.name, f"at most {units.format_value(maximum, 'number_density')}", units.format_value(cells_after.value, cells_before.dimension),
@@ -157,7 +157,7 @@ def _find_cell_amount(view: MaterialView) -> Amount | None:
 
 
 def _find_doubling_time(view: MaterialView) -> tuple[Decimal, bool]:
-    """Return (doubling time in seconds, whether the material declares it)."""
+    """Return (doubling time in seconds, whether the material declares it). The default is the shortest plausible."""
     for leaf in view.leaves:
         if (
             {"doubling", "generation"} & set(leaf.words)
@@ -169,7 +169,7 @@ def _find_doubling_time(view: MaterialView) -> tuple[Decimal, bool]:
 
 
 def _parse_time(raw: Mapping[str, Any], key: str) -> Decimal | datetime | None:
-    """Return seconds, or a date with a time of day; None for anything that cannot be compared."""
+    """Return a time in seconds or as a date with a time of day, or None for anything that cannot be compared."""
     value = raw.get(key)
     if isinstance(value, bool):
         return None

@@ -1,4 +1,4 @@
 """Parse a transition for the checks: words, units, properties, and which output continues which input.
 
-Nothing here judges. What cannot be parsed is unknown, and a check that needs it is undecidable.
+These modules only parse and do not judge. What cannot be parsed is unknown, and a check that needs it is undecidable.
 """

@@ -1,4 +1,4 @@
-"""Dilution series: what the parameters request, and which outputs are its steps."""
+"""Find the dilution series that the parameters request, and the outputs that are its dilutions."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +11,7 @@ from simulation.checker.reading.transition import Transition
 
 
 class DilutionSeries(NamedTuple):
-    """A dilution series: volume carried over, diluent added, factor and number of steps. Each is None if not stated."""
+    """A dilution series: sample, diluent and, if stated, volume moved and diluent added per step, factor and steps."""
 
     sample: MaterialView
     diluent: MaterialView
@@ -22,7 +22,7 @@ class DilutionSeries(NamedTuple):
 
 
 def find_dilution_series(transition: Transition) -> DilutionSeries | None:
-    """Return the series that the parameters request, or None if it is not clear what is diluted with what."""
+    """Return the series that the parameters request, or None if it is unclear which material is diluted with which."""
     solvent = roles.find_solvent(transition)
     liquids = [
         view
@@ -44,7 +44,7 @@ def find_dilution_series(transition: Transition) -> DilutionSeries | None:
 
 
 def _parse_series_volumes(transition: Transition) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
-    """Return (volume carried over, diluent added, factor), each None if no parameter names it."""
+    """Return (volume carried over, diluent added, factor). Each is None if the parameters do not determine it."""
     moved_volume, added_volume, total_volume = None, None, None
     for leaf, amount in transition.parameters.list_amounts("volume"):
         key_words = set(leaf.words)
@@ -61,9 +61,9 @@ def _parse_series_volumes(transition: Transition) -> tuple[Decimal | None, Decim
 
 
 def iter_dilutions(transition: Transition) -> Iterator[MaterialView]:
-    """Yield the outputs that are steps of a series."""
+    """Yield the outputs that are dilutions of a series."""
     for output in transition.usable_outputs:
         input_before = transition.find_input(output)
-        # A step is a new material, or a vessel that was empty before.
+        # A dilution is a new material, or a vessel that was empty before.
         if input_before is None or input_before.is_empty_vessel or input_before.liquid_volume == 0:
             yield output

@@ -1,4 +1,4 @@
-"""The 82 actions grouped by what they can do to amounts, after the descriptions in the catalogue."""
+"""The 82 actions, grouped by what they can do to amounts according to their descriptions in the catalogue."""
 
 from collections.abc import Mapping
 
@@ -36,14 +36,14 @@ _FAMILY: Mapping[str, str] = {name.lower(): family for family, names in _MEMBERS
 _NAMES: Mapping[str, str] = {name.lower(): name for names in _MEMBERS.values() for name in names.split()}
 
 MEASUREMENTS = (READ, CONSUME)
-# The catalogue promises one output per sample for these.
+# For these families the catalogue promises one output per sample.
 ONE_TO_ONE = (INERT, HEAT, READ, CONSUME)
-# May add something that only a parameter names (a reagent, a stain), so a gain in volume proves nothing.
+# Actions that may add something that only a parameter names (a reagent, a stain), so a gain in volume proves nothing.
 ADDS_FROM_PARAMETERS = (
     "AttemptDNAExtraction", "qPCR", "Thermocycler", "UseMicroscope", "UsePlateReader", "SolidPhaseExtraction", "Wash",
     "Microwave", "TotalProteinQuantification", "ELISA", "CapillaryELISA", "CapillaryWestern", "FlowCytometry",
 )  # fmt: skip
-# May leave a component at a higher concentration than any input had.
+# Actions that may leave a component at a higher concentration than any input had.
 CONCENTRATES = (
     "Evaporate", "Lyophilize", "Desiccate", "DryingOven", "Filter", "Centrifuge", "Dialysis", "SolidPhaseExtraction",
     "AttemptDNAExtraction", "Aspirate", "ApplyMagnet", "Resuspend", "Autoclave", "Microwave",

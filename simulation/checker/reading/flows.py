@@ -1,4 +1,4 @@
-"""Trace liquid: the input that each output continues, and what was added to it. Only where that is clear."""
+"""Trace liquids: what was put into each output and what was taken from each input, where this is clear."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -11,14 +11,14 @@ ZERO = Decimal(0)
 
 
 class Portion(NamedTuple):
-    """A volume in µL that was taken out of one input and added to an output; None if unknown."""
+    """A volume in µL that was taken out of one input and added to an output. The volume is None if unknown."""
 
     source: MaterialView
     volume: Decimal | None
 
 
 class FilledOutput(NamedTuple):
-    """An output and everything that was put into it. `stated`: the volumes follow from parameters alone."""
+    """An output and everything that was put into it. `is_stated` is True if the volumes follow from parameters."""
 
     output: MaterialView
     parts: tuple[Portion, ...]
@@ -26,7 +26,7 @@ class FilledOutput(NamedTuple):
 
     @property
     def total_volume(self) -> Decimal | None:
-        """Sum of the parts in µL, or None if one is unknown."""
+        """Return the sum of the parts in µL, or None if any of them is unknown."""
         total = ZERO
         for part in self.parts:
             if part.volume is None:
@@ -38,7 +38,8 @@ class FilledOutput(NamedTuple):
 class Withdrawal(NamedTuple):
     """A source, the volume taken out of it and the output that remains.
 
-    The volume is None if unknown, the output is None if there is none. `stated`: the volume follows from parameters alone.
+    The volume is None if unknown; the remainder is None if there is none. `is_stated` is True if the volume follows
+    from parameters alone.
     """
 
     source: MaterialView
@@ -48,7 +49,7 @@ class Withdrawal(NamedTuple):
 
 
 class LiquidFlow(NamedTuple):
-    """All fills and withdrawals of a transition; `why` is the reason if they could not be traced."""
+    """All fills and withdrawals of a transition. `untraced_reason` is not empty if they could not be traced."""
 
     fills: tuple[FilledOutput, ...] = ()
     withdrawals: tuple[Withdrawal, ...] = ()
@@ -56,8 +57,8 @@ class LiquidFlow(NamedTuple):
 
 
 def trace_liquids(transition: Transition) -> LiquidFlow:
-    """Return the liquid flow of a transition, by the family of its action."""
-    # Most checks of amounts need the flow; tracing links parameters, inputs and outputs and is the costly part.
+    """Return the liquid flow of a transition. The family of its action determines how it is traced."""
+    # The result is stored, because most checks of amounts need it and tracing is costly.
     if "flow" not in transition.memo:
         transition.memo["flow"] = _trace_by_family(transition)
     flow: LiquidFlow = transition.memo["flow"]
@@ -108,7 +109,7 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
 
 
 def _starts_empty(output: MaterialView, others: list[MaterialView], transition: Transition) -> bool:
-    """Return whether an output without input is a new vessel: every other input with liquid has its own output."""
+    """Return whether an output without input was empty before: every other input with liquid has its own output."""
     open_inputs = [view for view in others if transition.find_output(view) is None]
     return not any(
         not view.is_empty_vessel and view.liquid_volume != 0 and not view.is_unlimited for view in open_inputs
@@ -118,12 +119,11 @@ def _starts_empty(output: MaterialView, others: list[MaterialView], transition: 
 def _find_lost_volume(
     source: MaterialView, remainder: MaterialView | None, destinations: int, transition: Transition
 ) -> Decimal | None:
-    """Return the volume that one destination received if no parameter states it, or None.
+    """Return the volume in µL that the only destination received if no parameter states it, or None if unclear.
 
     It is what the source lost; a source that is not handed back lost everything.
     """
-    # With several destinations the split is unknown; with a weighed portion the loss in volume is another
-    # quantity.
+    # With several destinations it is unknown how the volume was split; the volume of a weighed portion is unknown too.
     if (
         source.is_unlimited
         or source.liquid_volume is None
@@ -160,7 +160,7 @@ def _trace_addition(transition: Transition) -> LiquidFlow:
 
 
 def _find_new_vessel(transition: Transition, sample: MaterialView) -> MaterialView | None:
-    """Return the one new material of a dilution that leaves the rest of its sample behind, or None."""
+    """Return the only new material of a dilution in which part of the sample remains, or None."""
     remainder = transition.find_output(sample)
     new_outputs = [
         view for view in transition.usable_outputs if transition.find_input(view) is None and not view.is_empty_vessel
@@ -179,7 +179,7 @@ def _find_new_vessel(transition: Transition, sample: MaterialView) -> MaterialVi
 def _trace_portion_dilution(
     transition: Transition, sample: MaterialView, solvent: MaterialView, output: MaterialView
 ) -> LiquidFlow:
-    """Trace a portion of the sample plus the solvent that reaches the stated factor or total."""
+    """Trace the dilution of a portion of the sample with as much solvent as the stated factor or total volume needs."""
     sample_left, solvent_left = transition.find_output(sample), transition.find_output(solvent)
     stated_portion = transition.parameters.find_portion_volume(frozenset(sample.name_words))
     portion = stated_portion.value if stated_portion else None
@@ -213,7 +213,7 @@ def _trace_portion_dilution(
 def _find_added_solvent(
     transition: Transition, sample: MaterialView, output: MaterialView
 ) -> tuple[Decimal | None, bool]:
-    """Return (volume of solvent added, whether the parameters state it)."""
+    """Return (volume of solvent added in µL, whether the parameters state it). The volume is None if unknown."""
     total, added, factor = (
         transition.parameters.find_total_volume(),
         transition.parameters.find_added_volume(),
@@ -258,7 +258,7 @@ def _trace_combination(transition: Transition) -> LiquidFlow:
 
 
 def _trace_series(transition: Transition) -> LiquidFlow:
-    """Return what leaves sample and diluent; the volume of each dilution follows from the series."""
+    """Return the withdrawals from sample and diluent of a dilution series. It has no fills."""
     series = dilution_series.find_dilution_series(transition)
     if series is None:
         return LiquidFlow(untraced_reason="it is not clear which material is diluted with which")

@@ -1,4 +1,4 @@
-"""Link each output to the input that it continues; the others are new."""
+"""Link each output to the input that it continues. Outputs without a link are new materials or ambiguous."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -7,17 +7,17 @@ from typing import Any
 from simulation.checker.reading import families, words
 from simulation.checker.reading.material_view import MaterialView
 
-# Share of an input's name words that an output must have, lead over the next candidate, and guard against float rounding.
+# Minimum share of an input's name words in an output's name, minimum lead over the next candidate, float tolerance.
 _MIN_SCORE, _MIN_LEAD, _EPSILON = 0.6, 0.15, 1e-9
 
 
 def link_materials(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView], family: str) -> dict[int, int]:
-    """Return index of output -> index of the input that it continues. Ambiguous outputs are not linked."""
+    """Return {index of an output: index of the input that it continues}. Ambiguous outputs are not linked."""
     # From certain to uncertain: barcode, full name, name without words like residual, then shared words.
     links = _link_by_barcode(inputs, outputs)
     for name_words in (_full_name_words, words.core_words):
         _link_by_name(inputs, outputs, links, name_words)
-    # Products of these have words of several inputs in their names.
+    # The names of products of these actions have words of several inputs.
     if family in (families.MAKE, families.COMBINE):
         return links
     _link_by_words(inputs, outputs, links)
@@ -59,7 +59,7 @@ def _link_by_name(
     links: dict[int, int],
     name_words: Callable[[str], tuple[str, ...]],
 ) -> None:
-    """Link materials of the same name; of several, the one in the same container."""
+    """Link outputs to inputs of the same name. If several have that name, the container must be the same too."""
     outputs_by_name: dict[tuple[str, ...], list[int]] = {}
     for i, output in _list_unlinked(outputs, links):
         outputs_by_name.setdefault(name_words(output.name), []).append(i)
@@ -77,7 +77,7 @@ def _link_by_name(
                 for i in candidates
                 if _has_same_vessel(outputs[i], source) and not any(_has_same_vessel(outputs[i], t) for t in twins)
             ]
-        # A portion of an unlimited supply may have its name, and is not the supply.
+        # A portion of an unlimited supply may have the supply's name, but it is not the supply.
         if len(candidates) == 1 and not (source.is_unlimited and _is_portion(outputs[candidates[0]], source)):
             links[candidates[0]] = index
 
@@ -101,7 +101,7 @@ def _link_by_words(inputs: Sequence[MaterialView], outputs: Sequence[MaterialVie
 
 
 def _find_best_scores(scores: dict[tuple[int, int], float], side: int) -> dict[int, tuple[float, float]]:
-    """Return the best and the second-best score of every output (side 0) or input (side 1)."""
+    """Return {index: (best, second-best score)} of every output (side 0) or input (side 1) in these scores."""
     best: dict[int, tuple[float, float]] = {}
     for pair, score in scores.items():
         first, second = best.get(pair[side], (-9.0, -9.0))
@@ -110,7 +110,7 @@ def _find_best_scores(scores: dict[tuple[int, int], float], side: int) -> dict[i
 
 
 def _link_last_pair(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView], links: dict[int, int]) -> None:
-    """Link the only limited input and the only output that are left."""
+    """Link the remaining limited input and the remaining output if there is only one of each."""
     open_inputs = [
         j
         for j, view in enumerate(inputs)
@@ -135,7 +135,10 @@ _NEW_MATERIAL_WORDS = words.PRODUCT_WORDS - {
 
 
 def _score_names(output: MaterialView, source: MaterialView) -> float:
-    """Return the share of the input's name words in the output's name, more if in the same container, less for a product."""
+    """Return the share of the input's name words in the output's name, plus 0.2 for the same container.
+
+    Words in the output's name that mark a new material reduce the score by 1.
+    """
     source_words = set(words.core_words(source.name)) - {"empty"}
     if not source_words:
         return 0.0
@@ -154,7 +157,7 @@ def _has_same_vessel(output: MaterialView, source: MaterialView) -> bool:
 
 
 def _is_portion(output: MaterialView, source: MaterialView) -> bool:
-    """Return whether an output that has the name of an unlimited supply is a portion of it."""
+    """Return whether an output with the name of an unlimited supply is only a portion of that supply."""
     if output.is_unlimited or output.is_used_up:
         return False
     if (output.container or output.capacity) and not _has_same_vessel(output, source):

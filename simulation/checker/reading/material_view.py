@@ -1,4 +1,4 @@
-"""A material of any simulator as a structured view: its properties by word and unit. What is unknown is None."""
+"""A structured view of a material from any simulator, with its properties parsed. Unknown values are None."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from simulation.lab.materials import NOT_AVAILABLE
 
 @dataclass(frozen=True)
 class MaterialView:
-    """One material before or after the step. `place` is its path in the transition, for findings."""
+    """One material before or after the step. `path` is its location in the transition, for use in findings."""
 
     path: str
     raw: Mapping[str, Any]
@@ -48,12 +48,12 @@ class MaterialView:
 
     @property
     def is_empty_vessel(self) -> bool:
-        """Whether it is a vessel or tool without content."""
+        """Return whether the material is a vessel or tool without content."""
         return self.phase in (vocabulary.EMPTY, vocabulary.CONSUMABLE)
 
     @property
     def liquid_volume(self) -> Decimal | None:
-        """Liquid in it in µL: zero in an empty vessel or a dry solid, None if unknown."""
+        """Return the volume in µL. If none is stated: zero for an empty vessel, solid, gel or pellet, else None."""
         if self.volume is not None:
             return self.volume.value
         return (
@@ -64,7 +64,7 @@ class MaterialView:
 
     @cached_property
     def all_words(self) -> frozenset[str]:
-        """All words of its name and properties, keys and values."""
+        """Return all words of the material's name and of the keys and values of its properties."""
         all_words = set(words.tokenize(self.name))
         for leaf in self.leaves:
             all_words.update(leaf.words, words.tokenize(leaf.value_text))
@@ -72,10 +72,10 @@ class MaterialView:
 
     @property
     def is_frozen(self) -> bool | None:
-        """Whether it is frozen now; None if storage condition and phase leave it open."""
+        """Return whether the material is frozen now, or None if storage condition and phase do not determine this."""
         is_cold = self.condition in vocabulary.FROZEN_CONDITIONS
         if self.phase == vocabulary.FROZEN:
-            # Written as frozen but stored warm: it may have thawed.
+            # Described as frozen but stored warm: it may have thawed.
             return True if is_cold else None
         if self.phase or self.is_empty_vessel:
             return None if is_cold else False
@@ -91,11 +91,11 @@ _ANTIFREEZE = word_set(
 
 
 def build_material_view(data: Mapping[str, Any], path: str) -> MaterialView:
-    """Return the view of one material. Does not raise, whatever the data holds."""
+    """Return the view of one material. Invalid values count as unknown and raise no error."""
     found = property_tree.flatten_properties(data.get("properties"))
     name = data.get("name") if isinstance(data.get("name"), str) else ""
     volume_amounts = [a for leaf in found if property_meaning.is_volume(leaf) and (a := leaf.parse_amount("volume"))]
-    # Of a plate, "well volume" is the volume of every well; of one well it is its own.
+    # For a plate, "well volume" is the volume of each well; for a single well, it is the volume of that well.
     if not volume_amounts and property_meaning.is_one_well(found):
         volume_amounts = [
             a for leaf in found if set(leaf.words) == {"well", "volume"} and (a := leaf.parse_amount("volume"))
@@ -103,7 +103,7 @@ def build_material_view(data: Mapping[str, Any], path: str) -> MaterialView:
     return MaterialView(
         path=path,
         raw=data,
-        # Cut: names and barcodes are copied into findings, and foreign ones may have any length.
+        # Shortened, because names and barcodes are copied into findings and foreign ones may have any length.
         name=str(name)[:400],
         barcode=str(data.get("barcode") or "")[:60],
         availability=vocabulary.parse_availability(data.get("available_for_use")),

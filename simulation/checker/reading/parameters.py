@@ -28,7 +28,7 @@ _COUNT_WORDS = word_set(
 
 @dataclass(frozen=True)
 class Parameters:
-    """All parameters as leaves, and the materials that they name."""
+    """The parameters of an action as leaves, and the materials that they name."""
 
     leaves: tuple[Leaf, ...]
     materials_by_key: Mapping[str, MaterialView]  # key of the parameter -> material
@@ -38,27 +38,27 @@ class Parameters:
         return [(leaf, amount) for leaf in self.leaves if (amount := leaf.parse_amount(dimension))]
 
     def find_material(self, role: frozenset[str]) -> MaterialView | None:
-        """Return the material that a parameter of this role names, or None if none or several do."""
+        """Return the only material that parameters of this role name, or None if they name none or several."""
         materials = {view.path: view for key, view in self.materials_by_key.items() if role & set(words.tokenize(key))}
         return next(iter(materials.values())) if len(materials) == 1 else None
 
     def find_moved_volume(self) -> Amount | None:
-        """Return the volume that goes into each destination, or None."""
+        """Return the volume that the parameters state for each destination, or None if unclear."""
         return self._find_single_amount("volume", _MOVED_WORDS, words.VOLUME | {"amount", "quantity", "size"})
 
     def find_added_volume(self) -> Amount | None:
-        """Return the volume of solvent that goes into each sample, or None."""
+        """Return the volume of solvent that the parameters state for each sample, or None if unclear."""
         return self._find_single_amount("volume", _ADDED_WORDS, words.VOLUME | {"amount", "quantity"})
 
     def find_portion_volume(self, sample: frozenset[str]) -> Amount | None:
-        """Return the volume taken of the sample, named after the sample or as a portion, or None."""
+        """Return the volume taken from the sample, or None. The parameter is named after the sample or a portion."""
         amounts = [
             a for leaf, a in self.list_amounts("volume") if set(leaf.words) & (_PORTION_WORDS | sample) - words.VOLUME
         ]
         return amounts[0] if len({amount.value for amount in amounts}) == 1 else None
 
     def find_total_volume(self) -> Amount | None:
-        """Return the volume that each sample is to have afterwards, or None."""
+        """Return the volume that each sample must have afterwards according to the parameters, or None if unclear."""
         amounts = [
             a
             for leaf, a in self.list_amounts("volume")
@@ -67,7 +67,7 @@ class Parameters:
         return amounts[0] if len({amount.value for amount in amounts}) == 1 else None
 
     def find_dilution_factor(self) -> Decimal | None:
-        """Return the dilution factor (total over portion) of "10", "10x", "1:10" or "1/10", or None."""
+        """Return the dilution factor (total over portion), written like "10", "10x", "1:10" or "1/10", or None."""
         # Beside "factor: 10", "dilutions: 3" is a number of steps, whichever comes first.
         factors = [leaf for leaf in self.leaves if {"factor", "fold"} & set(leaf.words)]
         dilutions = [
@@ -76,7 +76,7 @@ class Parameters:
         return next((_parse_factor(leaf.value) for leaf in (*factors, *dilutions)), None)
 
     def find_count(self, *things: str) -> int | None:
-        """Return a count: a whole number under a name like number_of_aliquots, n_tubes or count. None if unclear."""
+        """Return the whole number in a parameter like number_of_aliquots, n_tubes or count, or None if unclear."""
         counts = set()
         for leaf in self.leaves:
             key_words = set(leaf.words)
@@ -116,7 +116,7 @@ class Parameters:
                 and not key_words & TOTAL - {"target"}
             ):
                 amounts.append(amount)
-        # Two different values under suitable names leave the meaning open.
+        # If suitable parameters have different values, the meaning is unclear.
         return amounts[0] if amounts and len({amount.value for amount in amounts}) == 1 else None
 
 
@@ -129,10 +129,10 @@ def parse_parameters(data: Any, inputs: Iterable[MaterialView]) -> Parameters:
 def _iter_named_materials(
     flat_leaves: Iterable[Leaf], inputs: list[MaterialView]
 ) -> Iterator[tuple[str, MaterialView]]:
-    """Yield (key, material) of the parameters whose value is a material's barcode or its name."""
+    """Yield (key, material) of every parameter whose value is the barcode or the unique name of a material."""
     by_code = {view.barcode: view for view in inputs if view.barcode}
     names = [view.name for view in inputs]
-    # Two materials of one name cannot be told apart by it.
+    # A name that two materials share identifies neither.
     by_name = {view.name: view for view in inputs if view.name and names.count(view.name) == 1}
     for index, leaf in enumerate(flat_leaves):
         text = leaf.value_text.strip()

@@ -9,12 +9,12 @@ from simulation.checker.reading.property_tree import Leaf
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
-# Words of a key that describe another amount than the one in the vessel now.
+# Words of a key that describe an amount other than the one in the vessel now.
 _OTHER_AMOUNT_WORDS = word_set(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
     "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
 )
-# A molecular mass, or the mass of a vessel.
+# Words for a molecular mass or the mass of a vessel.
 _OTHER_MASS_WORDS = word_set(
     "molecular molar tare container gross empty formula exact mw tube vial flask bottle filter"
 )
@@ -34,7 +34,7 @@ _CONTAINER_KEYS = ({"container"}, {"vessel"})
 # "50X TAE" is a strength, "40x objective" is not.
 _STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
 _NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic setting")
-# "size: 2 mL" of a plate does not say of what; it is a capacity only with "max".
+# "size: 2 mL" of a plate is ambiguous; it is a capacity only with "max".
 _BARE_SIZE = word_set("plate format size")
 # Keys under which simulators write "adherent".
 _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
@@ -54,9 +54,9 @@ def is_temperature(leaf: Leaf) -> bool:
 
 
 def find_component(leaf: Leaf) -> str | None:
-    """Return the component whose concentration a leaf gives, or None if it gives none.
+    """Return the name of the component whose concentration a leaf gives, or None if it gives no concentration.
 
-    "" is the component that is not named.
+    The name is "" if the leaf does not name the component.
     """
     key_words = leaf.words
     if set(key_words) & _OTHER_AMOUNT_WORDS or "stock" in key_words or "range" in key_words or "limit" in key_words:
@@ -88,7 +88,7 @@ def find_component(leaf: Leaf) -> str | None:
 
 
 def find_strength_component(leaf: Leaf) -> str | None:
-    """Return the component of a strength like "50X TAE", or None."""
+    """Return the component in a strength like "50X TAE", or None if the leaf has no such value."""
     match = _STRENGTH.fullmatch(leaf.value_text.strip())
     if match is None or set(leaf.words) & _NOT_STRENGTH:
         return None
@@ -96,10 +96,10 @@ def find_strength_component(leaf: Leaf) -> str | None:
 
 
 def parse_strength(leaf: Leaf) -> Amount | None:
-    """Return the 50 of "50X TAE": how many times stronger than the working solution."""
+    """Return the factor in a strength like "50X TAE", that is 50 times the working solution, or None."""
     match = _STRENGTH.fullmatch(leaf.value_text.strip())
     number = Decimal(match[1]) if match else None
-    # No dimension of the laboratory; the amount is only compared with others of this kind.
+    # "fold" is not a dimension of the laboratory; such amounts are only compared with each other.
     return Amount(number, "fold", number / 100, leaf.value_text) if number else None
 
 
@@ -113,7 +113,7 @@ def is_volume(leaf: Leaf) -> bool:
 
 
 def is_one_well(leaves: Iterable[Leaf]) -> bool:
-    """Return whether the material names its well, so that a volume per well is its own volume."""
+    """Return whether the properties are those of a single well, whose well volume is its own volume."""
     return any(set(leaf.words) == {"well"} and words.is_well(leaf.value_text) for leaf in leaves)
 
 
@@ -141,9 +141,9 @@ def is_minimum(leaf: Leaf) -> bool:
 
 
 def find_container(leaves: Iterable[Leaf]) -> str:
-    """Return the vessel of a material, or "".
+    """Return the description of the vessel of a material, or "" if there is none.
 
-    It is the value of a key like container, otherwise a key that is a vessel with its size: "flask": "100 mL".
+    It is the value of a key like container, or else a vessel's key with its size, as in "flask": "100 mL".
     """
     container_keys = {"container", "vessel", "labware", "format", "plate"}
     leaves = list(leaves)
@@ -182,7 +182,7 @@ def find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
 
 
 def collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
-    """Return the amounts by component; a component with two different values is left out."""
+    """Return {component: concentration}. A component with contradicting values is left out."""
     amounts_by_component: dict[str, list[Amount]] = {}
     for leaf in leaves:
         name = find_component(leaf)
@@ -192,7 +192,7 @@ def collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
 
 
 def find_agreed_amount(amounts: Iterable[Amount]) -> Amount | None:
-    """Return the amount if all of these agree within 1 %, otherwise None."""
+    """Return the first amount if all others agree with it within 1 %, otherwise None."""
     all_amounts = list(amounts)
     if not all_amounts or any(
         abs(other.value - all_amounts[0].value) > abs(all_amounts[0].value) / 100 for other in all_amounts

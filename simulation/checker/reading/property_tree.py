@@ -17,7 +17,7 @@ _UNIT_KEYS = ("unit", "units", "uom")
 
 
 class Leaf(NamedTuple):
-    """One value of the properties. `words` are those of the whole path, `last` those of its own key."""
+    """One value of the properties. `words` are those of the whole path, `own_words` those of the value's own key."""
 
     key: str
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class Leaf(NamedTuple):
 
 
 def flatten_properties(data: Any) -> tuple[Leaf, ...]:
-    """Return the leaves of nested properties, up to the limits of depth and number."""
+    """Return the leaves of nested properties, up to a maximum depth and number."""
     leaves = []
     for leaf in _iter_leaves(data, (), "", 0):
         leaves.append(leaf)
@@ -54,7 +54,7 @@ def _iter_leaves(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iter
             return
         for name, value in data.items():
             yield from _iter_leaves(value, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
-    # A list of one value means the value; only real lists get the marker below.
+    # A list of one value is read as that value; only longer lists get the marker "#".
     elif isinstance(data, list | tuple) and len(data) == 1:
         yield from _iter_leaves(data[0], path, key, depth + 1)
     elif isinstance(data, list | tuple):
@@ -66,7 +66,7 @@ def _iter_leaves(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iter
 
 
 def _find_quantity(data: Mapping[Any, Any]) -> tuple[Any, str] | None:
-    """Return value and unit of {"value": 1, "unit": "mL"}, or None."""
+    """Return (value, unit) of an object like {"value": 1, "unit": "mL"}, or None for any other object."""
     unit = next((data[key] for key in _UNIT_KEYS if isinstance(data.get(key), str)), None)
     value = next((data[key] for key in _VALUE_KEYS if isinstance(data.get(key), str | int | float)), None)
     return None if unit is None or value is None else (value, unit[:40])
@@ -84,7 +84,7 @@ def _key_words(key: str) -> tuple[str, ...]:
 
 def find_unit_in_key(key: str) -> str:
     """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
-    # Cut before the cache, which would otherwise keep keys of any length.
+    # Shortened first, because the cache would otherwise keep keys of any length.
     return _find_unit_in_key(key[:200])
 
 
@@ -102,7 +102,7 @@ def _find_unit_in_key(key: str) -> str:
     last_part = _PARTS.split(key.strip("_ )]"))[-1]
     # "vol_uL" ends in a unit that the camelCase split would cut in two.
     last = last_part if last_part != key and units.find_dimension(last_part) else parts[-1] if len(parts) > 1 else ""
-    # A bare "c" is a temperature only beside that word.
+    # "c" alone means °C only in a key with "temp".
     if last.lower() == "c" and "temp" in key.lower():
         return "°C"
     return (

@@ -1,4 +1,4 @@
-"""Find the material that is drawn from, and the one that is added."""
+"""Find the material from which an action draws, and the material that it adds."""
 
 from simulation.checker.reading import words
 from simulation.checker.reading.material_view import MaterialView
@@ -7,10 +7,10 @@ from simulation.checker.reading.transition import Transition
 
 
 def find_source(transition: Transition) -> MaterialView | None:
-    """Return the material that a move draws from: named by a parameter, the only liquid, or the only one that shrank."""
+    """Return the source of a move: named by a parameter, else the only filled input, else the only one that shrank."""
     if (named_source := transition.parameters.find_material(SOURCE)) is not None:
         return named_source
-    # Several named sources: the draw cannot be assigned to one of them.
+    # If parameters name several sources, the volume taken cannot be assigned to one of them.
     if (
         len(
             {
@@ -34,7 +34,7 @@ def find_source(transition: Transition) -> MaterialView | None:
 
 
 def find_solvent(transition: Transition) -> MaterialView | None:
-    """Return the material that is added to the samples: named by a parameter, or the only solvent by name."""
+    """Return the material that is added to the samples: named by a parameter, else the only solvent by name."""
     if (named_solvent := transition.parameters.find_material(SOLVENT)) is not None:
         return named_solvent
     filled = [view for view in transition.inputs if not view.is_empty_vessel]

@@ -1,4 +1,4 @@
-"""One transition as the checks see it. Ids, truth labels and reasoning are not parsed, so they cannot be evidence."""
+"""A transition as the checks receive it. Ids, truth labels and reasoning are not parsed, so no check can use them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from simulation.checker.reading.material_view import MaterialView
 from simulation.checker.reading.parameters import Parameters
 from simulation.lab.actions import ActionType, Catalogue
 
-_MAX_ENTRIES = 400  # materials or observations; a plate has 384 wells
+_MAX_ENTRIES = 400  # maximum number of materials or observations; a plate has 384 wells
 
 
 class TransitionError(ValueError):
-    """The data is not a transition; the message names the wrong part."""
+    """Raised if the data is not a transition. The message names the invalid part."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ObservationView:
 
 @dataclass(frozen=True)
 class Transition:
-    """Inputs, action and outcome, with each output linked to the input it continues if that is clear."""
+    """Inputs, action and outcome. `links` maps each output to the input that it continues, if that is clear."""
 
     action: str
     family: str
@@ -50,7 +50,7 @@ class Transition:
 
     @property
     def is_success(self) -> bool:
-        # A missing success counts as one: L11 reports it, and the other checks can still run.
+        # A missing `success` counts as true: L11 reports it, and the other checks can still run.
         return self.outcome.get("success") is not False
 
     @property
@@ -59,12 +59,12 @@ class Transition:
 
     @property
     def usable_outputs(self) -> list[MaterialView]:
-        """Outputs that are available for further use."""
+        """Return the outputs that are available for further use."""
         return [view for view in self.outputs if not view.is_used_up]
 
     @cached_property
     def _indices(self) -> dict[int, int]:
-        """Index of each view by its identity: two materials may be equal in every field."""
+        """Return the index of each view by its `id`, because two materials may be equal in every field."""
         return {id(view): index for views in (self.inputs, self.outputs) for index, view in enumerate(views)}
 
     @cached_property
@@ -72,7 +72,7 @@ class Transition:
         return {source: output for output, source in self.links.items()}
 
     def find_input(self, output: MaterialView) -> MaterialView | None:
-        """Return the input that this output continues, or None."""
+        """Return the input that this output continues, or None if it is not linked to any."""
         source = self.links.get(self._indices[id(output)])
         return None if source is None else self.inputs[source]
 
@@ -81,19 +81,19 @@ class Transition:
         return None if output is None else self.outputs[output]
 
     def list_pairs(self) -> list[tuple[MaterialView, MaterialView]]:
-        """Return (before, after) of every material that is continued."""
+        """Return (input, output) of every material that is continued."""
         return [(self.inputs[j], self.outputs[i]) for i, j in sorted(self.links.items())]
 
     @cached_property
     def input_texts(self) -> frozenset[str]:
-        """Names and property values of all inputs, exactly as written."""
+        """Return the names and property values of all inputs, exactly as written."""
         return frozenset(
             {leaf.value_text for view in self.inputs for leaf in view.leaves} | {view.name for view in self.inputs}
         )
 
     @cached_property
     def input_words(self) -> frozenset[str]:
-        """All words of the inputs and the parameters."""
+        """Return all words of the inputs and the parameters."""
         all_words = set(self.parameters.collect_words())
         for view in self.inputs:
             all_words |= view.all_words
@@ -104,7 +104,7 @@ class Transition:
 
 
 def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transition:
-    """Return the transition in a JSON object. Raises TransitionError if it is none."""
+    """Parse a transition from JSON data. Raises TransitionError if the data is not a transition."""
     if not isinstance(data, Mapping):
         raise TransitionError("the line is not a JSON object")
     action, outcome = _get_object(data, "action"), _get_object(data, "outcome")

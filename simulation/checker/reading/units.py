@@ -22,7 +22,7 @@ _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]{1,3}(?:,[0-9]{3}){1,4}(?![0-9])|[0-9]{1,15})(?P<part>[.,][0-9]{1,12})?"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})(?![0-9])|\s?[x*·]\s?10(?:\^(?P<power>[+-]?[0-9]{1,2})|(?P<super>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]{1,3})))?"
 )
-# Text after a unit: "1 mL (approx.)", "2 h; then 4 °C".
+# Characters that end a unit: "1 mL (approx.)", "2 h; then 4 °C".
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
 # Order in which dimensions are tried for a unit if the name of a property does not determine one.
@@ -47,7 +47,7 @@ _MORE_SPELLINGS = {
     "mmol/l": "mM", "mol/l": "M", "µmol/l": "µM", "umol/l": "µM", "nmol/l": "nM", "pmol/µl": "µM", "pmol/ul": "µM",
     "% v/v": "%", "% (v/v)": "%", "%v/v": "%", "vol%": "%", "% vol": "%",
 }  # fmt: skip
-# Units that the laboratory does not accept: dimension, and the size of one in the base unit of that dimension.
+# Units that the laboratory does not accept: their dimension, and their size in the base unit of that dimension.
 _MORE_UNITS = {
     "g/ml": ("mass_concentration", "1000000"), "µg/µl": ("mass_concentration", "1000"),
     "ug/ul": ("mass_concentration", "1000"), "mg/dl": ("mass_concentration", "10"),
@@ -62,7 +62,7 @@ _MORE_UNITS = {
 
 
 class Amount(NamedTuple):
-    """A quantity in the base unit of its dimension; `step` is half of its last written digit, the rounding of the text."""
+    """A quantity in the base unit of its dimension. `step` is half a unit of the last written digit, for rounding."""
 
     value: Decimal
     dimension: str
@@ -71,12 +71,15 @@ class Amount(NamedTuple):
 
 
 def parse_amount(value: Any, unit: str = "", dimensions: tuple[str, ...] = ()) -> Amount | None:
-    """Return the amount in a value, or None if unclear. `unit` is the one in its key, `expect` the dimensions its name allows."""
+    """Return the amount in a value, or None if unclear.
+
+    `unit` is the unit in the key of the value. `dimensions` are the dimensions that are tried first.
+    """
     number_parts = split_number(value)
     if number_parts is None:
         return None
     number, step, rest = number_parts
-    # A unit in the value precedes the one in its key.
+    # A unit in the value takes precedence over one in the key.
     unit_found = (
         _find_leading_unit(rest, dimensions)
         if rest.strip()
@@ -102,7 +105,7 @@ def find_dimension(text: str, dimensions: tuple[str, ...] = ()) -> str:
 
 
 def split_number(value: Any) -> tuple[Decimal, Decimal, str] | None:
-    """Return (number, half of its last digit, text after it) of a value that starts with a number, or None.
+    """Return (number, half a unit of its last digit, text after it) of a value that starts with a number, or None.
 
     A word like "about" may precede the number.
     """
@@ -143,7 +146,7 @@ def format_value(value: Decimal, dimension: str) -> str:
 
 
 def _is_range_or_version(text: str, end: int) -> bool:
-    """Return whether a number is the start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3"."""
+    """Return whether the number before `end` is the start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3"."""
     next_characters = text[end : end + 2].replace(" ", "")
     return (next_characters[:1] in (":", "-", "/") and next_characters[1:2].isdigit()) or (
         next_characters[:1] in ".," and next_characters[1:2].isdigit()
@@ -152,7 +155,7 @@ def _is_range_or_version(text: str, end: int) -> bool:
 
 @lru_cache(maxsize=16384)
 def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
-    """Return the unit that a text begins with; the longest sequence of words that is a unit counts."""
+    """Return (dimension, size in its base unit) of the longest unit at the start of a text, or None."""
     head = _HEAD_ENDS.split(normalise_text(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
     head_words = head.strip().rstrip(".").split(" ")
     for count in range(min(3, len(head_words)), 0, -1):
@@ -180,7 +183,7 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
 
 
 def _prefer_molar(unit: str, dimensions: tuple[str, ...]) -> str:
-    """Return the molar unit for a unit in lower case: the key conc_um is in µM, not in µm."""
+    """Return the molar unit for a lower-case unit if a concentration is expected: the key conc_um is in µM, not µm."""
     lower_unit = unit.lower()
     if dimensions and set(dimensions) <= set(CONCENTRATIONS) and lower_unit in ("um", "µm", "mm", "nm"):
         return lower_unit[:-1].replace("u", "µ") + "M"
@@ -193,5 +196,5 @@ def _order_dimensions(dimensions: tuple[str, ...]) -> list[str]:
 
 
 def _fix_case(unit: str) -> str:
-    """ "ML", "UL", "MG/ML" as mL, µL, mg/mL: upper-case units are lower-case ones with a capital L."""
+    """Return an upper-case unit in its usual spelling: mL, µL, mg/mL for "ML", "UL", "MG/ML"."""
     return re.sub(r"l\b", "L", unit.lower()).replace("ul", "µL").replace("uL", "µL").replace("ug", "µg")

@@ -1,4 +1,4 @@
-"""The closed lists of a material's fields, and other spellings of their members."""
+"""The allowed values of a material's fields, and other spellings of these values."""
 
 from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 
@@ -23,7 +23,7 @@ _CONDITION_SPELLINGS = {
     "-196C": "-196c liquidnitrogen ln2 ln2storage",
     "ice": "ice onice wetice icebath",
     "dry_ice": "dryice ondryice",
-    # Without spaces and underscores, lower case: see _match_spelling.
+    # Spellings are in lower case, without spaces and underscores: see _match_spelling.
     "incubating_conditions": "incubatingconditions incubator 37c incubation incubating",
     "cell_culture_conditions": "cellcultureconditions 37c5%co2 co2incubator cellcultureincubator cellculture",
 }
@@ -43,7 +43,7 @@ _PHASES = (
 
 
 def parse_condition(value: object) -> str:
-    """Return the storage condition that a text means, or "" if none is known."""
+    """Return the storage condition that a value means, or "" if it is not recognised."""
     return _match_spelling(value, CONDITIONS, _CONDITION_SPELLINGS)
 
 
@@ -56,8 +56,8 @@ def parse_material_type(value: object) -> str:
 
 
 def parse_phase(words: tuple[str, ...]) -> str:
-    """Return the phase that some words name, or ""; the order of the list decides between several."""
-    # "not frozen" does not say which phase it is.
+    """Return the phase that these words name, or "". If they name several, the first one in `_PHASES` counts."""
+    # "not frozen" does not determine the phase.
     if "not" in words or "no" in words or "unfrozen" in words:
         return ""
     return next((name for name, spellings in _PHASES if set(spellings.split()) & set(words)), "")

@@ -1,4 +1,4 @@
-"""Words: how keys and names are tokenized, what they mean, and which do not describe the content."""
+"""Split keys and names into words, and list words by their meaning, such as those that do not describe a content."""
 
 import re
 from functools import lru_cache
@@ -6,18 +6,18 @@ from functools import lru_cache
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
 _WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
-_MAX_TEXT = 300  # characters of a key or name; bounds the time of the regular expressions
+_MAX_TEXT = 300  # maximum number of characters of a key or name; limits the time of the regular expressions
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a line as a set."""
+    """Return the words of a text, separated by spaces, as a set."""
     return frozenset(text.split())
 
 
 VOLUME = frozenset({"volume", "vol"})
 MASS = frozenset({"mass", "weight"})
 CONCENTRATION = frozenset({"concentration", "conc", "molarity", "titer", "titre", "density"})
-# A key of these words and "volume" still means the volume in the vessel now.
+# A key that consists of these words and "volume" still means the volume that is in the vessel now.
 NEUTRAL = word_set(
     "liquid sample current total remaining residual media medium culture solution available actual final content "
     "contents fluid net left bulk of in now present new updated ml ul µl l nl resulting suspension supernatant buffer "
@@ -26,7 +26,7 @@ NEUTRAL = word_set(
 CAPACITY = word_set("capacity max maximum container vessel tube vial bottle flask nominal size holds")
 DEAD = frozenset({"dead"})
 MINIMUM = frozenset({"minimum", "min"})
-# In a name these only say that it is the remainder.
+# In a name, these words only mean that the material is a remainder.
 RESIDUAL = word_set(
     "residual remaining remainder leftover left rest unused remains over partially used original source stock "
     "after the of a an in from with and"
@@ -120,9 +120,9 @@ def is_well(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def core_words(text: str) -> tuple[str, ...]:
-    """Return the words of a name without those that only say that it is a remainder."""
+    """Return the words of a name without those that only mean that the material is a remainder."""
     name_words = tokenize(text)
-    # Nothing would be left of "Stock A"; then words that may be a name are kept.
+    # If nothing would be left, as of "Stock A", words that may be part of a name are kept.
     return tuple(w for w in name_words if w not in _RESIDUAL) or tuple(
         w for w in name_words if w not in _RESIDUAL - _NAMING
     )

@@ -20,7 +20,7 @@ _PROMPT_PHRASES = re.compile(
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
-# What simulators write instead of null.
+# Texts that simulators write instead of null.
 _NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
 
 
@@ -30,7 +30,7 @@ def find_prompt_phrases(text: str) -> frozenset[str]:
 
 
 def check_leaks(transition: Transition) -> Findings:
-    """L10 and L24: warn of barcodes and prompt text that agents and raters would read. They never decide a verdict."""
+    """L10 and L24: yield warnings of barcodes and prompt text that agents and raters would read."""
     yield Decided("L10")
     yield Decided("L24")
     # A shorter barcode may be a word or a number that is in a text by chance.
@@ -49,7 +49,7 @@ def check_leaks(transition: Transition) -> Findings:
 
 
 def check_enumerations(transition: Transition) -> Findings:
-    """L11: fields exist and have values of their closed lists; other spellings of a value are accepted."""
+    """L11: yield a finding if a field is missing or has a value that is not allowed. Other spellings are accepted."""
     yield Decided("L11")
     for view in transition.outputs:
         if not isinstance(view.raw.get("name"), str) or not view.name.strip():
@@ -91,7 +91,7 @@ def check_enumerations(transition: Transition) -> Findings:
 
 
 def check_coherence(transition: Transition) -> Findings:
-    """L22: a success has no reason for failure; a failure has one and changes nothing."""
+    """L22: yield an error if a success has a failure reason or no result, or a failure has no reason or a result."""
     yield Decided("L22")
     reason = transition.outcome.get("failure_reason")
     has_reason = isinstance(reason, str) and reason.strip().lower().rstrip(".") not in _NO_REASON
@@ -122,7 +122,7 @@ def check_coherence(transition: Transition) -> Findings:
 
 
 def _check_failure_effects(transition: Transition) -> Iterator[Finding]:
-    """A failed action hands back its inputs unchanged, or nothing."""
+    """Yield an error if a failed action returns a new or changed material."""
     for output in transition.outputs:
         before = transition.find_input(output)
         is_unchanged = before is not None and all(
@@ -144,7 +144,7 @@ def _check_member(
 ) -> Iterator[Finding]:
     if member:
         return
-    # A simulator that never writes this field has another format; that is no error of the step.
+    # A simulator that never writes this field has another format, which is not an error of the step.
     if value is None and not any(
         isinstance(view.raw.get(field), str) for view in (*transition.inputs, *transition.outputs)
     ):
@@ -154,7 +154,7 @@ def _check_member(
 
 
 def _check_measurement_type(path: str, value: Any) -> Iterator[Finding]:
-    """An open list: the four kinds, or the name of a technique."""
+    """Yield an error if the type is not a short text, and a warning if it is none of the four kinds."""
     if not isinstance(value, str) or not value.strip() or len(value) > 60:
         yield error_finding(
             "L11",

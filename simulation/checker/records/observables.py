@@ -56,7 +56,7 @@ _TOO_SMALL = re.compile(
     r"\b(?:individual|single) (?:[a-z]+ )?(?:molecules|proteins|atoms|ions)\b",
     re.IGNORECASE,
 )  # fmt: skip
-# Visible in a microscope only.
+# Visible only in a microscope.
 _TOO_SMALL_FOR_EYES = re.compile(
     r"\b(?:individual|single) (?:bacteri(?:a|um|al)|cells?|yeast|mammalian|hek293t?|e\. ?coli)|\bnucle(?:i|us)\b|\bmitochondri|\borganelles?\b|\bflagell|\bcell membranes?\b|\bbacterial cells\b|\bintracellular\b",
     re.IGNORECASE,
@@ -77,7 +77,7 @@ _MIN_MOVED_VOLUME = {
 
 
 def check_measured_quantities(transition: Transition) -> Findings:
-    """L15: no number of a quantity that this action does not measure."""
+    """L15: yield an error if an observation reports a number for a quantity that the action does not measure."""
     if not transition.is_success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
         return
     # A number that is already on a label or among the settings is a repetition, not a measurement.
@@ -107,7 +107,7 @@ def check_measured_quantities(transition: Transition) -> Findings:
 def _check_reported_concentrations(
     transition: Transition, path: str, observation_text: str, known_numbers: set[Decimal]
 ) -> Findings:
-    """An instrument for one physical quantity reports no concentration."""
+    """Yield an error if an instrument for one physical quantity reports a concentration."""
     match = (
         _CONCENTRATION.search(units.normalise_text(observation_text)) if transition.action in _ONE_QUANTITY else None
     )
@@ -117,11 +117,11 @@ def _check_reported_concentrations(
 
 
 def check_limits(transition: Transition) -> Findings:
-    """L17: nobody sees what is too small, and nothing is pipetted below the smallest volume."""
+    """L17: yield a finding if something too small is reported as seen, or a volume is too small to be moved."""
     if not transition.is_success:
         return
     for seen in transition.observations:
-        # A remark of the experimenter beside another action counts as seen by eye.
+        # A visual remark on an action that is not a measurement counts as seen with the naked eye.
         is_visual = (
             str(seen.raw.get("measurement_type")).lower() == "visual" and transition.family not in families.MEASUREMENTS
         )
@@ -170,7 +170,7 @@ def _check_microscope(transition: Transition, seen: ObservationView) -> Findings
 
 
 def _find_claim(text: str, pattern: re.Pattern[str], all_seen: bool = False) -> str:
-    """Return the thing that a sentence reports as seen, without denying it, or ""."""
+    """Return the first thing matching `pattern` that a sentence reports as seen and does not deny, or ""."""
     for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", text[:1500]):
         match = pattern.search(sentence)
         if match and (all_seen or _SEEING_VERBS.search(sentence)) and not _DENIAL.search(sentence):
@@ -179,8 +179,8 @@ def _find_claim(text: str, pattern: re.Pattern[str], all_seen: bool = False) -> 
 
 
 def _remove_names(text: str, names: list[str]) -> str:
-    """Return the text without the names of materials: text of a label is not a reading of an instrument."""
-    # The caller sorts by length, so that a name within a longer one does not cut it; 100 bound the time.
+    """Return the text with the names of materials replaced, because numbers in a name are not readings."""
+    # The names are sorted, longest first, so that no name splits a longer one; 100 names limit the time.
     for name in names[:100]:
         text = text.replace(name, "it")
     return text

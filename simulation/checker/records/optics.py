@@ -16,7 +16,7 @@ from simulation.checker.records import sentences
 _MAGNIFICATION = re.compile(r"(?<![\w.:])([0-9]{1,3})\s?[x×X](?![\w-])")
 _FILTER_BAND = re.compile(r"(?<![0-9])([2-9][0-9]{2})(?![0-9])")
 _MAGNIFIES = ("UseMicroscope", "ImageSample", "ImageColonies")
-# A spectrum has peaks anywhere, and lengths in nm may be sizes of particles.
+# Words for lengths in nm that are not settings: peaks of a spectrum, sizes of particles.
 _OTHER_LENGTHS = re.compile(
     r"\bpeak(?:s|ing)? (?:at|near|wavelength|absor|emission)|\b(?:maxim\w*|λ|spectr\w*|scan\w*|shift\w*|diameter|size|thick\w*)\b",
     re.IGNORECASE,
@@ -24,7 +24,7 @@ _OTHER_LENGTHS = re.compile(
 
 
 def check_optics(transition: Transition) -> Findings:
-    """L16: the recorded objective and wavelengths are those that were set."""
+    """L16: yield an error if the recorded objective or wavelengths are not those that were set."""
     input_text = " ".join(
         [
             *(view.name for view in transition.inputs),
@@ -54,7 +54,7 @@ def check_optics(transition: Transition) -> Findings:
 
 
 def _find_filter_bands(transition: Transition) -> set[Decimal]:
-    """Return the wavelengths in the names of filters in mm; 530/30 is the centre and the width in nm."""
+    """Return, in mm, the wavelengths in the names of filters. The name 530/30 gives the centre and the width in nm."""
     texts = " ".join(leaf.value_text for leaf in transition.parameters.leaves)
     return {Decimal(number) / 1_000_000 for number in _FILTER_BAND.findall(texts)}
 
@@ -70,7 +70,7 @@ def _format_lengths(lengths: set[Decimal]) -> str:
 
 
 def list_settings(transition: Transition, dimension: str) -> list[tuple[Leaf, Amount]]:
-    """Return the amounts set and, if the catalogue has them, the defaults of parameters not set."""
+    """Return the amounts set, the catalogue's defaults of parameters not set, and amounts in the parameters' texts."""
     settings = transition.parameters.list_amounts(dimension)
     if transition.action_type is not None:
         defaults = {

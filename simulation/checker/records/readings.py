@@ -33,7 +33,7 @@ _PH = re.compile(
 
 
 def check_readings(transition: Transition) -> Findings:
-    """L20: a reading of a sample agrees with the properties of its material."""
+    """L20: yield a finding if a reading of a sample contradicts the properties of its material or other readings."""
     if not transition.is_success:
         return
     for seen in transition.observations:
@@ -44,7 +44,7 @@ def check_readings(transition: Transition) -> Findings:
 
 
 def _find_observed_material(transition: Transition, seen: ObservationView) -> MaterialView | None:
-    """Return the material of an observation: the longest name in its description, or the only material. None if unclear."""
+    """Return the observed material: that with the longest name in the description, or the only one; None if unclear."""
     named_views = [view for view in transition.outputs if view.name and view.name.lower() in seen.description.lower()]
     if named_views:
         longest = max(len(view.name) for view in named_views)
@@ -73,7 +73,7 @@ def _check_amounts(transition: Transition, seen: ObservationView, view: Material
 
 
 def _check_densities(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
-    """A count agrees with the recorded density, a quantification with the recorded concentration."""
+    """Yield an error if a count or quantification contradicts the material's known density or concentration."""
     if transition.action not in (
         "CellCounter",
         "NucleicAcidQuantification",
@@ -99,7 +99,7 @@ def _check_densities(transition: Transition, seen: ObservationView, view: Materi
 
 
 def _check_ph(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
-    """The pH that was read is the pH of the material."""
+    """Yield an error if the pH that was read differs from the pH of the material by more than 0.5."""
     if transition.action not in ("MeasurepH", "AdjustpH"):
         return
     known_values = [
@@ -125,7 +125,7 @@ def _check_ph(transition: Transition, seen: ObservationView, view: MaterialView)
 
 
 def _is_about_current_amount(transition: Transition, seen: ObservationView, dimension: str) -> bool:
-    """Return whether a record gives the amount in the vessel, not one that was moved."""
+    """Return whether a record gives the amount that is in the vessel, not an amount that was moved."""
     if transition.action == {"volume": "MeasureVolume", "mass": "MeasureWeight"}[dimension]:
         return not re.search(
             r"\b(?:gross|tare|with (?:the )?(?:container|tube|vial)|evaporated)\b", seen.description, re.IGNORECASE
@@ -135,7 +135,7 @@ def _is_about_current_amount(transition: Transition, seen: ObservationView, dime
 
 
 def _parse_readings(seen: ObservationView, dimension: str) -> list[Amount]:
-    """Return all readings of this dimension in the value, or the only one in the description."""
+    """Return all readings of this dimension in the value or, without a value, the only one in the description."""
     parts = re.split(r"[,;]\s", seen.value[:1000]) if seen.value else []
     readings = [a for part in parts if (a := units.parse_amount(part, "", (dimension,))) and a.dimension == dimension]
     if readings or seen.value:

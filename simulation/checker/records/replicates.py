@@ -13,7 +13,7 @@ _PARTS = re.compile(r"([0-9]{1,12}) (?:of|out of) ([0-9]{1,12})\b")
 
 
 def check_replicates(transition: Transition, seen: ObservationView) -> Findings:
-    """Of several readings of one sample, none has its decimal point in another place."""
+    """Yield a finding if one of several readings of a sample is about tenfold higher or lower than the others."""
     parts = seen.value[:1000].split(", ")
     numbers = [found for part in parts if (found := units.split_number(part))]
     if (
@@ -23,16 +23,16 @@ def check_replicates(transition: Transition, seen: ObservationView) -> Findings:
     ):
         return
     values = sorted(number for number, _, _ in numbers)
-    # These list different samples, which may differ tenfold.
+    # These words announce readings of different samples, which may differ tenfold.
     if values[0] <= 0 or re.search(
         r"standards\b|dilutions\b|peaks\b|series\b|samples\b|respectively", seen.description, re.IGNORECASE
     ):
         return
-    # The outlier is at the end with the larger gap.
+    # The outlier is the lowest value if it is far below the next one, otherwise the highest value.
     other_values, outlier = (values[1:], values[0]) if values[1] / values[0] > 5 else (values[:-1], values[-1])
     if other_values[-1] > other_values[0] * Decimal("1.5") or len(values) < 3:
-        # Of two readings neither is the outlier; that they differ tenfold is an error only if two readings were
-        # set.
+        # With two readings it is unclear which is the outlier; a tenfold difference is an error only if the action set
+        # two readings per sample.
         if len(values) == 2 and Decimal("8.5") <= values[1] / values[0] <= Decimal("11.5"):
             if find_replicate_count(transition) == 2:
                 yield error_finding(
@@ -77,7 +77,7 @@ def find_replicate_count(transition: Transition) -> int | None:
 
 
 def check_share(seen: ObservationView) -> Findings:
-    """ "45 % (4500 of 10000)": the three numbers agree, and the part is not larger than the whole."""
+    """Yield an error if the numbers in "45 % (4500 of 10000)" do not agree or the part is larger than the whole."""
     if found := _SHARE.search(seen.full_text[:2000]):
         percent, part, total = Decimal(found[1]), Decimal(found[2]), Decimal(found[3])
         yield Decided("L20", quantity=True)
@@ -85,7 +85,7 @@ def check_share(seen: ObservationView) -> Findings:
             yield error_finding(
                 "L23", seen.path, f"at most {total}", str(part), f"{part} of {total} is more than the whole"
             )
-        # 0.6 points for a percentage without decimals, 2 % of it for counts that were rounded.
+        # 0.6 percentage points for a percentage without decimals, plus 2 % of the percentage for rounded counts.
         elif total and abs(part / total * 100 - percent) > Decimal("0.6") + percent / 50:
             yield error_finding(
                 "L20",

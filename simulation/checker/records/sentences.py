@@ -25,7 +25,7 @@ _TEMPERED_ACTIONS = ("Incubate", "CellCultureIncubate")
 
 
 def check_sentences(transition: Transition) -> Findings:
-    """L16: volumes, cycles, durations and temperatures in sentences are those that were set."""
+    """L16: yield an error if volumes, cycles, durations or temperatures in sentences are not those that were set."""
     if not transition.is_success:
         return
     for seen in transition.observations:
@@ -38,7 +38,7 @@ def check_sentences(transition: Transition) -> Findings:
 
 
 def _check_moved_volume(transition: Transition, seen: ObservationView) -> Findings:
-    """The only volume of a sentence about moving is one that the action set or that resulted."""
+    """Yield an error if the only volume in a sentence about moving is neither a setting nor a known volume."""
     moved_volume = transition.parameters.find_moved_volume()
     volumes = find_amounts(seen.description, "volume")
     if (
@@ -80,7 +80,7 @@ def _check_cycles(transition: Transition, seen: ObservationView) -> Findings:
 
 
 def _check_duration(transition: Transition, seen: ObservationView) -> Findings:
-    """ "Incubated for" gives the duration that was set; "after" gives a time no later than its end."""
+    """Yield an error if "incubated for" does not give the duration that was set, or "after" gives a longer one."""
     set_durations = [amount for leaf, amount in transition.parameters.list_amounts("duration")]
     if len(set_durations) != 1:
         return
@@ -98,7 +98,7 @@ def _check_duration(transition: Transition, seen: ObservationView) -> Findings:
 
 
 def _check_temperature(transition: Transition, seen: ObservationView) -> Findings:
-    """The temperature shown by an incubator is the one that was set."""
+    """Yield an error if the temperature shown by an incubator is not the one that was set."""
     set_temperatures = [amount for _, amount in transition.parameters.list_amounts("temperature")]
     recorded = units.parse_amount(seen.value)
     if not set_temperatures or recorded is None or recorded.dimension != "temperature":
@@ -120,7 +120,7 @@ def find_amounts(text: str, dimension: str) -> list[Amount]:
 
 
 def find_forces(text: str) -> list[Amount]:
-    """Return "300g" and "at 3000 g" of a centrifuge as forces, not as grams."""
+    """Return the centrifugal forces in a text like "300g" or "at 3000 g", which does not mean grams."""
     normalised = units.normalise_text(text[:2000])
     parsed = [
         units.parse_amount(f"{match[1]} x g", "", ("centrifugal_force",)) for match in _G_FORCE.finditer(normalised)

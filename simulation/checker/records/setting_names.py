@@ -11,9 +11,9 @@ from simulation.checker.records import optics
 
 
 def check_recorded_setting(transition: Transition, name: str, value: Any, seen: ObservationView) -> Findings:
-    """A record that names a setting gives the value that was set."""
+    """Yield an error if a record names a setting and gives another value than the one that was set."""
     position = seen.description.lower().find(f" {name} ")
-    # The name of the setting may be part of a material's name; 100 names bound the time on hostile input.
+    # The name of the setting may be part of a material's name; 100 names limit the time on hostile input.
     if position < 0 or any(name in view.name.lower() for view in transition.inputs[:100]):
         return
     recorded_text = (
@@ -38,7 +38,7 @@ def check_recorded_setting(transition: Transition, name: str, value: Any, seen: 
 
 
 def check_property_setting(transition: Transition, name: str, value: Any, view: MaterialView) -> Findings:
-    """A property with the name of a setting has its value, if this step wrote the property."""
+    """Yield an error if a property that this step wrote has the name of a setting but another value."""
     key_words = frozenset(words.tokenize(name))
     # These names are common to settings and materials and mean different things there.
     if key_words & {
@@ -81,7 +81,7 @@ def check_property_setting(transition: Transition, name: str, value: Any, view: 
 
 
 def check_chosen_option(transition: Transition, name: str, value: Any, view: MaterialView) -> Findings:
-    """A property written by this step has the option that was chosen, not another one."""
+    """Yield an error if a property that this step wrote has another option than the one that was chosen."""
     options = (
         # Short options are parts of other words.
         [option for option in _list_other_options(transition, name, value) if len(option) > 2]
@@ -117,7 +117,7 @@ def iter_settings(transition: Transition) -> Iterator[tuple[str, Any]]:
 
 
 def _list_other_options(transition: Transition, name: str, value: str) -> list[str]:
-    """Return the other options of a parameter, if the catalogue has the parameter."""
+    """Return the options of a parameter other than `value`, or none if the catalogue does not have the parameter."""
     kind = transition.action_type
     parameters = [p for p in kind.parameters if p.name.replace("_", " ") == name] if kind else []
     return [option for p in parameters for option in p.options if option.lower() != value.lower()]

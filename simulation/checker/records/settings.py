@@ -11,7 +11,7 @@ from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.checker.records import optics, sentences, setting_names
 
-# Materials of a wash or elution that are not the washed sample.
+# Words for materials of a wash or elution that are not the washed sample.
 _WASH_AGENTS = words.SOLVENTS | word_set("wash washing elution eluent eluant replacement")
 # Actions that keep a material at the temperature they set.
 _TEMPERED_ACTIONS = word_set("Incubate CellCultureIncubate Wait")
@@ -24,7 +24,7 @@ _DURATION_KEYS = (frozenset({"duration"}), frozenset({"incubation", "time"}), fr
 
 
 def check_settings(transition: Transition) -> Findings:
-    """L16: check volumes, temperatures, optics, other amounts and settings by name."""
+    """L16: check volumes, temperatures, optics, other amounts, and all settings that the outcome names."""
     if not transition.is_success:
         return
     yield from _check_volumes(transition)
@@ -40,7 +40,7 @@ def check_settings(transition: Transition) -> Findings:
 
 
 def _check_volumes(transition: Transition) -> Findings:
-    """The volume in each vessel is the one that the parameters determine."""
+    """Yield an error if the volume in a vessel is not the one that the parameters determine."""
     for fill in flows.trace_liquids(transition).fills:
         if not fill.is_stated or fill.total_volume is None or fill.output.volume is None:
             continue
@@ -57,7 +57,7 @@ def _check_volumes(transition: Transition) -> Findings:
                 totals.format_volume(fill.total_volume),
                 totals.format_volume(fill.output.volume.value),
             )
-    # The parameter of these actions that states the final volume of the sample.
+    # For these actions: the word in the name of the parameter that states the final volume of the sample.
     volume_word = {"Wash": "replacement", "AttemptDNAExtraction": "elution", "SolidPhaseExtraction": "elution"}.get(
         transition.action, ""
     )
@@ -80,7 +80,7 @@ def _check_volumes(transition: Transition) -> Findings:
 
 
 def _check_temperatures(transition: Transition) -> Findings:
-    """A material kept at a temperature has it; a temperature written by this step is one that was set."""
+    """Yield an error if an incubated material has, or this step writes, a temperature that was not set."""
     set_values = [amount.value for _, amount in optics.list_settings(transition, "temperature")]
     if not set_values:
         return
@@ -92,7 +92,7 @@ def _check_temperatures(transition: Transition) -> Findings:
             "incubating_conditions",
             "cell_culture_conditions",
         )
-        # Back in storage or at 15 to 26 °C on the bench a material has cooled down or warmed up since.
+        # A material that is back in storage, or at 15 to 26 °C, has cooled down or warmed up since the action.
         low, high = vocabulary.TEMPERATURES.get(after.condition, (0, 0))
         fits_storage = (
             not is_tempered
@@ -112,7 +112,7 @@ def _check_temperatures(transition: Transition) -> Findings:
 
 
 def _check_by_dimension(transition: Transition) -> Findings:
-    """Forces, speeds, pores and durations that a material or record mentions."""
+    """Yield an error if a material or record mentions a force, speed, pore size or duration that was not set."""
     for dimension in _SET_DIMENSIONS:
         set_values = {a.value for _, a in optics.list_settings(transition, dimension)}
         if dimension == "centrifugal_force" and transition.action == "Centrifuge":
@@ -164,7 +164,7 @@ def _check_durations(transition: Transition) -> Findings:
 
 
 def _iter_mentions(transition: Transition, dimension: str) -> Iterator[tuple[str, Amount]]:
-    """Yield (subject, amount) of a dimension in everything that this step wrote."""
+    """Yield (subject, amount) of every amount of a dimension in properties and observations that this step wrote."""
     input_texts = transition.input_texts
     for view in transition.usable_outputs:
         for leaf in view.leaves:

@@ -21,19 +21,19 @@ _DIMENSIONS = {
 # A unit in a text without any number: "some mL".
 _UNIT_WORD = re.compile(r"\b(?:mL|ml|µL|uL|ul|mg|µg|kg|mM|µM)\b")
 _RATE = re.compile(r"[A-Za-zµ%/·]{1,12}/(?:s|sec|min|h|hr|hour|day|cm2|m2)")
-# People count these; an amount in them is no error of units.
+# Things that are counted; a number of them is not an error of units.
 _COUNTABLE_THINGS = word_set("drop droplet tube vial well aliquot portion plate column bed dose bottle piece equivalent equiv cv time fold "
                  "sample cup spoon pipette tip scoop pinch flask gram")  # fmt: skip
 # A stated lack of a value needs no unit.
 _UNKNOWN_VALUES = word_set("unknown undetermined unmeasured na none tbd not variable nominal varied trace saturated")
 # "molecular weight" and "number average mass" are no masses of the material.
 _OTHER_QUANTITIES = word_set("molecular molar number average tare dry")
-# Dimensions with units of their own; that of a ratio or a count may fit several keys.
+# Dimensions whose units are unambiguous; a ratio or a count may fit several keys.
 _DISTINCT_DIMENSIONS = word_set("volume mass temperature duration length mass_concentration molar_concentration")
 
 
 def check_units(transition: Transition) -> Findings:
-    """L12: a property has a unit of its dimension, and amounts do not change their prefix."""
+    """L12: yield a finding if a property has no unit or one of another dimension, or an amount has a wrong prefix."""
     if not transition.is_success:
         return
     for view in transition.outputs:
@@ -46,7 +46,7 @@ def check_units(transition: Transition) -> Findings:
 
 
 def _iter_changed_values(before: MaterialView, after: MaterialView) -> Iterator[tuple[Leaf, Leaf]]:
-    """Yield (before, after) of the leaves that have one key on both sides and different texts."""
+    """Yield (leaf before, leaf after) of every property that has the same key before and after, but another text."""
     leaves_before = {leaf.words: leaf for leaf in before.leaves}
     for leaf in after.leaves:
         if leaf.words in leaves_before and leaves_before[leaf.words].value_text != leaf.value_text:
@@ -54,7 +54,7 @@ def _iter_changed_values(before: MaterialView, after: MaterialView) -> Iterator[
 
 
 def _check_changed_unit(view: MaterialView, leaf_before: Leaf, leaf_after: Leaf) -> Findings:
-    """A value that was a concentration does not get a unit per time, per area or similar."""
+    """Yield an error if a concentration gets a unit per time or per area."""
     amount_before, number_parts = leaf_before.parse_amount(*units.CONCENTRATIONS), units.split_number(leaf_after.value)
     if amount_before is None or number_parts is None or "/" not in number_parts[2]:
         return
@@ -100,7 +100,10 @@ def _check_unit(transition: Transition, view: MaterialView, leaf: Leaf) -> Findi
 def _check_missing_unit(
     transition: Transition, view: MaterialView, leaf: Leaf, unit_text: str, statement: str, dimensions: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """A missing unit is an error if the same simulator writes units elsewhere; an unknown unit only warns."""
+    """Yield an error or a warning for a missing or unknown unit.
+
+    It is an error only if similar properties of the inputs have a unit.
+    """
     similar_leaves = [
         o
         for v in transition.inputs
@@ -140,7 +143,7 @@ def _check_missing_unit(
 
 
 def _is_invented_unit(rest: str) -> bool:
-    """Return whether a text is one word that is neither a unit nor something people count."""
+    """Return whether a text is a single word that is neither a unit nor the name of something that is counted."""
     unit_words = words.tokenize(rest)
     return (
         len(unit_words) == 1
@@ -151,7 +154,7 @@ def _is_invented_unit(rest: str) -> bool:
 
 
 def _check_prefixes(transition: Transition) -> Iterator[Finding]:
-    """An amount that is wrong by exactly a thousand or a million has a wrong prefix."""
+    """Yield an error if an amount is wrong by a factor of a thousand or a million, as with a wrong prefix."""
     for fill in flows.trace_liquids(transition).fills:
         if fill.total_volume and fill.output.volume is not None:
             yield from _check_prefix(fill.output, fill.total_volume, fill.output.volume)

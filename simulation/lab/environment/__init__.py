@@ -1,4 +1,4 @@
 """The laboratory as a Gymnasium environment.
 
-`env` runs one episode of an experiment; `spaces` has the JSON space of its actions and observations.
+`env` runs episodes of one experiment; `spaces` defines the spaces of its actions and observations.
 """

@@ -16,27 +16,28 @@ from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
 
 _UNREADABLE = "(unreadable)"
-_SEEDS = 2**31  # seeds of roles and barcodes; 31 bits fit into any integer column
+_SEEDS = 2**31  # number of possible seeds for roles and barcodes; 31 bits fit into any integer column
 
 
 class SimulatedRoles(NamedTuple):
-    """The roles that answer and judge."""
+    """The roles besides the agent: the transition model and the evidence classifier."""
 
     transition_model: TransitionModel
     evidence_classifier: EvidenceClassifier
 
 
 class MakeRoles(Protocol):
-    """Creates the roles for one episode of an experiment; the same seed must give the same behaviour."""
+    """A function that creates the roles for one episode. The same seed must give roles with the same behaviour."""
 
     def __call__(self, spec: ExperimentSpec, seed: int) -> SimulatedRoles: ...
 
 
 class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
-    """One experiment. An action is text in the action format or an object; an observation is text; the reward comes from the verdict.
+    """An environment for one experiment. An action is text in the action format or an object; an observation is text.
 
-    Reward 1.0 for a submission judged sufficient, otherwise 0. Terminated by submitting, quitting or three consecutive
-    rejections; truncated when the steps are used up. Text that cannot be parsed as an action is a rejected step like any other.
+    The reward is 1.0 for a submission judged sufficient, otherwise 0. An episode is terminated by submitting, quitting
+    or three consecutive rejections, and truncated when all steps are used. Text that cannot be parsed as an action
+    counts as a rejected step.
     ManifestMaterials is off unless `manifest` is True.
     Nothing here reads a clock: the same seed and the same actions give the same episode.
     """
@@ -64,12 +65,12 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     @property
     def instructions(self) -> str:
-        """Return the actions and the format of an answer. They are the same in every step, so observations do not repeat them."""
+        """Return all actions and the answer format as text. It is the same in every step, so observations omit it."""
         return rendering.render_instructions(self.catalogue)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        # One draw per episode: Gymnasium's generator then gives the same episodes after the same reset.
+        # Each episode draws its seed from Gymnasium's generator: the same reset seed gives the same series of episodes.
         number = int(self.np_random.integers(_SEEDS))
         self.players = self.make_players(self.experiment, number)
         self.bench = Bench(
@@ -90,7 +91,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         last_step = self._try_action(bench, action)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
-            # The classifier is asked only after a submission: no other ending claims that the evidence is sufficient.
+            # The classifier is called only after a submission: no other ending claims that the evidence is sufficient.
             self.verdict = self.players.evidence_classifier.judge_evidence(bench.goal, bench.get_transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
         truncated = ending == Ending.TRUNCATED
@@ -98,7 +99,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         return observation, reward, ending is not None and not truncated, truncated, self._build_info(bench, last_step)
 
     def render(self) -> str | None:
-        """Return the episode so far as text; None unless `render_mode` is "ansi"."""
+        """Return the episode so far as text, or None unless `render_mode` is "ansi"."""
         if self.render_mode is None or self.bench is None:
             return None if self.render_mode is None else "The episode has not begun."
         text = rendering.render_transcript(self.bench.goal, self.bench.history, self.bench.ending or "")

@@ -14,7 +14,7 @@ _MAX_SAMPLE_LENGTH = 200  # characters of a random sample; the space itself is l
 
 
 class UnicodeText(spaces.Space[str]):
-    """Any storable text up to a length: without NUL and without unpaired surrogates."""
+    """The space of all texts of at most `max_length` characters without NUL and unpaired surrogates."""
 
     def __init__(self, max_length: int = 1_000_000, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
@@ -36,8 +36,7 @@ class UnicodeText(spaces.Space[str]):
             and len(x) <= self.max_length
             and "\x00" not in x
             and not any("\ud800" <= letter <= "\udfff" for letter in x)
-            # Unpaired surrogates cannot be encoded as UTF-8, so neither a database can store nor a response can send
-            # them.
+            # Unpaired surrogates cannot be encoded as UTF-8, so they can be neither stored in a database nor sent.
         )
 
     def __eq__(self, other: object) -> bool:
@@ -51,13 +50,13 @@ class UnicodeText(spaces.Space[str]):
 
 
 class ActionSpace(UnicodeText):
-    """An agent's action: three lines of text, or {"name", "materials", "parameters"}."""
+    """The space of agents' actions: text, or an object with a name and optionally materials and parameters."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(MAX_LENGTH, seed)
 
     def contains(self, x: Any) -> bool:
         if isinstance(x, Mapping):
-            # Only the shape is checked: an unknown action is an action of the agent, and is rejected as a step.
+            # Only the shape is checked: the environment accepts an unknown action and records it as a rejected step.
             return isinstance(x.get("name"), str) and set(x) <= {"name", "materials", "parameters"}
         return super().contains(x)

@@ -34,7 +34,7 @@ def run_polyacrylamide_gel(context: ActionContext) -> None:
 
 
 def run_western_blot(context: ActionContext) -> None:
-    """Load every capillary with sample and each diluted antibody, and record one band per declared reading."""
+    """Load each capillary with sample and the selected diluted antibodies, and record the declared bands."""
     _measure_wells(context)
     context.reasoning = "Bands are declared readings of the true content; an antibody counts as what is in its tube."
 
@@ -58,7 +58,7 @@ def run_elisa(context: ActionContext) -> None:
 
 
 def amplify_dna(context: ActionContext) -> None:
-    """Run qPCR. Raises RefusalError if template, primers, probe and mix do not fit in the reaction."""
+    """Run qPCR. Raises RefusalError if a needed probe is missing or the volumes do not fit into the reaction."""
     tubes = context.values["primers"]
     total_volume = (
         context.get_number("sample_volume")
@@ -82,7 +82,7 @@ def _measure_wells(context: ActionContext) -> None:
     runs = context.get_whole_number("replicates")
     for vessel in samples:
         vessel.require_liquid("pipetted")
-        # Drawn at once for all replicates, so that a sample too small for all of them is rejected as a whole.
+        # The volume for all replicates is drawn at once, so that a sample too small for all of them is rejected.
         loaded = draw_load(vessel, context.get_number("sample_volume") * runs)
         record_readings(context, vessel, add_reagents_to_sample(context, loaded))
     draw_reagents(context, len(samples), len(samples) * runs)
@@ -123,7 +123,7 @@ def _record_lane(context: ActionContext, vessel: Vessel, loaded: Contents, ladde
 
 
 def _describe_bands(context: ActionContext, loaded: Contents, has_ladder: bool) -> str:
-    """Describe the declared products in a lane; "" if none is declared or the stain does not show DNA."""
+    """Return a description of the declared bands in a lane; "" if none is declared or the stain does not show DNA."""
     if "bands" not in context.truth or context.values["stain"] not in _DNA_STAINS:
         return ""
     bands = []
@@ -140,7 +140,7 @@ def _describe_bands(context: ActionContext, loaded: Contents, has_ladder: bool) 
 
 
 def _estimate_length(length: str) -> str:
-    """Return a length to two digits, as it can be read against a ladder."""
+    """Return a length rounded to two significant digits, as precisely as it can be read against a ladder."""
     return quantities.format_quantity(
         Context(prec=2).plus(quantities.parse_quantity(length, "base_pairs").value), "base_pairs"
     )

@@ -18,7 +18,7 @@ from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
 from simulation.offline.responses import record_responses
 from simulation.offline.vessels import SEDIMENTED, SUSPENSION, RefusalError, Vessel, format_volume
 
-_NOISE = "0.05"  # relative, where the experiment declares none
+_NOISE = "0.05"  # relative standard deviation if the experiment declares none
 _COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
 _FEW = (
     25  # variance of the count; below it a normal approximation of the binomial is poor, so events are drawn one by one
@@ -69,7 +69,7 @@ def count_cells(context: ActionContext) -> None:
 
 
 def count_particles(context: ActionContext) -> None:
-    """Count particles and cells of a size within the bounds. Those of undeclared size are counted too."""
+    """Count particles and cells whose size is within the bounds. Those of undeclared size are counted as well."""
     if context.get_number("size_minimum") >= context.get_number("size_maximum"):
         raise RefusalError("empty range: size_minimum is not below size_maximum")
     samples = get_measured_samples(context)
@@ -99,7 +99,7 @@ def _is_stirred(context: ActionContext) -> bool:
 
 
 def _group_counted_components(context: ActionContext, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:
-    """Return the labels that the counter reports, each with the components counted together that are present."""
+    """Return, for each label that the counter reports, those components counted under it that are present."""
     declared = context.truth.get("counted", contents.list_components_of_kind(*kinds))
     groups = declared if isinstance(declared, Mapping) else {name: [name] for name in declared}
     present = {label: [name for name in names if contents.get_amount(name) != 0] for label, names in groups.items()}
@@ -109,7 +109,7 @@ def _group_counted_components(context: ActionContext, contents: Contents, kinds:
 def _record_density(
     context: ActionContext, vessel: Vessel, description: str, label: str, names: Sequence[str], contents: Contents
 ) -> None:
-    """Record one reading per replicate of the total density, or no number if one component is unknown."""
+    """Record one reading of the total density per replicate, or no number if the amount of a component is unknown."""
     densities = [contents.compute_concentration(name) for name in names]
     known = [density for density in densities if density is not None]
     if len(known) < len(densities):
@@ -126,7 +126,10 @@ def _record_density(
 
 
 def _count_draws(context: ActionContext) -> int:
-    """Return how many portions are drawn. A light-beam counter draws one per reading and one to rinse; a Coulter counter dilutes one."""
+    """Return the number of portions drawn from a sample.
+
+    A light-beam counter draws one per reading, and one more if the first is discarded. A Coulter counter dilutes one.
+    """
     if "electrolyte" in context.values:
         return 1
     return context.get_whole_number("replicates") + (1 if context.values["discard_first"] else 0)

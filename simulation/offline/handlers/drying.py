@@ -1,4 +1,4 @@
-"""Removing solvent. What was dissolved stays exactly, and what left is stored as a material of its own."""
+"""Removing solvent. Dissolved substances stay completely. The solvent that leaves becomes a material of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -113,7 +113,7 @@ def _compute_removable_volume(context: ActionContext, parameter: str, hourly: in
 def _remove_solvent(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Contents:
     """Remove and return what leaves as vapour.
 
-    That is solvent, components that are liquids themselves in proportion, and the moisture of a solid.
+    This is solvent, an equal share of each component that is itself a liquid and, at dryness, the moisture of a solid.
     """
     available = vessel.get_volume()
     removed = round_to_grain(min(available - stop_at, limit))
@@ -136,14 +136,14 @@ def _remove_solvent(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> 
 
 
 def _compute_loss(name: str, part: Component, share: Decimal, dry: bool) -> Decimal | None:
-    """Return how much of a component leaves; None if it is part of an unknown amount."""
+    """Return the amount of a component that leaves, or None if it is unknown."""
     if part.dimension == "volume":
         return part.amount if dry else None if part.amount is None else round_to_grain(part.amount * share)
     return part.amount if name == _MOISTURE and dry else ZERO
 
 
 def _compute_mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str, Component]) -> Decimal | None:
-    """Return a solid's mass without its moisture, or None if liquid left, whose mass is not counted."""
+    """Return a solid's mass without its moisture, or None if it is unknown, as after the loss of any liquid."""
     if mass is None or removed:
         return None
     moisture = leaving.get(_MOISTURE)
@@ -153,7 +153,7 @@ def _compute_mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str
 
 
 def _finish_drying(context: ActionContext, vessel: Vessel, phase: str, treatment: str) -> None:
-    """Turn what is dry into a solid, and remove properties that described the liquid."""
+    """Set the phase of a dry sample, remove the properties of the liquid, and record whether the sample is dry."""
     for name in [key for key in vessel.properties if key in LIQUID_PROPERTIES or key.endswith(" concentration")]:
         del vessel.properties[name]
     if vessel.contents.volume:

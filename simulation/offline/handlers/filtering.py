@@ -1,4 +1,4 @@
-"""Filtering. The liquid passes; what is larger than the pores stays, and can be kept in a crucible."""
+"""Filtering. The liquid passes. Components larger than the pores stay, and can be kept in a crucible."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,13 +20,14 @@ from simulation.offline.vessels import (
     pool_waste,
 )
 
-# mm; a filter with pores of this size or less retains them, unless the experiment declares another size.
+# In mm. A filter with pores of this size or smaller retains cells or particles, unless the experiment declares another
+# size for them.
 _CELL_SIZE, _PARTICLE_SIZE = Decimal("0.005"), Decimal("0.001")
 _RESIDUE_CONTAINERS = ("crucible", "filter", "weighing")
 
 
 def filter_samples(context: ActionContext) -> None:
-    """Filter each sample. Residues and first runnings become waste unless the residues are kept."""
+    """Filter each sample. First runnings become waste, and so do residues unless they are kept."""
     wash = None if context.values["residue_wash"] is None else context.get_selected_vessel("residue_wash")
     crucibles = _list_crucibles(context)
     samples = context.get_samples(*crucibles, *([wash] if wash else []))
@@ -63,7 +64,7 @@ def _list_crucibles(context: ActionContext) -> list[Vessel]:
 
 
 def _draw_for_filter(context: ActionContext, vessel: Vessel) -> Contents:
-    """Draw the volume to filter; without one all of it, stirred up first so that sediment comes along."""
+    """Draw the volume to filter. If none is given, draw the whole sample, stirred so that sediment is included."""
     if context.values["volume"] is not None:
         return vessel.draw_volume(context.get_number("volume"))
     vessel.phase = SUSPENSION if vessel.phase == SEDIMENTED else vessel.phase
@@ -71,7 +72,7 @@ def _draw_for_filter(context: ActionContext, vessel: Vessel) -> Contents:
 
 
 def _choose_filtrate_supply(context: ActionContext) -> Vessel:
-    """Return the first supply that is not meant for residues if there are two."""
+    """Return the first supply of containers that are not meant for residues, or else any supply of containers."""
     boxes = [vessel for vessel in context.vessels.values() if vessel.unlimited and vessel.phase == EMPTY]
     return next((box for box in boxes if not _is_residue_container(box)), None) or context.get_container_supply()
 
@@ -95,7 +96,7 @@ def _collect_residue(
         crucible = context.create_vessel(
             next(filter(_is_residue_container, boxes), boxes[0]), f"Residue of {vessel.name}"
         )
-    # The bulk mass belongs to the whole sample, not to what stayed on the filter.
+    # The bulk mass is that of the whole sample, not of what stayed on the filter.
     crucible.pour_in(replace(retained, mass=None), vessel)
     crucible.sources.add_amount(vessel.barcode, poured)
     crucible.phase = "solid"

@@ -1,4 +1,4 @@
-"""Snap freezing and slow freezing of cells."""
+"""Snap freezing of samples and slow freezing of cells."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -37,7 +37,7 @@ def flash_freeze(context: ActionContext) -> None:
 
 
 def freeze_cells(context: ActionContext) -> None:
-    """Freeze cells slowly, also without a cryoprotectant. What survives is what the experiment declares."""
+    """Freeze cells slowly, with or without a cryoprotectant. Only declared changes affect the number of cells."""
     protectant = None if context.values["cryoprotectant"] is None else context.get_selected_vessel("cryoprotectant")
     if protectant and context.values["cryoprotectant_volume"] is None:
         raise RefusalError(f"critically unclear: how much of {protectant.name} is added to each")
@@ -48,14 +48,14 @@ def freeze_cells(context: ActionContext) -> None:
         if protectant:
             vessel.pour_in(protectant.draw_volume(context.get_number("cryoprotectant_volume")), protectant)
         vessel.properties["cryoprotectant"] = protectant.name if protectant else _find_cryoprotectant(vessel)
-        # Declared survival depends on the cryoprotectant, so it is applied after that is added.
+        # Declared survival depends on the cryoprotectant, so it is applied after the cryoprotectant is added.
         apply_declared_changes(context, vessel)
         _freeze_down(context, vessel)
     context.reasoning = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
 
 
 def _freeze_down(context: ActionContext, vessel: Vessel) -> None:
-    """Freeze the contents and move the vessel straight to its cold storage. Raises RefusalError if it would burst."""
+    """Move the vessel to its cold storage and freeze the contents. Raises RefusalError if the vessel would burst."""
     if vessel.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
         require_headspace(vessel, _MOST_FILLED, "bursts its container when it freezes")
     vessel.move_to_condition(context.values["store_at"])

@@ -37,7 +37,7 @@ _TOO_MANY = "too many to count"
 
 
 def image_cells(context: ActionContext) -> None:
-    """Image cells after compounds are added and during stimulation. The sample keeps what was added."""
+    """Image cells after compounds are added and during stimulation. The added compounds stay in the sample."""
     if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
         require_parameter(context, "excitation_wavelength", "name channels, or both wavelengths")
         require_parameter(context, "emission_wavelength", "name channels, or both wavelengths")
@@ -136,7 +136,7 @@ def _add_compounds(context: ActionContext, vessel: Vessel) -> None:
 
 
 def _check_times(context: ActionContext) -> None:
-    """Raise RefusalError if the times contradict each other, or a compound has no volume or a stimulus no light."""
+    """Raise RefusalError if times contradict each other, or if a compound's volume or a light setting is missing."""
     record_time = context.get_number("record_for") if context.values["record_for"] is not None else ZERO
     for name in ("compound", "second_compound"):
         if context.values[name] is not None:

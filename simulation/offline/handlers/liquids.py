@@ -1,4 +1,4 @@
-"""Moving liquids and solids between vessels. What leaves one arrives in another, exactly."""
+"""Moving liquids and solids between vessels. Exactly the amount that leaves one vessel arrives in another."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -67,7 +67,7 @@ def create_aliquots(context: ActionContext) -> None:
 
 
 def dilute_serially(context: ActionContext) -> None:
-    """Dilute in steps. Each carries `transfer_volume` into (factor - 1) times as much diluent."""
+    """Dilute in steps. Each step transfers `transfer_volume` into (factor - 1) times as much diluent."""
     diluent, box = context.get_selected_vessel("diluent"), context.get_container_supply()
     previous = context.get_samples(diluent)[0]
     carried, factor, steps = (
@@ -134,7 +134,7 @@ def combine_samples(context: ActionContext) -> None:
     for part in parts:
         if part.phase in (FROZEN, ADHERENT):
             part.require_liquid()
-    # Without a supply of containers, one of the kind of the largest takes everything.
+    # Without a supply of containers, everything goes into a new container like the largest of the samples.
     container = context.find_container_supply() or max(parts, key=lambda part: part.get_capacity())
     pooled = context.create_vessel(
         container, context.format_label(1, 1, "Pool of " + " and ".join(part.name for part in parts))
@@ -156,7 +156,7 @@ def discard_materials(context: ActionContext) -> None:
 
 
 def compute_usable_volume(vessel: Vessel, minimum_left: Decimal = ZERO) -> Decimal:
-    """Return what can be drawn: the volume less its `dead_volume`, or less what must stay if that is more."""
+    """Return the volume that can be drawn: the total less the larger of `dead_volume` and `minimum_left`."""
     dead_volume = quantities.parse_quantity(vessel.properties.get("dead_volume", "0 µL"), "volume").value
     return max(ZERO, vessel.get_volume() - max(dead_volume, minimum_left))
 
@@ -210,7 +210,7 @@ def _get_full_volume(source: Vessel) -> Decimal:
 
 
 def _require_total(source: Vessel, volume: Decimal, times: int, minimum_left: Decimal = ZERO) -> None:
-    """Raise RefusalError before anything moves if the source has too little for all portions together."""
+    """Raise RefusalError if the source has too little for all portions together. Call this before anything moves."""
     source.require_liquid()
     if source.unlimited or volume * times <= compute_usable_volume(source, minimum_left):
         return

@@ -1,4 +1,4 @@
-"""What instruments have in common: the load they use up, the reagents they draw, and the record where no reading is declared."""
+"""Functions that all instruments share: use up a load, draw reagents, and record readings or only the run."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -17,19 +17,19 @@ _WASH_VOLUME = Decimal(300)  # µL per wash
 
 
 def _per_run(volume: str) -> _Volume:
-    """Return a volume as the parameter gives it, for every run."""
+    """Return a function for the total volume of a reagent: the value of the parameter `volume` for every run."""
     return lambda context, samples, runs: context.get_number(volume) * runs
 
 
 def _per_run_diluted(volume: str, dilution: str) -> _Volume:
-    """Return the volume that every run takes of a solution that is diluted first."""
+    """Return a function for the total volume of a reagent that is diluted first: volume / dilution for every run."""
     return lambda context, samples, runs: round_to_grain(
         context.get_number(volume) * runs / context.get_number(dilution)
     )
 
 
 def _per_sample(volume: str) -> _Volume:
-    """Return a volume as the parameter gives it, for each sample."""
+    """Return a function for the total volume of a reagent: the value of the parameter `volume` for every sample."""
     return lambda context, samples, runs: context.get_number(volume) * samples
 
 
@@ -51,7 +51,7 @@ def _compute_diluent_volume(context: ActionContext, samples: int, runs: int) -> 
 
 
 _ANTIBODY = _per_run_diluted("antibody_volume", "antibody_dilution")
-# What an action draws besides its samples: the parameter that selects it -> the volume in all.
+# The reagents that each action draws: the parameter that selects a reagent -> the function for its total volume.
 _REAGENTS: dict[str, dict[str, _Volume]] = {
     "CapillaryElectrophoresis": {"background_electrolyte": _once_per_action("2 mL")},
     "MassSpectrometry": {
@@ -108,7 +108,7 @@ def get_measured_samples(context: ActionContext) -> list[Vessel]:
 
 
 def draw_reagents(context: ActionContext, samples: int, runs: int) -> None:
-    """Draw what all runs need of every selected reagent, but at least the smallest volume a pipette delivers."""
+    """Draw from every selected reagent the volume that all runs need, at least the smallest that a pipette delivers."""
     for name, volume in _REAGENTS.get(context.action_type.name, {}).items():
         needed = volume(context, samples, runs)
         for vessel in _get_chosen_vessels(context, name) if needed > 0 else ():
@@ -116,22 +116,22 @@ def draw_reagents(context: ActionContext, samples: int, runs: int) -> None:
 
 
 def add_reagents_to_sample(context: ActionContext, sample: Contents) -> Contents:
-    """Return the sample as it is measured if a reading may depend on which antibody, primer or ligand is present."""
+    """Return the sample with the components of all reagents. Readings may require an antibody, primer or ligand."""
     components = dict(sample.components)
     for name in _REAGENTS.get(context.action_type.name, {}):
         for vessel in _get_chosen_vessels(context, name):
-            # Amounts of the sample win. Of a reagent only its presence matters to the declared responses.
+            # The sample's own amounts take precedence. Declared responses depend only on a reagent's presence.
             components = {**vessel.contents.components, **components}
     return Contents(components, sample.origins, sample.volume, sample.mass)
 
 
 def draw_load(vessel: Vessel, volume: Decimal) -> Contents:
-    """Remove and return what the instrument uses up of a sample."""
+    """Remove and return the volume of a sample that the instrument uses up, which may be zero."""
     return vessel.draw_volume(volume) if volume > 0 else Contents()
 
 
 def require_volume(vessel: Vessel, volume: Decimal) -> None:
-    """Raise RefusalError if a known volume does not reach the probe or fill the cell."""
+    """Raise RefusalError if the sample's volume is known and smaller than the volume that the instrument needs."""
     available = vessel.contents.volume
     if available is not None and available < volume and not vessel.unlimited:
         raise RefusalError(
@@ -149,13 +149,13 @@ def require_phase(vessel: Vessel, phases: Iterable[str], doing: str) -> None:
 
 
 def require_parameter(context: ActionContext, parameter: str, reason: str) -> None:
-    """Raise RefusalError if a parameter is missing that the run cannot do without."""
+    """Raise RefusalError if this parameter, which the run needs, is missing."""
     if context.values[parameter] is None:
         raise RefusalError(f"critically unclear: {parameter} is not given; {reason}")
 
 
 def record_readings(context: ActionContext, vessel: Vessel, measured: Contents) -> None:
-    """Record every declared reading of the sample; if there is none, only that the run was completed."""
+    """Record every declared reading of the sample. If there is none, record only that the run was completed."""
     # Both are computed before the test: `or` would skip the look-ups where there are readings.
     has_readings, looked_up = record_responses(context, vessel, measured), record_lookups(context, vessel, measured)
     if not has_readings and not looked_up:
@@ -163,7 +163,7 @@ def record_readings(context: ActionContext, vessel: Vessel, measured: Contents) 
 
 
 def record_run(context: ActionContext, vessel: Vessel) -> None:
-    """Record that the run was completed. No number is invented if nothing is declared."""
+    """Record only that the run was completed, without a number, because no reading is declared."""
     context.record_observation(f"{context.describe_run(vessel)}: run completed, data file recorded")
 
 
@@ -187,8 +187,8 @@ def find_lookup_text(measured: Contents, lookup: Mapping[str, Any]) -> str:
         return ""
     if any(measured.get_amount(name) != 0 for name in lookup.get("without", ())):
         return ""
-    # Different keys may have the same text, which is then no mixture; sorted for the same result in every
-    # process.
+    # Different keys may have the same text; that is not a mixture. The order is sorted, so that it is the same in
+    # every process.
     values = sorted({lookup["values"][key] for key in measured.origins if key in lookup["values"]})
     if len(values) > 1:
         return "mixed signal of several origins"
@@ -196,7 +196,7 @@ def find_lookup_text(measured: Contents, lookup: Mapping[str, Any]) -> str:
 
 
 def parse_property_number(text: str, dimension: str) -> Decimal | None:
-    """Return the number in a property, bare or with a unit, or None if it contains none."""
+    """Return the number in a property, which is written with or without a unit, or None if there is none."""
     try:
         number = quantities.parse_quantity(text, dimension).value if dimension else Decimal(text)
     except (ArithmeticError, quantities.QuantityError):
@@ -207,7 +207,7 @@ def parse_property_number(text: str, dimension: str) -> Decimal | None:
 def simulate_replicates(
     context: ActionContext, vessel: Vessel, true_value: Decimal, noise: str, purpose: str
 ) -> list[Decimal]:
-    """Return one reading per replicate around the true value. An experiment may declare another noise."""
+    """Return one noisy reading of the true value per replicate. A noise that the experiment declares has precedence."""
     relative = Decimal(context.truth.get("noise", {}).get(context.action_type.name, noise))
     return [
         true_value * context.compute_noise_factor(vessel, relative, purpose, number)

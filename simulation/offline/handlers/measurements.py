@@ -1,4 +1,4 @@
-"""Instruments. A number comes from the computed state or from a declared response, with seeded noise, or is not given."""
+"""Instruments. A number is recorded, with seeded noise, only if the true state or a declared response gives it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -45,7 +45,7 @@ def run_assay(context: ActionContext) -> None:
 
 
 def measure_mass_spectrum(context: ActionContext) -> None:
-    """Measure a mass spectrum. A plasma source needs elements and a steady flow; MALDI needs a matrix."""
+    """Measure a mass spectrum. Raises RefusalError if ICP lacks elements or sample volume, or MALDI lacks a matrix."""
     if context.values["ionization"] == "ICP":
         require_parameter(context, "elements", "a plasma source measures chosen elements")
         if context.get_number("sample_volume") < _ICP_TAKES:

@@ -11,7 +11,7 @@ _Well = Mapping[str, Any]
 
 
 def separate_wells(context: ActionContext) -> None:
-    """Separate a plate into wells, or into plates of wells treated alike, which can be separated again."""
+    """Separate a plate into wells, or into groups of wells with the same treatment, which can be separated again."""
     plate = next(iter(context.vessels.values()))
     if not plate.wells:
         raise RefusalError(
@@ -28,7 +28,7 @@ def separate_wells(context: ActionContext) -> None:
 
 
 def reject_manifest(context: ActionContext) -> None:
-    """Raise RefusalError: the environment answers requests itself before any rule is applied."""
+    """Raise RefusalError, because the environment answers requests for materials itself, before any rule is applied."""
     raise RefusalError(f"not here: {context.action_type.name} is answered by the store room")
 
 
@@ -51,7 +51,7 @@ def _build_well(context: ActionContext, plate: Vessel, well: _Well) -> Vessel:
         key=str(well["ledger"].get("key", "")),
     )
     part.sources.add_amount(plate.barcode, contents.volume)
-    part.freeze_if_cold(part.get_temperature())  # as the plate is, if it is kept in the cold
+    part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
     return part
 
 

@@ -107,7 +107,7 @@ def _record_ph(context: ActionContext, vessel: Vessel, used: Decimal) -> None:
 
 
 def _require_reachable_ph(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
-    """Raise RefusalError if the target is outside the pH of both parts, where these are known: no mixture reaches it."""
+    """Raise RefusalError if both pH values are known and the target is not between them: no mixture can reach it."""
     ends = [parse_property_number(str(mixed.properties.get("pH", "")), "") for mixed in (vessel, titrant)]
     known = sorted(end for end in ends if end is not None)
     if len(known) == len(ends) and not known[0] <= target <= known[1]:
@@ -118,7 +118,7 @@ def _require_reachable_ph(vessel: Vessel, titrant: Vessel, target: Decimal) -> N
 
 
 def _add_titrant(context: ActionContext, vessel: Vessel, titrant: Vessel, target: Decimal) -> Decimal:
-    """Add titrant and return its volume."""
+    """Add titrant in steps until the target is reached, or add the stated volume. Return the total volume added."""
     if _compute_ph(context, vessel) is None or context.values["titrant_volume"] is not None:
         return _add_stated_volume(context, vessel, titrant)
     used, step = ZERO, context.get_number("increment")

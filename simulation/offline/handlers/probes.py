@@ -23,7 +23,7 @@ from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, R
 
 
 class Meter(NamedTuple):
-    """The volume a probe needs, by the option of the parameter that selects it, and the property it can read."""
+    """A probe. `volumes` are the volumes it needs, by the option of `selecting_parameter`."""
 
     selecting_parameter: str
     volumes: dict[str, str]
@@ -47,7 +47,7 @@ _CUVETTE = "cuvette"
 
 
 def read_probe(context: ActionContext) -> None:
-    """Record declared readings, else the value in the liquid's properties, else only the run."""
+    """Record declared readings, else the value in the liquid's properties, else only that the run was completed."""
     meter = _METERS[context.action_type.name]
     for vessel in context.get_samples():
         vessel.require_liquid("probed")
@@ -60,7 +60,7 @@ def read_probe(context: ActionContext) -> None:
 
 
 def measure_osmolality(context: ActionContext) -> None:
-    """Measure osmolality. Each reading uses up its drop."""
+    """Measure osmolality. Each reading uses up `sample_volume`."""
     meter = _METERS[context.action_type.name]
     minimum = quantities.parse_quantity(meter.volumes[context.values[meter.selecting_parameter]], "volume").value
     if context.get_number("sample_volume") < minimum:
@@ -102,7 +102,7 @@ def run_voltammetry(context: ActionContext) -> None:
 
 
 def measure_spectrum(context: ActionContext) -> None:
-    """Measure a sample in its cuvette; of any other sample, fill one cuvette and use it up."""
+    """Measure a sample in a cuvette without loss. From any other sample, draw a volume into a cuvette and use it up."""
     require_wavelengths(context)
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
@@ -132,7 +132,7 @@ def _compute_immersion_volume(context: ActionContext, meter: Meter) -> Decimal:
 
 
 def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> None:
-    """Record readings around the number in the liquid's properties, or only the run if there is none."""
+    """Record noisy readings of the number in the liquid's properties. If there is none, record only the run."""
     true_value = parse_property_number(str(vessel.properties.get(meter.property_name, "")), meter.dimension)
     if true_value is None:
         record_run(context, vessel)

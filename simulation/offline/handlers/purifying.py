@@ -1,4 +1,7 @@
-"""Purifying on a sorbent, through a membrane or with magnetic beads. Where a component goes is unknown unless declared."""
+"""Purifying on a sorbent, through a membrane or with magnetic beads.
+
+Where a component goes is unknown unless the experiment declares it.
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -20,7 +23,7 @@ from simulation.offline.vessels import (
 
 
 def extract_on_solid_phase(context: ActionContext) -> None:
-    """Extract each sample. The extract contains what the experiment declares to elute; where the rest goes is unknown."""
+    """Extract each sample. The extract contains the declared products; where other components go is unknown."""
     wash, elution, box = (
         context.get_selected_vessel("wash_buffer"),
         context.get_selected_vessel("elution_buffer"),
@@ -60,7 +63,7 @@ def extract_on_solid_phase(context: ActionContext) -> None:
 
 
 def dialyse_samples(context: ActionContext) -> None:
-    """Dialyse each sample. The volume, cells and particles stay; dissolved components are unknown unless declared."""
+    """Dialyse each sample. Volume, cells and particles stay. Dissolved amounts become unknown unless declared."""
     buffer, used_buffer = context.get_selected_vessel("dialysis_buffer"), []
     baths = context.get_whole_number("buffer_changes") + 1
     for vessel in context.get_changeable_samples(buffer):
@@ -87,7 +90,7 @@ def dialyse_samples(context: ActionContext) -> None:
 
 
 def apply_magnet(context: ActionContext) -> None:
-    """Hold particles called beads at the wall. What is bound to them elutes where the experiment declares it."""
+    """Hold particles whose name contains "bead" at the wall. Bound components elute if the experiment declares it."""
     wash, elution = (
         None if context.values[name] is None else context.get_selected_vessel(name)
         for name in ("wash_buffer", "elution_buffer")
@@ -120,8 +123,8 @@ def apply_magnet(context: ActionContext) -> None:
 
 
 def _split_on_sorbent(context: ActionContext, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
-    """Return (what the eluent takes up, what runs off). Each gets half of the sample's origin shares."""
-    # A copy, so that declared reactions change what was loaded and not what is left in the vessel.
+    """Return (contents that elute, contents that run off). Each gets half of the sample's origin shares."""
+    # Declared reactions are applied to a copy, so that they change what was loaded, not what is left in the vessel.
     column = replace(vessel, contents=loaded)
     apply_declared_changes(context, column)
     declared = _list_declared_products(context)
@@ -147,7 +150,7 @@ def _list_beads(vessel: Vessel) -> tuple[str, ...]:
 
 
 def _draw_off_beads(vessel: Vessel) -> Contents:
-    """Remove and return all liquid with everything in it that is neither bead nor bound to the vessel."""
+    """Remove and return all liquid with every component that is neither a bead nor bound to the vessel."""
     volume: Decimal = vessel.get_volume()
     if volume == 0:
         raise RefusalError(f"short of volume: there is no liquid over the beads of {vessel.name}")

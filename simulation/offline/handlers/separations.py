@@ -1,4 +1,4 @@
-"""Separating what is in a vessel: supernatant from cells and particles, DNA from the rest."""
+"""Separating the contents of a vessel: supernatant from cells and particles, DNA from everything else."""
 
 import re
 from collections.abc import Callable
@@ -25,8 +25,9 @@ from simulation.offline.vessels import (
 )
 
 _UNIT_FORCE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
-_LEAST_FORCE = 100  # x g; cells and particles settle from here on
-# Most x g that a container withstands, by a word in its description. The first match counts, so special words go first.
+_LEAST_FORCE = 100  # x g; the least force at which cells and particles settle
+# The largest force in x g that a container withstands, by a word in its description. The first match counts, so special
+# words go first.
 _FORCE_LIMITS = (
     ("ultracentrifuge", 200_000), ("glass", 3_000), ("plate", 4_000), ("well", 4_000), ("bottle", 10_000),
     ("2 ml", 21_000), ("1.5 ml", 21_000), ("0.5 ml", 21_000), ("0.2 ml", 21_000), ("micro", 21_000),
@@ -36,7 +37,7 @@ _UNSPINNABLE = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beak
 
 
 def aspirate_supernatant(context: ActionContext) -> None:
-    """Aspirate supernatants. Those that are kept go into new containers: of a given supply, else of the sample's kind."""
+    """Aspirate supernatants. Those to be kept go into new containers from the supply, or else like the sample's."""
     removed: list[tuple[Contents, Vessel]] = []
     for vessel in context.get_changeable_samples():
         taken = _take_liquid(vessel, _compute_aspirated_volume(context, vessel))
@@ -99,7 +100,7 @@ def _compute_force(context: ActionContext) -> Decimal:
 
 
 def extract_dna(context: ActionContext) -> None:
-    """Replace the sample by what the experiment declares to be extracted, in the elution volume. All else is lost."""
+    """Replace each sample with the declared products in the elution volume. Everything else is lost."""
     volume = context.get_number("elution_volume")
     for vessel in context.get_changeable_samples():
         if vessel.phase == FROZEN:
@@ -130,7 +131,7 @@ def _compute_aspirated_volume(context: ActionContext, vessel: Vessel) -> Decimal
 
 
 def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
-    """Take liquid off a pellet or attached cells, or everything that is not bound to the vessel itself."""
+    """Remove and return the liquid over a pellet or attached cells, or all that is not bound to the vessel itself."""
     if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.list_components_of_kind(ATTACHED):
         return vessel.take_supernatant(volume)
     requested = vessel.get_volume() if volume is None else volume
@@ -138,7 +139,7 @@ def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
 
 
 def _require_strength(vessel: Vessel, force: Decimal) -> None:
-    """Raise RefusalError for a force that would break the container. An unknown container is accepted."""
+    """Raise RefusalError if the container fits no rotor or would break. An unknown container is accepted."""
     container = str(vessel.properties.get("container", ""))
     if any(word in container.lower() for word in _UNSPINNABLE):
         raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")

@@ -1,4 +1,4 @@
-"""Synthesis of sequences from reagents that the instrument holds."""
+"""Synthesis of DNA, RNA, PNA and peptides from reagents that the instrument contains."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -23,7 +23,7 @@ _MODIFICATIONS = {
 
 
 class Chain(NamedTuple):
-    """A kind of polymer: what its residues are called, their average masses in g/mol, and that of both ends together."""
+    """A kind of polymer: the word for its residues, their average masses in g/mol, and the mass of both ends."""
 
     name: str
     residue: str
@@ -74,7 +74,7 @@ def compute_molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> 
 
 
 def _synthesize_chains(context: ActionContext, chain: Chain) -> None:
-    """Create one vessel per sequence. The amount is known only if it is measured out."""
+    """Create one vessel per sequence. The amount is known only if `delivered_amount` is given."""
     amount = _get_delivered_amount(context)
     sequences = [part.strip() for part in context.values["sequences"].split(";")]
     for number, sequence in enumerate(sequences, start=1):

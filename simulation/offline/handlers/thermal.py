@@ -25,7 +25,7 @@ from simulation.offline.vessels import (
 _FREEZING_CONDITIONS = ("-20C", "-80C", "-196C", "dry_ice")
 _LARGEST_REACTION = Decimal(100)  # µL in a thermocycler tube
 _BLOCK_FORMATS = ("PCR", "plate")
-# °C and s; nothing survives this temperature for this long.
+# °C and s; no cell survives this temperature for this time.
 _KILLING_TEMPERATURE, _KILLING_TIME = Decimal(121), Decimal(15 * 60)
 _MOST_FILLED = Decimal("0.75")  # share of the capacity that may be full in an autoclave
 _FLAMMABLE = ("ethanol", "methanol", "acetonitrile", "acetone", "propanol", "hexane", "toluene", "diethyl ether")
@@ -106,7 +106,7 @@ def run_thermocycler(context: ActionContext) -> None:
             )
         apply_declared_changes(context, vessel)
         context.record_observation(f"{context.describe_run(vessel)}: run completed, data file recorded")
-        # Tubes stay in the block, and this is the nearest condition that a material can be in.
+        # The tubes stay in the block. Of all conditions that a material can have, this is the nearest.
         vessel.move_to_condition("4C" if context.get_number("hold_temperature") <= 10 else "room_temp")
     context.reasoning = "A product is made only where everything the declared reaction needs is in the tube."
 
@@ -129,7 +129,7 @@ def autoclave_samples(context: ActionContext) -> None:
 
 
 def require_separated_wells(vessel: Vessel) -> None:
-    """Raise RefusalError for a whole plate: the contents of its wells are only known once they are separated."""
+    """Raise RefusalError for a whole plate, because its contents are known only after its wells are separated."""
     if vessel.phase == PLATE:
         raise RefusalError(f"wrong phase: {vessel.name} is a whole plate; separate its wells first")
 
@@ -180,7 +180,7 @@ def require_headspace(vessel: Vessel, share: Decimal, otherwise: str) -> None:
 def _kill_cells(vessel: Vessel) -> None:
     for name in list_cell_components(vessel.contents):
         part, dead = vessel.contents.components[name], f"dead {name}"
-        # Dead cells are counted, so only a number of cells can be added to them.
+        # Dead cells are given as a number, so only components given as a number can be added to them.
         if name.startswith("dead ") or part.dimension != "count":
             continue
         before = vessel.contents.get_amount(dead)

@@ -1,4 +1,4 @@
-"""Visual inspection. Answers come from what is declared to be visible, or from the state; pictures are only recorded."""
+"""Visual inspection and photographs. Answers are declared texts or the sample's state. No picture is drawn."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,14 +11,14 @@ _STATE_WORDS = ("look like", "appearance", "phase")  # words of a question about
 
 
 def inspect_samples(context: ActionContext) -> None:
-    """Record every declared sight that the question asks about, or the state of the sample if it asks for that."""
+    """Record every declared text that the question asks about. If there is none, record the state if asked for it."""
     question = context.values["question"]
     relevant = [
         lookup for lookup in context.list_declared("lookups") if _is_asked_about(question, lookup.get("about", ()))
     ]
     for vessel in context.get_samples():
         answers = [find_lookup_text(vessel.contents, lookup) for lookup in relevant]
-        # Only if nothing declared matches: a declared sight is more specific than the state.
+        # The state is used only if no declared text matches, because a declared text is more specific.
         answers += [_describe_appearance(vessel)] if not relevant and _is_asked_about(question, _STATE_WORDS) else []
         answer = "; ".join(answer for answer in answers if answer)
         suffix = "" if answer else ": nothing to be seen that answers the question"

@@ -1,4 +1,4 @@
-"""Volume, mass, density and number from the hidden account, with the noise of the instrument."""
+"""Measure volume, mass, density and the number of tablets from the ledger, with the noise of the instrument."""
 
 from collections.abc import Callable
 from decimal import Context, Decimal
@@ -15,7 +15,7 @@ from simulation.offline.handlers.loading import (
 from simulation.offline.responses import record_responses
 from simulation.offline.vessels import ADHERENT, LIQUID, SEDIMENTED, SOLIDS, SUSPENSION, RefusalError, Vessel
 
-_VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative, where the experiment declares none
+_VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative standard deviation if the experiment declares none
 # Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
 _BALANCES = {
     "micro": (Decimal("6E6"), Decimal(1), 6),
@@ -37,7 +37,7 @@ def measure_volume(context: ActionContext) -> None:
 
 
 def measure_weight(context: ActionContext) -> None:
-    """Record the mass of the contents, or of container and contents, to the last digit of the balance."""
+    """Record the mass of the contents, or of container and contents, with all digits that the balance displays."""
     weighed_part = "contents" if context.values["tare"] else "container and contents"
     for vessel in context.get_samples():
         if (true_mass := _weigh_vessel(context, vessel)) is None:
@@ -79,7 +79,7 @@ def count_tablets(context: ActionContext) -> None:
 
 
 def _get_tablet_mass(vessel: Vessel) -> Decimal | None:
-    """Return the mass of one tablet in µg as the label gives it, or None."""
+    """Return the mass of one tablet in µg from the properties, or None if it is not given."""
     text = vessel.properties.get("tablet mass")
     return None if text is None else quantities.parse_quantity(text, "mass").value
 
@@ -100,7 +100,10 @@ def _record_density(context: ActionContext, vessel: Vessel) -> None:
 
 
 def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
-    """Return the load on the balance in µg, less the container if that is tared, or None if unknown."""
+    """Return the mass that the balance displays in µg: without the container if `tare` is set. None if it is unknown.
+
+    Raises RefusalError if the load exceeds the capacity of the balance.
+    """
     net = vessel.compute_net_mass()
     gross = None if net is None or vessel.tare is None else net + vessel.tare
     balance = context.values["balance"]
@@ -113,7 +116,7 @@ def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
 
 
 def _format_weighings(context: ActionContext, vessel: Vessel, true_mass: Decimal) -> str:
-    """Return readings in grams with all digits of the balance. They scatter by the last digit."""
+    """Return readings in grams with all digits of the balance. Their standard deviation is one last digit."""
     _, step, places = _BALANCES[context.values["balance"]]
     readings = []
     for number, mass in enumerate(simulate_replicates(context, vessel, true_mass, "0", "mass")):

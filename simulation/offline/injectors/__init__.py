@@ -1,4 +1,4 @@
-"""Perturbers of the rule-based cast. Each plants one error in a correct outcome and names it."""
+"""Perturbers of the rule-based cast. Each plants one error in a correct outcome and names the kind of error."""
 
 import random
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ from simulation.offline.injectors.edits import (
     list_units,
 )
 
-# Obvious: anyone who knows a laboratory sees that this cannot have happened. Subtle: it looks like a good outcome
-# and is wrong in a single number, setting or state. The function's name is stored as the kind of error with every
+# Obvious: anyone who knows a laboratory sees that the outcome is impossible. Subtle: the outcome looks right and is
+# wrong in a single number, setting or state. The function's name is stored as the kind of error with every
 # twin, so these functions must not be renamed.
 INJECTORS: dict[Perturbation, dict[str, InjectorFunction]] = {
     Perturbation.OBVIOUS: {kind.__name__: kind for topic in (conservation, phases, limits) for kind in topic.INJECTORS},
@@ -48,7 +48,7 @@ _COMMON = (
     "wrong_place", "another_vessel", "unasked_change", "portion_slip", "off_by_ten", "swapped_solutes",
     "swapped_samples", "wrong_temperature", "swapped_identities",
 )  # fmt: skip
-# For these kinds the outcome seldom has room for an error of the opposite style, so balancing removes most of them.
+# Where these kinds fit, an error that changes the style in the opposite way seldom fits, so balancing removes most.
 _SCARCE = (
     "dilution_slip", "wrong_time", "negative_reading", "not_thawed", "swapped_readings", "consumed_comes_back",
     "wrong_objective", "share_and_count", "impossible_temperature",
@@ -59,7 +59,10 @@ _WEIGHTS = {
 
 
 class Injector:
-    """Plants one obvious or one subtle error, chosen by the seed among those that fit and whose style gives nothing away."""
+    """A perturber that plants one obvious or one subtle error.
+
+    The seed chooses among the errors that fit, with probabilities such that the style of the text does not reveal them.
+    """
 
     def __init__(self, perturbation: Perturbation, seed: int) -> None:
         if perturbation not in INJECTORS:
@@ -73,9 +76,9 @@ class Injector:
         return tuple(self.list_plans(action, situation, outcome))
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """Return the outcome with one error. `situation` is the one before the step.
+        """Return the outcome with one error. `situation` is the situation before the step.
 
-        Raises NoErrorFits if no error of this sort fits.
+        Raises NoErrorFits if no obvious (or no subtle) error fits.
         """
         plans = self.list_plans(action, situation, correct)
         if not plans:
@@ -92,7 +95,7 @@ class Injector:
         case = Case(action, situation, outcome)
         plans_by_kind = {}
         for name, kind in self.kinds.items():
-            # Each kind has a generator of its own, so a new kind does not change what the others plan.
+            # Each kind has its own random generator, so that a new kind does not change what the others plan.
             single = [
                 plan for plan in kind(case, self._create_rng(action, situation, name)) if _is_single_error(case, plan)
             ]
@@ -109,7 +112,7 @@ class Injector:
 def _is_single_error(case: Case, plan: Plan) -> bool:
     """Return whether the plan changes something and nothing else in the outcome contradicts the change.
 
-    A number that is both in a property and in a reading of that material would have to change in both.
+    A number that occurs both in a material's property and in a reading of the material must change in both.
     """
     if any(edit.old == edit.new for edit in plan.edits):
         return False
@@ -122,12 +125,12 @@ def _is_single_error(case: Case, plan: Plan) -> bool:
 
 
 def _uses_familiar_units(case: Case, plan: Plan) -> bool:
-    """Return whether all units it brings in occur elsewhere in the step; a new unit would be noticed before the error is."""
+    """Return whether all units in the plan's new texts occur in the step. An unfamiliar unit would reveal the error."""
     return all(unit in case.known_units for edit in plan.edits for unit in list_units(edit.new))
 
 
 def _iter_other_mentions(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
-    """Yield what else the outcome states about the same material, in readings or in properties."""
+    """Yield (part, index, text) of what else the outcome states about the edited material."""
     if edit.part == MATERIALS:
         for index, observation in case.iter_observations():
             if case.subject_indexes[index] == edit.position:

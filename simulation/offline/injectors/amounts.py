@@ -1,4 +1,4 @@
-"""Subtle errors of amounts: arithmetic slips in volumes, masses and concentrations."""
+"""Subtle errors in amounts: arithmetic slips in volumes, masses and concentrations."""
 
 import random
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from simulation.offline.injectors.numbers import (
     parse_concentrations,
 )
 
-# Above a dilution of 1 in 12 the slip is too small to be distinguished from rounding.
+# If a dilution is greater than 1 in 12, the slip is too small to be distinguished from rounding.
 _LEAST_SHARE = Decimal(1) / 12
 # In these actions a substance may be consumed, so less of it is not an error.
 _REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
@@ -26,26 +26,26 @@ _EVAPORATING = (
     "Degas", "Autoclave", "Microwave", "Thermocycler", "VisualInspection",
 )  # fmt: skip
 _GAINS = tuple(Decimal(gain) for gain in ("1.07", "1.1", "1.15", "1.2", "1.3", "1.4", "1.6"))
-# In ascending order. The units at 0 and 3 have no smaller one of the same dimension in front of them.
+# In ascending order. The units at positions 0 and 3 are the smallest of their dimension here.
 _UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
 
 
 def residual_not_reduced(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A source still has the volume or mass it had before some was taken."""
+    """Yield errors in which a source still has the volume or mass that it had before some of it was taken."""
     for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
         if bulk.value < previous:
             yield _plan_stale_bulk(case, bulk, "what is taken out is missing afterwards")
 
 
 def addition_ignored(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material that something was added to still has the volume or mass it had before."""
+    """Yield errors in which a material still has the volume or mass that it had before something was added to it."""
     for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
         if bulk.value > previous:
             yield _plan_stale_bulk(case, bulk, "what is put in is there afterwards")
 
 
 def _list_changed_bulks(case: Case) -> list[tuple[Bulk, Decimal]]:
-    """Return the volumes and masses that the step changed, with their previous value."""
+    """Return the volumes and masses that the step changed, each with its previous value."""
     candidates = [(bulk, _find_previous_value(case, bulk)) for bulk in list_bulks(case)]
     return [(bulk, previous) for bulk, previous in candidates if previous is not None and previous != bulk.value]
 
@@ -64,7 +64,7 @@ def _plan_stale_bulk(case: Case, bulk: Bulk, rule: str) -> Plan:
 
 
 def portion_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """One portion of what was moved is counted twice or not at all."""
+    """Yield errors in which one of several moved portions is counted twice or not at all."""
     portions = {2, 4, 5, 10, max(2, len(case.outcome.new_materials) - 1)}
     for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
         moved = abs(previous - bulk.value)
@@ -79,7 +79,7 @@ def portion_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def volume_gained(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material that the step neither adds to nor takes from has somewhat more or less afterwards."""
+    """Yield errors in which a volume or mass is somewhat larger or smaller although the step did not change it."""
     unchanged = [bulk for bulk in list_bulks(case) if _find_previous_value(case, bulk) == bulk.value]
     for bulk in sample_places(rng, unchanged):
         for gain in _GAINS:
@@ -91,7 +91,7 @@ def volume_gained(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def dilution_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The volume taken is divided by the solvent added instead of the total: 1 part and 9 parts give a ninth."""
+    """Yield errors in which a dilution divides by the solvent, not the total: 1 part in 9 parts gives 1/9, not 1/10."""
     for solute in sample_places(rng, list_solutes(case)):
         for source in _find_sources(case, solute.draft, solute.name):
             stock, diluted = parse_concentrations(source.properties).get(solute.name), solute.quantity
@@ -105,7 +105,10 @@ def dilution_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _find_sources(case: Case, draft: NewMaterial, name: str) -> list[Material]:
-    """Return what the step made a concentration from; nothing if it left the concentration unchanged."""
+    """Return the one input from which the step made this concentration.
+
+    The list is empty if the concentration is unchanged, or if several inputs or none contain the substance.
+    """
     before = case.find_previous(draft)
     if before and before.properties.get(name) == draft.properties[name]:
         return []
@@ -116,7 +119,7 @@ def _find_sources(case: Case, draft: NewMaterial, name: str) -> list[Material]:
 
 
 def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration with the decimal point one place off."""
+    """Yield errors in which the decimal point of a concentration is one place off."""
     for solute in sample_places(rng, list_solutes(case)):
         if case.action.name not in _REACTING and solute.quantity.dimension != "ratio":
             for wrong in (solute.quantity.value / 10, solute.quantity.value * 10):
@@ -130,7 +133,7 @@ def _plan_concentration(solute: Solute, wrong: Decimal, rule: str, because: str)
 
 
 def wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration with the right number and a unit that is a thousand times too small."""
+    """Yield errors in which a concentration has the right number and a unit that is a thousand times too small."""
     for solute in sample_places(rng, list_solutes(case)):
         number, _, unit = solute.displayed_text.partition(" ")
         unit_index = _UNITS.index(unit) if unit in _UNITS else 0

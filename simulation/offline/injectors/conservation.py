@@ -1,4 +1,4 @@
-"""Obvious errors of amounts: matter and substances that appear from nothing or vanish without a trace."""
+"""Obvious errors in amounts: matter and substances that appear from nothing or vanish without a trace."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
 _CONSUMING_ALL = ("CellCounter",)
 _LEAST_EXCESS = 4
 _THOUSANDFOLD = Decimal(1000)
-# No solution can contain more. Numbers are in base units: µg/mL, µM, 1/mL, %.
+# No solution can contain more than this. Numbers are in base units: µg/mL, µM, 1/mL, %.
 _MOST_CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
     "mass_concentration": (2 * 10**6, "two grams in a millilitre"),
@@ -32,7 +32,7 @@ _MOST = {
 
 
 def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid or solid is many times larger than all that went in, and larger than its vessel."""
+    """Yield errors in which a liquid or solid is larger than all inputs together and than the vessel's capacity."""
     for bulk in sample_places(rng, list_bulks(case)):
         largest_input = max(_sum_inputs(case, bulk), _get_capacity(bulk))
         for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
@@ -43,7 +43,7 @@ def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Nearly all of a liquid or solid is gone although nothing removed it."""
+    """Yield errors in which nearly all of a liquid or solid is gone although nothing removed it."""
     if case.action.name in _DRYING:
         return
     for bulk in sample_places(rng, list_bulks(case)):
@@ -59,7 +59,7 @@ def _plan_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[Pl
 
 
 def _sum_inputs(case: Case, bulk: Bulk) -> Decimal:
-    """Return the volume or mass of all inputs; for a step without inputs, what it made."""
+    """Return the total volume or mass of all inputs, or that of the new material if no input has any."""
     amounts = [parse_amount(material.properties.get(bulk.name), bulk.name) for material in case.list_inputs()]
     return sum((quantity.value for quantity in amounts if quantity), Decimal(0)) or bulk.value
 
@@ -72,7 +72,7 @@ def _get_capacity(bulk: Bulk) -> Decimal:
 
 
 def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration many times above that of any input."""
+    """Yield errors in which a concentration is many times as high as that of any input."""
     highest = _find_highest_inputs(case)
     for index, draft, name, right in sample_places(rng, list_solutes(case)):
         top = highest.get(name)
@@ -80,7 +80,7 @@ def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
             continue
         factors = [Decimal(factor) for factor in rng.sample(range(12, 90), 6)]
         for wrong in (*(top.value * factor for factor in factors), right.value * _THOUSANDFOLD):
-            # Above the solubility it would be another kind of error, `beyond_solubility`.
+            # A concentration above the solubility is another kind of error, `beyond_solubility`.
             if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
                 continue
             for text in iter_spellings(draft.properties[name], wrong, top.dimension):
@@ -102,7 +102,7 @@ def _find_highest_inputs(case: Case) -> Mapping[str, quantities.Quantity]:
 
 
 def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """More is dissolved or suspended than there is room for."""
+    """Yield errors in which more is dissolved or suspended than there is room for."""
     for index, draft, name, right in sample_places(rng, list_solutes(case)):
         most, measure = _MOST_CELLS if name.endswith("cells concentration") else _MOST[right.dimension]
         for factor in (*rng.sample(range(11, 90), 8), 5, 7):
@@ -115,7 +115,7 @@ def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A culture doubled ten times or more, or died out, within a step that is too short for either."""
+    """Yield errors in which a culture doubles ten times or more, or dies out, in a step too short for either."""
     for index, draft, name, right in sample_places(rng, list_solutes(case)):
         if right.dimension != "number_density" or not name.endswith("cells concentration"):
             continue
@@ -128,8 +128,8 @@ def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def consumed_comes_back(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material that the step used up is available again. Most instruments could have left some of their sample."""
-    # A measurement may leave some of its sample, so its return proves nothing, except where all is counted.
+    """Yield errors in which a material that the step used up is available again."""
+    # Most measurements could leave some of their sample, so it is no error there that a sample is available again.
     if case.action_type is None or (case.action_type.kind == "measurement" and case.action.name not in _CONSUMING_ALL):
         return
     for index, draft in enumerate(case.outcome.new_materials):

@@ -1,4 +1,4 @@
-"""What an injector has to work with, and how it describes the edits it wants."""
+"""The input of an injector, a case, and its output: plans of errors, which consist of edits."""
 
 import random
 import re
@@ -15,7 +15,7 @@ from simulation.lab.roles import Situation
 
 MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
 _PROPERTY = "properties."
-# Places tried per kind, so that the number of plans stays bounded in outcomes with many materials.
+# The most places tried per kind, so that outcomes with many materials do not have too many plans.
 _MOST_PLACES = 8
 _UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
 _T = TypeVar("_T")
@@ -37,7 +37,10 @@ class Edit(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One error: the rule it breaks, why the outcome is then wrong, and the edits. The first edit is the error's location."""
+    """One error: the rule it breaks, the reason why the outcome is wrong, and the edits.
+
+    The first edit is the error's location.
+    """
 
     rule: str
     explanation: str
@@ -67,13 +70,13 @@ class Case:
         return [material for material in self.list_inputs() if material.available_for_use != UNLIMITED]
 
     def iter_available(self) -> Iterator[tuple[int, NewMaterial]]:
-        """Yield the index and new material of those that are available for further use."""
+        """Yield the index and value of every new material that is available for further use."""
         for index, draft in enumerate(self.outcome.new_materials):
             if draft.available_for_use == AVAILABLE:
                 yield index, draft
 
     def iter_continued(self) -> Iterator[tuple[int, NewMaterial, Material]]:
-        """Yield those that existed before the step, with their previous state."""
+        """Yield (index, new material, previous state) of every available material that existed before the step."""
         for index, draft in self.iter_available():
             if before := self.find_previous(draft):
                 yield index, draft, before
@@ -83,18 +86,18 @@ class Case:
 
     @cached_property
     def subject_indexes(self) -> tuple[int | None, ...]:
-        """For each observation the index of the material that it names."""
+        """For each observation, the index of the new material that it names, or None."""
         return tuple(self._find_subject(observation.description) for observation in self.outcome.new_observations)
 
     def _find_subject(self, description: str) -> int | None:
         names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
         matches = [index for index, name in names.items() if is_mentioned(name, description)]
-        # The longest name, because "Sample 1" is also mentioned in "Sample 1 diluted".
+        # The longest name is used, because "Sample 1" is also mentioned in "Sample 1 diluted".
         return max(matches, key=lambda index: len(names[index]), default=None)
 
     @cached_property
     def known_units(self) -> frozenset[str]:
-        """Every unit that follows a number in the action, in its materials before it, or in its outcome."""
+        """Every unit that follows a number in the action, in its inputs, or in its outcome."""
         property_maps = [material.properties for material in self.list_inputs()]
         property_maps += [material.properties for material in self.outcome.new_materials]
         texts = [str(dict(properties)) for properties in property_maps]
@@ -102,7 +105,7 @@ class Case:
         return frozenset(list_units(" ".join((*texts, str(dict(self.action.parameters))))))
 
     def find_named_material(self, index: int) -> NewMaterial | None:
-        """Return the material that an observation names."""
+        """Return the new material that an observation names, or None."""
         subject = self.subject_indexes[index]
         return None if subject is None else self.outcome.new_materials[subject]
 
@@ -132,7 +135,7 @@ def edit_description(index: int, observation: Observation, new: str) -> Edit:
 
 
 def apply_edits(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
-    """Return the outcome with these texts changed and everything else in its order."""
+    """Return the outcome with these texts replaced and everything else unchanged, in the same order."""
     parts: dict[str, list[Any]] = {
         MATERIALS: list(outcome.new_materials),
         OBSERVATIONS: list(outcome.new_observations),
@@ -163,7 +166,7 @@ def parse_amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
     return _parse_cached_amount(text, dimensions) if isinstance(text, str) else None
 
 
-# The same few texts are parsed again for every kind of error.
+# Cached, because the same few texts are parsed again for every kind of error.
 @lru_cache(maxsize=10_000)
 def _parse_cached_amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | None:
     for dimension in dimensions:
@@ -181,7 +184,7 @@ def list_units(text: str) -> list[str]:
 
 def is_mentioned(text: str, value: str) -> bool:
     """Return whether the value contains this text as separate words: "10x" is not in "110x"."""
-    # The plain test goes first, because it is cheaper than a regular expression and usually false.
+    # The plain test comes first, because it is faster than a regular expression and usually false.
     return text in value and re.search(build_word_pattern(text), value) is not None
 
 
@@ -192,5 +195,5 @@ def build_word_pattern(text: str) -> str:
 
 def replace_mentions(value: str, text: str, wrong: str) -> str:
     """Return the value with every mention of the text replaced."""
-    # A function, because a replacement text would have its backslashes interpreted.
+    # A function is passed, because backslashes in a replacement text would be interpreted.
     return re.sub(build_word_pattern(text), lambda _: wrong, value)

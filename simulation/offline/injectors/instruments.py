@@ -1,4 +1,4 @@
-"""Subtle errors of records: a reading that does not fit its sample."""
+"""Subtle errors in records: a reading that does not fit its sample."""
 
 import random
 import re
@@ -24,7 +24,7 @@ _OTHER_UNITS = {
 
 
 def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads a volume or mass clearly different from the material's."""
+    """Yield errors in which a reading clearly differs from the volume or mass of the material."""
     known = list_shown_amounts(case)
     fits = [
         (index, observation, expected)
@@ -43,7 +43,7 @@ def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """One of several readings of the same sample is far from the others, which agree."""
+    """Yield errors in which one of several readings of the same sample is far from the others, which agree."""
     for index, observation in sample_places(
         rng, [(i, observation) for i, observation in case.iter_observations() if _are_replicates(observation.value)]
     ):
@@ -64,7 +64,7 @@ def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _are_replicates(value: str) -> bool:
-    """Return whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that are close together."""
+    """Return whether a value consists of readings within 20 %, such as "101 AU, 102 AU" or "101, 102 AU"."""
     parts = value.split(", ")
     if len(parts) < 2 or not all(_PLAIN_NUMBER.fullmatch(part) for part in parts):
         return False
@@ -74,7 +74,7 @@ def _are_replicates(value: str) -> bool:
 
 
 def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """One of several replicate samples reads ten times what the others read, or a tenth."""
+    """Yield errors in which one of several replicate samples reads ten times or a tenth of what the others read."""
     for fellows in sample_places(rng, _group_replicate_vessels(case)):
         for index, observation in fellows:
             for factor in (_TENTH, _TEN):
@@ -88,7 +88,7 @@ def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _group_replicate_vessels(case: Case) -> list[list[tuple[int, Observation]]]:
-    """Return readings of the same quantity in at least three vessels that differ only in their number, and that agree."""
+    """Return groups of agreeing readings of one quantity, from three or more vessels that differ only in number."""
     groups: dict[str, list[tuple[int, Observation]]] = defaultdict(list)
     for index, observation in case.iter_observations():
         draft = case.find_named_material(index)
@@ -109,7 +109,7 @@ def _readings_agree(group: list[tuple[int, Observation]]) -> bool:
 
 
 def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The readings of two samples that are known to differ are exchanged."""
+    """Yield errors in which the readings of two samples that are known to differ are exchanged."""
     observations = [(index, first, _find_known_properties(case, index)) for index, first in case.iter_observations()]
     pairs = [
         (i, first, j, second, name)
@@ -127,7 +127,7 @@ def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _find_known_properties(case: Case, index: int) -> dict[str, str]:
-    """Return what is visible of the sample that an observation names: concentrations, genotype, whether it is a ladder."""
+    """Return the visible properties that distinguish an observed sample: concentrations, genotype, being a ladder."""
     draft = case.find_named_material(index)
     known = {name: str(value) for name, value in draft.properties.items() if _is_distinguishing(name)} if draft else {}
     ladder = "ladder" in case.outcome.new_observations[index].description
@@ -139,7 +139,10 @@ def _is_distinguishing(name: str) -> bool:
 
 
 def _differs_by_property(name: str, first: Observation, second: Observation) -> bool:
-    """Return whether the known difference explains the readings: a substance a number, a genotype what is visible."""
+    """Return whether this property explains why two readings differ.
+
+    A concentration explains different numbers; a genotype or a ladder explains different visible observations.
+    """
     if name in ("genotype", "ladder"):
         return first.value != second.value and "quantitative" not in (first.measurement_type, second.measurement_type)
     substance = name.removesuffix(" concentration")
@@ -151,7 +154,7 @@ def _differs_by_property(name: str, first: Observation, second: Observation) -> 
 
 
 def _measure_same_quantity(first: Observation, second: Observation) -> bool:
-    """The same thing was read of both."""
+    """Return whether two observations have the same heading, so that they measure the same quantity."""
     measurements = (
         observation.description.rpartition(": ")[2] if ": " in observation.description else ""
         for observation in (first, second)
@@ -160,7 +163,7 @@ def _measure_same_quantity(first: Observation, second: Observation) -> bool:
 
 
 def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The share of events and their number contradict each other."""
+    """Yield errors in which the percentage of positive events contradicts their number."""
     shares = [
         (i, observation, match)
         for i, observation in case.iter_observations()
@@ -182,7 +185,7 @@ def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def reading_in_wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record has the right numbers and a unit that is off by a factor of a thousand or sixty."""
+    """Yield errors in which a record has the right numbers and a unit that is off by a factor of 1000 or 60."""
     for index, observation in sample_places(
         rng, [(i, observation) for i, observation in case.iter_observations() if NUMBER.match(observation.value)]
     ):

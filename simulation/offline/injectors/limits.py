@@ -1,4 +1,4 @@
-"""Obvious errors of records: readings and settings that no instrument gives."""
+"""Obvious errors in records: readings that no instrument gives, and settings that no instrument has."""
 
 import random
 import re
@@ -23,7 +23,10 @@ _HUGE_UNITS = {
 
 
 class Limit(NamedTuple):
-    """What a reading cannot exceed. `description_pattern` matches the record's description, `unit` is what follows the number."""
+    """The largest possible value of a kind of reading.
+
+    `description_pattern` matches the record's description; `unit` follows the number.
+    """
 
     description_pattern: str
     unit: str
@@ -49,7 +52,7 @@ _LIMITS = (
 
 
 def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A quantity that cannot be negative is read far below zero."""
+    """Yield errors in which the reading of a quantity that cannot be negative is far below zero."""
     candidates = [
         (index, observation)
         for index, observation in case.iter_observations()
@@ -68,7 +71,7 @@ def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads something entirely different from the material."""
+    """Yield errors in which a reading is many times the volume or mass of the material."""
     known = list_shown_amounts(case)
     candidates = [
         (index, observation, expected)
@@ -88,7 +91,7 @@ def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def beyond_the_instrument(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reading is outside of what exists, or of what the instrument or the run can show."""
+    """Yield errors in which a reading exceeds what exists, or what the instrument or the run can measure."""
     candidates = [
         (index, observation, limit)
         for index, observation in case.iter_observations()
@@ -117,7 +120,7 @@ def _matches_limit(observation: Observation, limit: Limit) -> bool:
 
 
 def _find_limit(case: Case, limit: Limit) -> Decimal:
-    """Return the limit, or the setting of the action where that is the limit."""
+    """Return the largest possible value. For retention times and swept potentials, it follows from the settings."""
     known = {parameter.name: parameter for parameter in case.action_type.parameters} if case.action_type else {}
     settings = {name: setting.parse_value(case.action.parameters.get(name, setting.default)) for name, setting in known.items()
              if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, setting.default)}  # fmt: skip
@@ -129,7 +132,7 @@ def _find_limit(case: Case, limit: Limit) -> Decimal:
 
 
 def band_too_long(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A band of a length that no polymerase copies and no plain gel resolves."""
+    """Yield errors in which a band has a length that no polymerase copies and no plain gel resolves."""
     for index, observation in sample_places(
         rng, [(i, observation) for i, observation in case.iter_observations() if _BAND.search(observation.value)]
     ):
@@ -143,7 +146,7 @@ def band_too_long(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """More events are positive than there were events."""
+    """Yield errors in which more events are positive than there were events."""
     shares = [
         (i, observation, match)
         for i, observation in case.iter_observations()
@@ -162,8 +165,8 @@ def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record states a setting that the instrument does not have."""
-    # A volume in a material is an amount, not a setting; errors in it are of another kind.
+    """Yield errors in which the outcome states a setting that the instrument does not have."""
+    # The volume of a material is an amount, not a setting; errors in it are of another kind.
     for echo in sample_places(
         rng, [echo for echo in find_setting_values(case) if echo.location is None or echo.location[1] != "volume"]
     ):
@@ -173,7 +176,7 @@ def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def unit_out_of_reach(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record in a unit in which its numbers exceed anything that exists."""
+    """Yield errors in which a record has a unit so large that its numbers exceed anything that exists."""
     for index, observation in sample_places(
         rng, [(i, observation) for i, observation in case.iter_observations() if NUMBER.match(observation.value)]
     ):

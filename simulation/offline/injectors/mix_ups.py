@@ -13,7 +13,7 @@ _NOT_IDENTIFYING = ("volume", "mass", "phase", "container", "container_capacity"
 
 
 def swapped_solutes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two substances of one material have each other's concentration."""
+    """Yield errors in which two substances of one material have each other's concentration."""
     pairs = [
         (first, second)
         for first, second in combinations(list_solutes(case), 2)
@@ -32,7 +32,7 @@ def swapped_solutes(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def swapped_samples(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step have each other's concentration, as if their labels were exchanged."""
+    """Yield errors in which two materials have each other's concentration, as if their labels were exchanged."""
     pairs = [
         (first, second)
         for first, second in combinations(list_solutes(case), 2)
@@ -50,7 +50,7 @@ def swapped_samples(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def swapped_identities(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step have each other's origin, which contradicts their names."""
+    """Yield errors in which two materials have each other's origin, which contradicts their names."""
     told_by_name = [
         (first_index, draft, name)
         for first_index, draft in case.iter_available()

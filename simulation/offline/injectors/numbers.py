@@ -1,4 +1,4 @@
-"""Numbers in an outcome, and how a wrong one is written: in the style of the right one."""
+"""Find the numbers in an outcome, and write a wrong number in the style of the right one."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def list_bulks(case: Case) -> list[Bulk]:
 
 
 def _is_read(case: Case, material_index: int, expected: quantities.Quantity) -> bool:
-    """Return whether an instrument has read about this amount of the material."""
+    """Return whether any reading of the material is within 50 % of this amount."""
     return any(
         abs(reading - expected.value) * 2 < expected.value
         for index, observation in case.iter_observations()
@@ -54,7 +54,7 @@ def _is_read(case: Case, material_index: int, expected: quantities.Quantity) -> 
 
 
 def parse_concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
-    """Return the displayed concentrations of a material above zero, by property."""
+    """Return the displayed concentrations of a material that are above zero, by property."""
     parsed = {
         name: parse_amount(text, *CONCENTRATIONS)
         for name, text in properties.items()
@@ -93,9 +93,10 @@ def parse_readings(value: str, dimension: str) -> list[Decimal]:
 
 
 def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
-    """Yield the value written as `original` is: with its choice of unit, and its number of digits or one more.
+    """Yield the value in the style of `original`: with its choice of unit, and its number of digits or one more.
 
-    With `exact`, leave out a text that rounding has turned into another number.
+    Yield nothing if rounding makes it equal to the original. With `exact`, allow two more digits, and yield only a text
+    whose rounding error is at most 2 %.
     """
     correct = quantities.parse_quantity(original, dimension).value
     significant_digits = _count_significant_digits(correct)
@@ -127,11 +128,11 @@ def _choose_readable_unit(value: Decimal, dimension: str) -> str:
 
 
 def multiply_numbers(value: str, factor: Decimal) -> str:
-    """Return an instrument's text with every number multiplied, with the digits that this instrument displays."""
+    """Return an instrument's text with every number multiplied by the factor, with the digits that it displays."""
     if value.endswith(_BALANCE_UNITS):
         first = Decimal(NUMBER.findall(value)[0])
-        # All readings are shifted by the same amount: multiplied, their scatter would no longer be one last
-        # digit.
+        # All readings are shifted by the same amount, because multiplying them would also multiply their scatter,
+        # which must stay at one last digit.
         further = (first * factor).quantize(first) - first
         return NUMBER.sub(lambda match: str(Decimal(match[0]) + further), value)
     return NUMBER.sub(lambda match: _scale_number(match[0], factor), value)

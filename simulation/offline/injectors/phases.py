@@ -1,4 +1,4 @@
-"""Obvious errors of state: phases, temperatures and storage conditions that cannot go together."""
+"""Obvious errors in states: phases, temperatures and storage conditions that cannot occur together."""
 
 import random
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _COOKING = (91, 93, 94, 96, 98)
 
 
 def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid at a warm place is said to be frozen, or a frozen material is at a warm place."""
+    """Yield errors in which a liquid in a warm place is frozen, or a frozen material is in a warm place."""
     for index, draft in sample_places(rng, list(case.iter_available())):
         rule, where = "a watery liquid is not frozen above 0 °C", draft.environmental_condition
         phase = draft.properties.get("phase")
@@ -57,7 +57,7 @@ def _mentions_ice(case: Case, material_index: int) -> bool:
 
 
 def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid is a powder after the step, or a solid a liquid, and was not so before the step either."""
+    """Yield errors in which a liquid has become a powder, or a solid a liquid, in a step that cannot do so."""
     for index, draft in sample_places(rng, list(case.iter_available())):
         before = case.find_previous(draft)
         right = str(draft.properties.get("phase"))
@@ -69,7 +69,7 @@ def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A temperature that no bench reaches, or that would kill the cells in the material."""
+    """Yield errors in which a temperature is one that no bench reaches, or that would kill the material's cells."""
     candidates = [
         (index, draft, name)
         for index, draft in case.iter_available()
@@ -88,7 +88,7 @@ def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid is in deep cold although no step put it there, and is still liquid."""
+    """Yield errors in which a liquid is in deep cold although no step put it there, and is still liquid."""
     for index, draft in sample_places(rng, list(case.iter_available())):
         if draft.environmental_condition not in _WARM or draft.properties.get("phase") not in _FLUID:
             continue
@@ -102,7 +102,7 @@ def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def wet_after_drying(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What was dried is wet."""
+    """Yield errors in which a dried sample is wet."""
     for index, observation in case.iter_observations():
         if observation.value == "dry":
             explanation = f"{observation.description}: wet, after {case.action.name}"

@@ -1,4 +1,4 @@
-"""Where an outcome states a setting of its action, and how it would state another."""
+"""Find where an outcome states a setting of its action, and write another setting there."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -26,14 +26,14 @@ _TYPES = ("select", "multiselect", "range", "range_with_units")
 _NEARBY_FACTORS = tuple(
     Decimal(factor) for factor in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2")
 )
-# Degrees to add: a factor means nothing on a scale whose zero is arbitrary.
+# Degrees to add, because a factor has no meaning on a scale whose zero is arbitrary.
 _TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
 _FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
-_CLEAR_FACTOR = 2  # a setting is out of range if it is beyond a bound by this factor
+_CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
 
 
 class SettingValue(NamedTuple):
-    """A setting as an outcome states it: in a property of one material, or in the heading of the records."""
+    """A setting that an outcome states, in a property of one material or in the headings of the records."""
 
     parameter: Parameter
     text: str  # the setting as it is stated
@@ -63,7 +63,7 @@ class SettingValue(NamedTuple):
         return self._format_values([value for value in values if low <= value <= high])
 
     def list_beyond(self) -> list[str]:
-        """Return settings that the instrument does not have."""
+        """Return settings that are clearly out of the instrument's range."""
         if self.parameter.type not in ("range", "range_with_units"):
             return []
         correct, (low, high) = self.parameter.parse_value(self.text), self._get_bounds()
@@ -100,7 +100,7 @@ class SettingValue(NamedTuple):
 
 
 def change_setting(case: Case, echo: SettingValue, wrong: str) -> tuple[Edit, ...]:
-    """Return the edits that state another setting: in one material, or in all records of the step alike."""
+    """Return the edits that state another setting, in one material or in all records of the step."""
     if echo.location:
         index, name = echo.location
         draft = case.outcome.new_materials[index]
@@ -135,7 +135,10 @@ def find_setting_values(case: Case) -> list[SettingValue]:
 
 
 def _list_spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple[str, ...]]]:
-    """Return how an outcome may write a setting: as the agent wrote it, and as our own formats do."""
+    """Return the texts in which an outcome may state a setting, each with the options that are also set.
+
+    They are the text that the agent wrote and the text in our own formats.
+    """
     if parameter.type == "multiselect":
         chosen = parameter.parse_value(setting)
         return [(option, chosen) for option in chosen]
@@ -152,9 +155,9 @@ def _list_spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple
 
 
 def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the properties whose value comes from this setting."""
-    # A bare number or an option is too common to be found in a text, and one in a material's name was there
-    # before.
+    """Yield the (material index, name) of each property whose value comes from this setting."""
+    # A bare number or an option is too common to be recognised in a text. A text in an input's name does not come from
+    # the setting.
     if parameter.type in ("range", "multiselect") or any(
         is_mentioned(text, material.name) for material in case.list_inputs()
     ):
@@ -173,7 +176,7 @@ def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tu
 
 
 def _sets_property(parameter: Parameter, draft: NewMaterial, name: str) -> bool:
-    """Return whether the parameter determines this property. Elsewhere an equal number may be a coincidence."""
+    """Return whether the parameter determines this property. Otherwise an equal number may be a coincidence."""
     if name == "volume":
         return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
     return not name.endswith(" concentration") and not any(is_mentioned(text, name) for text in ("pH", "viability"))

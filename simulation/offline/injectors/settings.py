@@ -1,4 +1,4 @@
-"""Subtle errors of settings: the outcome states another setting than the action gave."""
+"""Subtle errors in settings: the outcome states another setting than the action did."""
 
 import random
 from collections.abc import Iterator
@@ -17,39 +17,39 @@ _TOPIC_OF_DIMENSION = {
 
 
 def wrong_objective(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The record of a microscope names another objective than the one that was set."""
+    """Yield errors in which a microscope's record states another objective than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "objective", "the objective set is the one looked through")
 
 
 def wrong_wavelength(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record names another wavelength, laser, filter or channel than the one that was set."""
+    """Yield errors in which a record states another wavelength, laser, filter or channel than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "light", "the light set is the light used")
 
 
 def wrong_force(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material states another centrifugal force or speed than the one that was set."""
+    """Yield errors in which a record or material states another force or speed than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "force", "the force set is the one the vessel was spun at")
 
 
 def wrong_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material states another time than the one that was set."""
+    """Yield errors in which a record or material states another duration than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "time", "the time set is the time it took")
 
 
 def wrong_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material states another temperature than the one that was set."""
+    """Yield errors in which a record or material states another temperature than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "temperature", "the temperature set is the one held")
 
 
 def wrong_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record or material states another filter, column, volume or mode than the one that was set."""
+    """Yield errors in which a record or material states another filter, column, volume or mode than the one set."""
     yield from _plan_wrong_setting(case, rng, "other", "what was set is what was done")
 
 
 def _find_topic(parameter: Parameter) -> str:
     if parameter.name == "objective":
         return "objective"
-    # By name, because wavelengths have a dimension of their own but lasers, channels and filters are options.
+    # The name decides, because wavelengths have a dimension of their own but lasers, channels and filters are options.
     if any(part in parameter.name for part in _LIGHT):
         return "light"
     return _TOPIC_OF_DIMENSION.get(parameter.dimension, "other")

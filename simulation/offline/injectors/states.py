@@ -1,4 +1,4 @@
-"""Subtle errors of state: what a step changes is as before, or what it leaves alone has changed."""
+"""Subtle errors in states: something that the step changes is as before, or something that it leaves has changed."""
 
 import random
 import re
@@ -32,7 +32,7 @@ _VESSEL_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "1
 
 
 def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reagent that is kept cold and was just drawn as a liquid is frozen."""
+    """Yield errors in which a cold reagent is frozen although the step has drawn some of it as a liquid."""
     candidates = [
         (index, draft)
         for index, draft, before in case.iter_continued()
@@ -49,7 +49,7 @@ def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material is still frozen although this step was long enough to thaw it."""
+    """Yield errors in which a material is still frozen although the step was long enough to thaw it."""
     for index, draft, before in case.iter_continued():
         if before.properties.get("phase") == "frozen" and draft.properties.get("phase") in ("liquid", "suspension"):
             edits = [edit_property(index, draft, "phase", "frozen")]
@@ -63,7 +63,7 @@ def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property that the step changes has its value from before."""
+    """Yield errors in which a property that the step changes still has its previous value."""
     candidates = [
         (index, draft, name, str(before.properties[name]))
         for index, draft, before in case.iter_continued()
@@ -80,7 +80,10 @@ def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _is_same_amount(first_text: str, second_text: str) -> bool:
-    """Return whether two texts are the same amount, or too close for anybody to notice."""
+    """Return whether two amounts differ by less than 2 %, too little to be noticed.
+
+    For texts that are not amounts, return whether the second contains the first.
+    """
     for dimension in ("mass_concentration", "molar_concentration", "number_density", "ratio", "temperature"):
         first, second = parse_amount(first_text, dimension), parse_amount(second_text, dimension)
         if first and second:
@@ -89,7 +92,10 @@ def _is_same_amount(first_text: str, second_text: str) -> bool:
 
 
 def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A clear liquid is cloudy, a suspension clear or cells have detached; or a change of phase by the step is missing."""
+    """Yield errors in which the step's change of phase is missing, or an unchanged phase has changed.
+
+    An unchanged liquid becomes cloudy, a suspension becomes clear, or attached cells detach.
+    """
     for index, draft in sample_places(rng, list(case.iter_available())):
         right, before = str(draft.properties.get("phase")), case.find_previous(draft)
         previous_phase = str(before.properties.get("phase")) if before else right
@@ -104,7 +110,7 @@ def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material is where it was before although the step moved it, or in an incubator although no step put it there."""
+    """Yield errors in which a material is where it was before the step moved it, or in an incubator without reason."""
     for index, draft in sample_places(rng, list(case.iter_available())):
         right, before = draft.environmental_condition, case.find_previous(draft)
         for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
@@ -115,7 +121,7 @@ def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material is in a vessel of another size than before, although the step did not move it."""
+    """Yield errors in which a material is in a vessel of another size, although the step did not move it."""
     for index, draft, before in sample_places(rng, list(case.iter_continued())):
         capacity, vessel = (
             str(draft.properties.get("container_capacity", "")),
@@ -139,7 +145,7 @@ def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property that the step leaves alone has another number afterwards."""
+    """Yield errors in which a number in a property that the step does not change is another one afterwards."""
     candidates = [
         (index, draft, name, match)
         for index, draft, before in case.iter_continued()
@@ -158,7 +164,7 @@ def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _list_other_numbers(number: str) -> list[str]:
-    """Return the number with its first digit replaced: 0.22 may become 0.42, 96 may become 76."""
+    """Return numbers with another first non-zero digit: 0.42 and others for 0.22, 76 and others for 96."""
     first = re.search("[1-9]", number)
     if not first:
         return []

@@ -1,4 +1,4 @@
-"""Choose which of many possible errors to plant, so that the style of the text gives nothing away.
+"""Choose which of many possible errors to plant, so that the style of the text does not reveal it.
 
 A wrong text differs from the right one in style: it is longer or shorter, or has more or fewer digits. The errors that fit
 an outcome are chosen with probabilities such that each feature of style grows as often as it shrinks. Then no feature
@@ -16,9 +16,10 @@ from simulation.offline.injectors.edits import Edit, Plan
 
 Style = tuple[int, ...]
 _NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
-# Rounds of the iteration. It moves the shares feature by feature and disturbs the ones before, so it is repeated.
+# Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
+# before it, so rounds are repeated.
 _ROUNDS = 40
-_NEGLIGIBLE = 1e-9  # a share below this counts as none, before dividing by it
+_NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
 
 
 class PlanGroup(NamedTuple):
@@ -32,8 +33,9 @@ class PlanGroup(NamedTuple):
 def measure_style(text: str) -> Style:
     """Return the features of a text.
 
-    They are the length, characters in numbers, decimal points, digits that are not padding, the sum of first digits, and the
-    count of each other class of characters. First digits are counted because invented numbers begin with high digits too often.
+    They are the length, the numbers of characters in numbers, of decimal points and of digits that are not padding, the
+    sum of first digits, and the number of characters of each other class. First digits are included because invented
+    numbers begin with high digits too often.
     """
     numbers = _NUMBER.findall(text)
     words = _NUMBER.sub("", text)
@@ -86,7 +88,8 @@ def _group_plans(plans: Mapping[str, Sequence[Plan]]) -> list[PlanGroup]:
 def balance_shares(shares: Sequence[float], forms: Sequence[Style]) -> list[float]:
     """Return the shares, adjusted as little as necessary until each feature grows as often as it shrinks.
 
-    If nothing shrinks a feature, errors that make it grow are given up as long as others remain.
+    If every error that changes a feature changes it in the same direction, the shares of these errors become
+    negligible, as long as other errors remain.
     """
     adjusted = list(shares)
     for _ in range(_ROUNDS):
@@ -105,5 +108,6 @@ def _compute_factors(shares: Sequence[float], signs: Sequence[int]) -> dict[int,
     if more > _NEGLIGIBLE and less > _NEGLIGIBLE:
         # After this both sides have the weight sqrt(more * less).
         return {1: sqrt(less / more), 0: 1.0, -1: sqrt(more / less)}
-    # Halved in every round, so that they disappear only if errors without this feature remain to be normalised.
+    # These shares are halved in every round and then normalised, so they vanish only if errors that leave this feature
+    # unchanged remain.
     return {1: 0.5, 0: 1.0, -1: 0.5}

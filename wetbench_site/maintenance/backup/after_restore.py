@@ -1,6 +1,6 @@
 """Prepare a restored database for use: migrate it, clear leases of dead workers, and revoke every session, link and token.
 
-The backup cannot know which links and tokens were used or revoked since, so all are revoked.
+The backup does not contain which links and tokens were used or revoked after it, so all are revoked.
 """
 
 from django.apps import apps
@@ -18,7 +18,7 @@ from wetbench_site.maintenance.backup.checksums import DatabaseContents
 
 
 def list_unknown_migrations(held: DatabaseContents) -> list[str]:
-    """Return the migrations that the backup has and this version does not know: a newer version created it."""
+    """Return the migrations that the backup has but this version lacks: a newer version created the backup."""
     return [".".join(key) for key in migration_state.find_unknown_migrations(_parse_migration_keys(held))]
 
 

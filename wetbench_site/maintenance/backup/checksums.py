@@ -13,7 +13,7 @@ from wetbench_site.maintenance.verify.checks import iter_rows
 
 # Columns that exist in every version: a backup of an older one is compared before it is migrated.
 _ANSWER_COLUMNS = ("assignment_id", "verdict", "confidence", "cannot_judge", "marks", "note", "submission_id")
-# With the label of each table in the digest. Labels never change, so that backups of earlier releases keep theirs.
+# Each table has a label in the digest. Labels never change, so that backups of earlier releases keep their digests.
 _DIGEST_COLUMNS: tuple[tuple[str, type[models.Model], tuple[str, ...]], ...] = (
     ("ratings_rating", Rating, (*_ANSWER_COLUMNS, "revision", "submitted_at", "revised_at", "seconds")),
     ("ratings_ratingevent", RatingEvent, (*_ANSWER_COLUMNS, "kind", "revision", "at")),
@@ -33,7 +33,7 @@ class DatabaseContents(NamedTuple):
 
 
 def count_contents(alias: str = DEFAULT_DB_ALIAS) -> DatabaseContents:
-    """Return the counted and hashed contents; of one moment only if the caller reads a snapshot."""
+    """Return the counted and hashed contents. They are of one moment only if the caller reads a snapshot."""
     return DatabaseContents(_list_migrations(alias), _count_rows(alias), _compute_ratings_digest(alias))
 
 
@@ -53,7 +53,7 @@ def _count_rows(alias: str) -> dict[str, int]:
 
 
 def _compute_ratings_digest(alias: str) -> str:
-    """Return the same digest on SQLite and PostgreSQL."""
+    """Return the digest of all ratings and their log. It is the same on SQLite and PostgreSQL."""
     digest = hashlib.sha256()
     for label, current_model, columns in _DIGEST_COLUMNS:
         digest.update(f"{label}\n".encode())

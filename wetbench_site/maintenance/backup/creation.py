@@ -28,7 +28,7 @@ class CreatedBackup(NamedTuple):
 
 
 def create_backup(target: Path, report: ReportProgress, scratch: bool = True) -> CreatedBackup:
-    """Create a backup in this file, or under a generated name in this directory. BackupError leaves no files behind.
+    """Create a backup in this file, or under a generated name in this directory. After BackupError, no files remain.
 
     On PostgreSQL it is restored into a scratch database and compared, if that is allowed and `scratch` is true.
     """
@@ -103,7 +103,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def _choose_file(target: Path) -> Path:
-    """Return a generated name in an existing directory; anything else is the name of the file."""
+    """Return the path of the new backup: `target`, or a generated name in it if it is a directory."""
     if target.is_dir():
         target = retention.find_free_path(target, timezone.now(), connection.vendor)
     if not target.parent.is_dir():

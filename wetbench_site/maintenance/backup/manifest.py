@@ -1,4 +1,4 @@
-"""The manifest next to a backup: the database it is of, its expected contents, and the digest of its file."""
+"""The manifest next to a backup: the database it was made from, its contents, and the digest of its file."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Manifest(NamedTuple):
-    """All that is known of a backup without opening it."""
+    """The facts about a backup that are stored outside of it."""
 
     database: str
     made_at: str
@@ -77,7 +77,7 @@ def check_file(file: Path, manifest: Manifest) -> None:
     """Raise BackupError unless the file is, byte for byte, the one that was created."""
     if not file.is_file():
         raise BackupError(f"{file} does not exist or is not a file")
-    # First what is cheap to check and easy to explain: the digest of a large file takes a while.
+    # The type and size are checked first: the digest of a large file takes a while.
     with file.open("rb") as stream:
         start = stream.read(16)
     if not start.startswith(_FILE_SIGNATURES.get(manifest.database, b"?")):

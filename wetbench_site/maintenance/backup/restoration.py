@@ -1,4 +1,4 @@
-"""Restore a backup: check it before anything is changed, prepare it next to the database, and replace that at once."""
+"""Restore a backup: check it first, prepare it beside the database, then replace the database in one step."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from wetbench_site.maintenance.verify.checks import CheckResult
 
 
 class Restored(NamedTuple):
-    """The result: the manifest, applied migrations, the backup of the replaced data, and the results of `verify`."""
+    """The result of a restore: the manifest, applied migrations, the backup of the replaced data, and the results of `verify`."""
 
     manifest: Manifest
     migrated: list[str]
@@ -151,7 +151,7 @@ def _restore_postgres(file: Path, backup_manifest: Manifest, report: ReportProgr
 
 @contextmanager
 def _set_data_aside(report: ReportProgress) -> Iterator[None]:
-    """Keep the existing data in another schema, and put it back unless the block ends without error."""
+    """Move the existing data to another schema. Drop it after the block, or put it back if the block raises."""
     schema = f"{postgres.SET_ASIDE_PREFIX}{timezone.now():%Y%m%d%H%M%S}"
     postgres.set_schema_aside(schema)
     try:
@@ -162,7 +162,7 @@ def _set_data_aside(report: ReportProgress) -> Iterator[None]:
         raise
     try:
         postgres.drop_schema(schema)
-    except DatabaseError as error:  # the restore has succeeded by now, so this is no error of it
+    except DatabaseError as error:  # reported only, because the restore itself has succeeded
         report(f"The replaced data could not be dropped and is still in the schema {schema}; drop it: {error}")
 
 

@@ -17,7 +17,7 @@ def format_backup_name(now: datetime, database: str) -> str:
 
 
 def find_free_path(directory: Path, now: datetime, database: str) -> Path:
-    """Return a path that no backup of this directory has; several of one second are numbered."""
+    """Return a path that no backup of this directory has; backups of the same second are numbered."""
     first = directory / format_backup_name(now, database)
     numbered = (first.with_stem(f"{first.stem}-{number}") for number in itertools.count(2))
     return next(
@@ -37,9 +37,9 @@ def list_backups(directory: Path) -> dict[Path, datetime]:
 
 
 def find_expired_backups(backups: dict[Path, datetime], daily: int, weekly: int) -> list[Path]:
-    """Return those that are neither the last of one of the latest `daily` days nor of one of the latest `weekly` weeks.
+    """Return all backups except the last of each of the latest `daily` days and of each of the latest `weekly` weeks.
 
-    Days and weeks without a backup do not count.
+    Days and weeks without a backup do not count. The newest backup is never returned.
     """
     newest = sorted(backups, key=lambda path: (backups[path], path.name), reverse=True)
     days = _take_first_of_each_group((backups[path].date().isoformat(), path) for path in newest)

@@ -46,7 +46,7 @@ ReportProgress = Callable[[int, int, str], None]
 
 
 def build_check(name: str, promise: str, model: type[Model]) -> Callable[[FindViolations], Check]:
-    """Return a decorator that makes a check of a function that yields violations."""
+    """Return a decorator that turns a function that yields violations into a check."""
     return lambda find_violations: Check(name, promise, model, find_violations)
 
 

@@ -1,1 +1,1 @@
-"""The scratch copy that an audit works on, and the process of its own that works there."""
+"""The scratch copy that an audit works on, and the separate process that runs the audit there."""

@@ -1,4 +1,5 @@
-"""python -m ratings.studies.blinding_audit.copy.child STUDY COPIED_AT: inspect one study on a scratch copy. Started by `process`.
+"""python -m ratings.studies.blinding_audit.copy.child STUDY COPIED_AT: inspect one study on a scratch copy. Started
+by `process`.
 
 STUDY is the study's primary key. Each line of standard output is a JSON object: {"progress": [done, of]}, and at the end
 {"report": ...}, or {"refused": reason}. Log lines go to standard error.

@@ -25,7 +25,8 @@ def create_own_folder() -> Iterator[Path]:
     parent = settings.VAR_DIR / "scratch"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _hold_lock(parent):  # between creating a folder and locking it, another audit could remove it
-        # Recognised by their lock, which the system releases with the process that has it.
+        # Folders of killed audits are recognised by their free lock: the system releases the locks of a process that
+        # ends.
         _remove_leftovers(parent)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         lock = _lock_folder(folder)
@@ -56,7 +57,9 @@ def _hold_lock(folder: Path) -> Iterator[None]:
 
 
 def _lock_folder(folder: Path, wait: bool = True) -> int:
-    """Lock the folder and return its handle; closing the handle releases the lock. Raises BlockingIOError if `wait` is false."""
+    """Lock the folder and return its handle; closing the handle releases the lock. Raises BlockingIOError if `wait`
+    is false.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -1,8 +1,9 @@
-"""Prevents the audit from writing to the live database.
+"""Prevent the audit from writing to the live database.
 
-The audit gives raters' places to test users, deletes their answers and swaps the sources of items. Every module
-that does so calls `require_scratch_copy` first. It raises in any process that has not called `allow_writes`, which checks for a table
-that `ratings.studies.blinding_audit.copy.scratch` creates in each copy and that no live database has.
+The audit gives raters' places to test users, deletes their answers and swaps the sources of items. Every module that
+does so calls `require_scratch_copy` first. `require_scratch_copy` raises RuntimeError in any process that has not
+called `allow_writes`, which checks for a table that `ratings.studies.blinding_audit.copy.scratch` creates in each
+copy and that no live database has.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ _is_allowed = False  # of this process; set by `allow_writes` alone
 
 
 def allow_writes() -> None:
-    """Allow this process to write to its database. Raises RuntimeError unless that database is marked as a scratch copy."""
+    """Allow this process to write to its database. Raises RuntimeError unless that database is marked as a scratch
+    copy.
+    """
     global _is_allowed
     if MARKER_TABLE not in connection.introspection.table_names():
         raise RuntimeError(f"the database {connection.settings_dict['NAME']} is not a scratch copy of a blinding audit")

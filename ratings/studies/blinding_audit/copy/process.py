@@ -1,7 +1,8 @@
 """The audit's own process: started on a scratch copy, watched, and killed when its report is no longer needed.
 
-A separate process keeps the audit's writes, caches and load away from the processes that serve raters, and can have a lower
-priority. It runs `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its standard output.
+A separate process keeps the audit's writes, caches and load away from the processes that serve raters, and can have a
+lower priority. It runs `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its
+standard output.
 """
 
 import json
@@ -34,8 +35,8 @@ _CHILD_VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBEN
 def inspect_copy(study: Study, progress: OnProgress | None = None) -> dict[str, Any]:
     """Copy the database, inspect the study there in a separate process and return the report.
 
-    `progress` is called about once a second with the raters that have been visited and all raters (0 until these are known);
-    an exception that it raises ends the audit. Raises AuditError if there is no copy or no report.
+    `progress` is called about once a second with the raters that have been visited and all raters (0 until these are
+    known); an exception that it raises ends the audit. Raises AuditError if there is no copy or no report.
     """
     report_progress = progress or (lambda done, of: None)
     report_progress(0, 0)

@@ -20,7 +20,7 @@ from wetbench_site.database_copies.errors import BackupError
 
 
 class ScratchCopy(NamedTuple):
-    """The copy, as a value of DATABASE_URL, and the time of its state."""
+    """The URL of the copy, in the form of DATABASE_URL, and the time just before the database was copied."""
 
     url: str
     made_at: datetime

@@ -1,8 +1,8 @@
 """A scratch copy on PostgreSQL: a dump, restored into a database created for it or into one that a setting names.
 
-Databases created for audits are named after the live one, so that audits of other sites on the same server do not touch them. An advisory
-lock on the live database marks those in use: the server releases it with the connection of the audit, however
-that ends, and the next audit drops those without a lock.
+Databases created for audits are named after the live one, so that audits of other sites on the same server do not
+touch them. An advisory lock on the live database marks each of them that is in use. The server releases the lock when
+the audit's connection ends for whatever reason, and the next audit drops databases without a lock.
 """
 
 import hashlib

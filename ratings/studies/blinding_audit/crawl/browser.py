@@ -1,8 +1,8 @@
 """A browser that sends requests to this process: a WSGI request to Django's handler, without a socket.
 
-It behaves as raters' browsers do. It stores cookies, posts forms in their usual encoding and sends the token of its forms in
-the header that the site's htmx requests use, so the site checks each request as it would any other. An unhandled error of the
-site is an answer with status 500.
+It behaves as raters' browsers do. It stores cookies, posts forms in their usual encoding and sends the token of its
+forms in the header that the site's htmx requests use, so the site checks each request as it would any other. An
+unhandled error of the site is an answer with status 500.
 """
 
 import io
@@ -36,7 +36,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Response(NamedTuple):
-    """What the site returned: `headers` without cookies, and `cookies` as they are to be set."""
+    """What the site returned: `headers` without cookies, and the `cookies` that it sets."""
 
     status: int
     headers: dict[str, str]
@@ -61,7 +61,7 @@ class Browser:
         data: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Page:
-        """Send one request and return the answer as a page. `place` is the assignment that the request is about."""
+        """Send one request and return the answer as a page. `assignment` is the one that the request is about."""
         environ = self._build_environ(method.upper(), url, data, headers or {})
         # The environment is built before: only the site's own work is timed.
         started_at = perf_counter()
@@ -79,7 +79,7 @@ class Browser:
 
     @contextmanager
     def restore_cookies(self) -> Iterator[None]:
-        """Restore the cookies at the end of the block to what they were before."""
+        """Restore the cookies, at the end of the block, to their state at its beginning."""
         saved_cookies = dict(self.cookies)
         try:
             yield
@@ -96,7 +96,7 @@ class Browser:
     def _build_environ(
         self, method: str, url: str, data: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return the request as PEP 3333 describes it."""
+        """Return the WSGI environment of the request (PEP 3333)."""
         secure, host = settings.SESSION_COOKIE_SECURE, _choose_host()
         parts = urlsplit(url)
         body = urlencode(data or {}).encode() if method == "POST" else b""
@@ -186,12 +186,15 @@ def _decode_body(answer: Response) -> str:
 
 
 def _is_request_id(name: str, value: str) -> bool:
-    """Return whether this is the id of a request, which is new with every answer. An id of another form is compared as it is."""
+    """Return whether this header is the id of a request, which is new with every response.
+
+    A value of another form is compared like any other header.
+    """
     return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
 
 
 def _create_session(user: User) -> str:
-    """Return the key of a session like that of a sign-in. Nobody signs in, so none is logged."""
+    """Return the key of a session like that of a sign-in. No sign-in is logged, because nobody signs in."""
     require_scratch_copy()
     session = sessions.SessionStore()
     session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()

@@ -33,9 +33,10 @@ class PageForm(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """One answer. `label` names the request without any code; `item` is the key of the item that the page is about (0: none).
+    """One answer. `label` names the request without any code; `item` is the key of the item that the page is about
+    (0: none).
 
-    `asked_item` and `asked` are the item and assignment of the request, whatever was returned.
+    `asked_item` and `asked_assignment` are the item and assignment of the request, whatever was returned.
     """
 
     label: str
@@ -80,14 +81,20 @@ class Page:
         return [link for link in dict.fromkeys(urls) if not urlsplit(link).path.startswith("/static/")]
 
     def find_form_fields(self, action: str) -> dict[str, str]:
-        """Return the fields of the form that is posted to `action`, hidden ones included; of radio buttons the first. {} if there is none."""
+        """Return the fields of the form that is posted to `action`, including hidden ones; {} if there is no such
+        form.
+
+        For a group of radio buttons it is the value of the first.
+        """
         for form in self.parsed_html.forms:
             if urlsplit(form.action).path == urlsplit(action).path:
                 return dict(form.fields)
         return {}
 
     def split_stable_parts(self) -> list[str]:
-        """Return the answer in pieces, without what changes from visit to visit: equal for equal pages."""
+        """Return the answer in pieces, without the parts that change from visit to visit, so that equal pages give
+        equal pieces.
+        """
         headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _is_compared_header(name)]
         headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
         # Cut at tags, so that a difference is reported as the piece in which it is.

@@ -1,5 +1,5 @@
-"""Checks of what raters and strangers are sent: a search for sealed values, and a comparison with what they would be sent if
-every item had another origin.
+"""Checks of what raters and strangers are sent: a search for sealed values, and a comparison with what they would be
+sent if every item had another origin.
 """
 
 import difflib
@@ -46,7 +46,7 @@ class ResponseChecks:
         return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, timing]
 
     def inspect_page(self, page: Page) -> None:
-        """Check one answer by itself."""
+        """Check a single answer, without comparing it with others."""
         location = page.label
         self.words.add_leaks(self.find_sealed_words(page))
         self.answers.add_leaks([Leak(location, f"answered {page.status}")] if not _is_expected(page) else [])
@@ -56,7 +56,9 @@ class ResponseChecks:
         self._collect_numbers(page)
 
     def compare_pages(self, page: Page, paired_page: Page) -> None:
-        """Compare the same request with true and with swapped sources: all but tokens, codes and times must be equal."""
+        """Compare the answers to one request with true and with swapped sources: all but tokens, codes and times must
+        be equal.
+        """
         self.worlds.looked_at += 1
         if page.split_stable_parts() != paired_page.split_stable_parts():
             difference = _describe_difference(page.split_stable_parts(), paired_page.split_stable_parts())
@@ -75,8 +77,11 @@ class ResponseChecks:
                     yield Leak(f"{page.label}, {located.location}", f"{kind}: {value[:60]!r}")
 
     def _is_allowed_text(self, page: Page, located: LocatedText, kind: str, value: str) -> bool:
-        """Return whether the value is part of the study's own texts or of an item's payload, which are checked separately."""
-        # Raters do not read these, so the study's texts are no reason for a value to be there.
+        """Return whether the value is part of the study's own texts or of an item's payload, which are checked
+        separately.
+        """
+        # Raters do not read these attributes, headers and URLs, so the study's texts are no reason for a value to be
+        # there.
         attribute = located.location.startswith(
             ("attribute class", "attribute id", "attribute data-", "header", "the address")
         )
@@ -140,7 +145,9 @@ class ResponseChecks:
         )
 
     def _find_row_numbers(self) -> Iterator[Leak]:
-        """Yield numbers that are those of a row on every page that has them, over at least three different rows."""
+        """Yield a leak for each place whose number is the key of a database row on every page, for at least three
+        different rows.
+        """
         rows = _load_row_numbers(self.study)
         for (location, pattern), numbered_pages in self._slots.items():
             for kind, row_of_item in rows.items():
@@ -163,7 +170,9 @@ _EXPECTED_STATUS = {  # expected statuses of requests that must succeed, or the 
 
 
 def _is_expected(page: Page) -> bool:
-    """Return whether the page is no error of the site, and shows an item if it should."""
+    """Return whether the page has the status that its request must have or, for other requests, is no error of the
+    site.
+    """
     expected = _EXPECTED_STATUS.get(page.label)
     return page.status == expected if expected else page.status < 500
 
@@ -179,7 +188,7 @@ class _ReadableTexts:
         self._lines = {" ".join(text.lower().split()) for text in texts if text}
 
     def contains_word(self, text: str, word: str) -> bool:
-        """Return whether the word is there as part of a text that raters may read."""
+        """Return whether the word occurs in this text only as part of texts that raters may read."""
         lower = " ".join(text.lower().split())
         lines_with_word = [line for line in self._lines if word in line]
         return any(lower in line for line in lines_with_word) or not self._has_word_outside(
@@ -187,7 +196,7 @@ class _ReadableTexts:
         )
 
     def _has_word_outside(self, rest: str, lines: Iterable[str], word: str) -> bool:
-        # Longest first: a line that is part of a longer one would otherwise leave the rest of it.
+        # Longest first: removing a line that is part of a longer one would leave the rest of the longer one.
         for line in sorted(lines, key=len, reverse=True):
             rest = rest.replace(line, " ")
         return word in rest if not word.isalpha() else contains_word(rest, word)
@@ -217,7 +226,7 @@ def _load_row_numbers(study: Study) -> dict[str, dict[int, int | None]]:
 
 
 def _describe_difference(pieces: Sequence[str], paired_pieces: Sequence[str]) -> str:
-    """Return the first piece that is not the same, in a few words."""
+    """Return a short description of the first piece that differs."""
     match = difflib.SequenceMatcher(None, pieces, paired_pieces, autojunk=False)
     for kind, a, b, c, d in match.get_opcodes():
         if kind != "equal":

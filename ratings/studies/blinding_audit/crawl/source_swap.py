@@ -1,4 +1,4 @@
-"""Swapping the sources of items (the counterfactual): what raters are sent must not change by it."""
+"""Swap the sources of items, as a counterfactual: what raters are sent must not change."""
 
 import random
 from collections.abc import Collection
@@ -12,22 +12,22 @@ _SWAPPED_COLUMNS = ("pair", "label", "perturbation", "truth", "reference", "expe
 
 
 def find_items_of(rater: Rater) -> Collection[int] | None:
-    """Return the items that this rater's pages can be about; None for all, where raters reserve items."""
+    """Return the items that this rater's pages can be about; None, which means all items, in a pool study."""
     if designs.is_pool_study(rater.study):
         return None
     return set(Assignment.objects.filter(rater=rater).values_list("item_id", flat=True))
 
 
 def swap_sources(study: Study, seed: int, only: Collection[int] | None = None) -> dict[int, bool]:
-    """Give every item the source of another one, of another kind if possible. Return by item, for those that changed their truth, whether
-    it is truly a planted error.
+    """Give every item the source of another item, of another kind if possible.
 
-    With `only`, no other item is changed, which takes less time; each gets the same source as without it. Only inside
-    `roll_back_changes`.
+    Return, for each item that becomes or ceases to be a planted error, whether it truly is one. With `only`, no other
+    item is changed, which takes less time; each gets the same source as without `only`. Call it inside
+    `roll_back_changes` only.
     """
     require_scratch_copy()
-    # In a pool study a rater's next item depends on the pairs, so that nobody meets two versions of a thing. Items
-    # keep them there: a swap would change what is assigned, and not only what is shown.
+    # In a pool study a rater's next item depends on the pairs, so that nobody sees two versions of one thing. Items
+    # therefore keep their pairs there: swapping them would change what is assigned, and not only what is shown.
     swapped = _SWAPPED_COLUMNS[1:] if designs.is_pool_study(study) else _SWAPPED_COLUMNS
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)

@@ -1,4 +1,6 @@
-"""Whether an answer takes longer because of where an item came from: each request is compared with itself for another origin."""
+"""Test whether response times depend on the source of an item: requests are timed with its true and with a swapped
+source.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +20,14 @@ MIN_DIFFERENCE = 0.002  # seconds; a smaller difference is of no use to a rater
 REQUESTS_PER_ITEM = 2  # requests of each item in one visit: the first may fill a cache
 _REPETITIONS = 3  # repetitions when a difference is measured again
 _MIN_ITEMS = 8  # the fewest items for which the signed rank test can be significant at 0.01
-_MAX_REPEATED_ITEMS = 40  # items are enough to confirm a difference
+_MAX_REPEATED_ITEMS = 40  # items that are measured again, which are enough to confirm a difference
 _ALPHA = 0.01
 
 
 class RequestTimes:
-    """Seconds by request and assignment, as a planted error and as a genuine item."""
+    """Response times in seconds, by request and assignment: with the item as a planted error and as an unperturbed
+    item.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[str, dict[int, dict[bool, list[float]]]] = defaultdict(
@@ -36,12 +40,15 @@ class RequestTimes:
 
     @property
     def time_gaps(self) -> dict[str, list[float]]:
-        """Return for each request how much longer each item took as a planted error. Requests for too few items are left out."""
+        """Return for each request how many seconds longer each item took as a planted error.
+
+        Requests for fewer than _MIN_ITEMS items are left out.
+        """
         gaps_by_label = {label: list(_compute_gaps(places.values())) for label, places in self._seconds.items()}
         return {label: gaps for label, gaps in gaps_by_label.items() if len(gaps) >= _MIN_ITEMS}
 
     def find_slow_requests(self) -> dict[str, str]:
-        """Return a sentence for each request with a difference."""
+        """Return a description of each request whose times differ significantly and by at least MIN_DIFFERENCE."""
         gaps = self.time_gaps
         # Not corrected over requests: a difference has to be found twice, see `check_timing`.
         p_values = [float(wilcoxon(times).pvalue) if any(times) else 1.0 for times in gaps.values()]
@@ -64,7 +71,7 @@ def _describe_gap(middle: float, p: float) -> str:
 
 
 def check_timing(study: Study, times: RequestTimes) -> Check:
-    """Return the check of response times."""
+    """Return the check whether response times depend on the source of an item."""
     check = Check("timing", "Does any answer take longer because of where the item came from?")
     gaps = times.time_gaps
     if "item" not in gaps:
@@ -82,7 +89,7 @@ def check_timing(study: Study, times: RequestTimes) -> Check:
 
 
 def _measure_again(study: Study, labels: Collection[str]) -> RequestTimes:
-    """Measure these requests again, with true and swapped sources in turns."""
+    """Measure these requests again, alternating between true and swapped sources."""
     times = RequestTimes()
     for rater, assignment in islice(_iter_assignments(study), _MAX_REPEATED_ITEMS):
         for page, planted in _visit_in_turns(rater, assignment, labels):
@@ -99,7 +106,11 @@ def _iter_assignments(study: Study) -> Iterator[tuple[Rater, Assignment]]:
 
 
 def _visit_in_turns(rater: Rater, assignment: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
-    """Return pages of one item with true and swapped sources; [] if its truth is the same in both."""
+    """Return pages of one item with true and swapped sources, each with whether the item was a planted error at that
+    time.
+
+    Return [] if the swap does not change whether the item is a planted error.
+    """
     with roll_back_changes():
         browser, study = Browser(visits.prepare_user(rater)), rater.study
         pages: list[tuple[Page, bool]] = []
@@ -123,7 +134,7 @@ def _visit_in_turns(rater: Rater, assignment: Assignment, labels: Collection[str
 
 
 def _collect_pages(pages: Iterator[Page], labels: Collection[str]) -> list[Page]:
-    """Return the pages with these labels, and stop requesting once each was met."""
+    """Return the pages with these labels. Stop requesting pages once every label has occurred."""
     collected: list[Page] = []
     for page in pages:
         collected += [page] if page.label in labels else []

@@ -23,14 +23,18 @@ _ITEMS_PER_VISIT = 20  # items that strangers request in one transaction
 
 
 class Visit(NamedTuple):
-    """The pages that a rater was sent, and which items changed their truth for it: by item, whether it is truly a planted error."""
+    """The pages that a rater was sent.
+
+    `changed_truth` has the items that the swap made a planted error or no planted error, and whether each truly is
+    one.
+    """
 
     pages: list[Page]
     changed_truth: dict[int, bool]
 
 
 def visit_all_raters(responses: ResponseChecks) -> Iterator[int]:
-    """Visit every page of every rater and add it to the checks. Yield each rater's number when done, for progress."""
+    """Visit every page of every rater and add it to the checks. Yield, for progress, how many raters are done."""
     study = responses.study
     for done, rater in enumerate(study.raters.order_by("number"), start=1):
         for page in _visit_before_rating(rater):
@@ -69,9 +73,9 @@ def _visit_claimed_items(study: Study, items: dict[int, uuid.UUID]) -> tuple[Vis
 
 
 def _visit_both_origins(rater: Rater, assignments: Sequence[Assignment], with_all_pages: bool) -> tuple[Visit, Visit]:
-    """Return the visit with true sources and that with swapped ones."""
+    """Return two visits to the same assignments: one with true sources and one with swapped sources."""
     browser = Browser(visits.prepare_user(rater))
-    # The order alternates between raters, so that caches do not make one of both faster throughout.
+    # The order alternates between raters, so that caches do not make one of the two visits faster throughout.
     swapped_order = (False, True) if rater.number % 2 else (True, False)
     visit_by_swapped = {
         moved: _visit_items(browser, rater, assignments, with_all_pages, moved) for moved in swapped_order
@@ -96,7 +100,7 @@ def _visit_items(
 
 def _compare_visits(responses: ResponseChecks, true_visit: Visit, swapped_visit: Visit) -> None:
     if [page.label for page in true_visit.pages] != [page.label for page in swapped_visit.pages]:
-        # Not comparable page by page then, and itself a leak.
+        # The pages then cannot be compared one by one, and the difference is itself a leak.
         responses.worlds.leaks.append(
             Leak("answer", "which requests a rater makes, and how often, depends on where the item came from")
         )
@@ -110,7 +114,10 @@ def _compare_visits(responses: ResponseChecks, true_visit: Visit, swapped_visit:
 
 
 def _visit_as_strangers(responses: ResponseChecks) -> None:
-    """Request every item as nobody, and as a rater who does not have it: both must be answered like an item that does not exist."""
+    """Request every item without signing in, and as a rater without assignments.
+
+    Both requests must be answered as if the item did not exist.
+    """
     items = list(responses.study.items.order_by("code").values_list("pk", flat=True))
     for start in range(0, len(items), _ITEMS_PER_VISIT):
         for page, reference_page in _request_as_stranger(responses.study, items[start : start + _ITEMS_PER_VISIT]):
@@ -122,7 +129,7 @@ def _visit_as_strangers(responses: ResponseChecks) -> None:
 
 
 def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page, Page]]:
-    """Return each answer with the same stranger's answer for an item that does not exist."""
+    """Return each response, paired with the response that the same stranger gets for an item that does not exist."""
     with roll_back_changes():
         # Unclaimed items have no assignment and so no URL; here they get one.
         visits.assign_items(

@@ -1,7 +1,7 @@
-"""What each rater's browser is sent: every page, fragment, refusal and file.
+"""Request what each rater's browser can be sent: every page, fragment, refusal and file.
 
-The visits write to the database that they read, so they need a scratch copy. Each is rolled back, since the next one has to
-begin with the unchanged study.
+The visits write to the database that they read, so they need a scratch copy. Each is rolled back, since the next one
+has to begin with the unchanged study.
 """
 
 import uuid
@@ -37,7 +37,9 @@ _RATER_PAGES = ("next", "guide", "practice", "done", "withdraw", "result", "agre
 
 
 def prepare_user(rater: Rater) -> User:
-    """Return a new user who takes this rater's place, ready to rate its unanswered items in an open study. Only inside `roll_back_changes`."""
+    """Create a user who takes this rater's place, with nothing answered and the study open. Call it inside
+    `roll_back_changes` only.
+    """
     require_scratch_copy()
     user = User.objects.create(username=f"audit-{uuid.uuid4().hex}")
     now = timezone.now()
@@ -56,14 +58,16 @@ def prepare_user(rater: Rater) -> User:
 
 
 def create_rater(study: Study) -> Rater:
-    """Create another rater without assignments. Only inside `roll_back_changes`."""
+    """Create another rater without assignments. Call it inside `roll_back_changes` only."""
     require_scratch_copy()
     number = max(study.raters.values_list("number", flat=True), default=0) + 1
     return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
 
 
 def find_unclaimed_items(study: Study) -> dict[int, UUID]:
-    """Return the items that nobody has been assigned, with their pairs: all of them in a pool study that has just been opened."""
+    """Return the items that are assigned to nobody, with their pairs. In a pool study that was just opened, these are
+    all.
+    """
     assigned = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
     return dict(study.items.exclude(Exists(assigned)).order_by("code").values_list("pk", "source__pair"))
 
@@ -83,7 +87,7 @@ def chunk_without_pairs(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
 
 
 def assign_items(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
-    """Assign these items as if the rater had reserved them. Only inside `roll_back_changes`."""
+    """Assign these items as if the rater had reserved them. Call it inside `roll_back_changes` only."""
     require_scratch_copy()
     reserved_until = timezone.now() + timedelta(hours=1)
     rows = [
@@ -101,14 +105,16 @@ def list_assignments(rater: Rater) -> list[Assignment]:
 
 
 def split_into_chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
-    """Yield a few things at a time."""
+    """Yield the things in chunks of at most CHUNK_SIZE."""
     # At least one chunk, possibly empty, so that a rater without assignments is visited as well.
     for start in range(0, max(len(things), 1), CHUNK_SIZE):
         yield things[start : start + CHUNK_SIZE]
 
 
 def visit_items(browser: Browser, assignments: Sequence[Assignment], requests: int = 1) -> Iterator[Page]:
-    """Yield each item as page and fragment, refused, with an unsaved answer, answered in each way, and shown again."""
+    """Yield the pages of each item: the item, its fragment, a refused answer, an unsaved one, each way to answer, the
+    rated item.
+    """
     for assignment in assignments:
         url = reverse("ratings:rate", args=[assignment.code])
         for _ in range(requests):
@@ -130,7 +136,7 @@ def visit_items(browser: Browser, assignments: Sequence[Assignment], requests: i
 
 
 def _answer_without_scripts(browser: Browser, url: str, assignment: Assignment, fragment: Page) -> list[Page]:
-    """Return the answers that a browser without scripts gets."""
+    """Return the responses to the answers of a browser without scripts."""
     with roll_back_changes(), browser.restore_cookies():
         # Rolled back: the item has to be unanswered for the answers with scripts.
         return list(_answer_item(browser, url, assignment, fragment, "plain ", {}))
@@ -139,7 +145,7 @@ def _answer_without_scripts(browser: Browser, url: str, assignment: Assignment, 
 def _answer_item(
     browser: Browser, url: str, assignment: Assignment, item_page: Page, prefix: str, headers: Mapping[str, str]
 ) -> Iterator[Page]:
-    """Yield the answers to a rating as a person would give it."""
+    """Yield the responses to a rating that is submitted as a person would submit it."""
     # A study may ask for an initial rating and then a final one.
     for label in ("answer", "final answer"):
         values = {**item_page.find_form_fields(url), "verdict": "yes", "confidence": "3"}
@@ -160,7 +166,10 @@ def _detach_from_item(page: Page) -> Page:
 
 
 def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> Iterator[Page]:
-    """Yield the own answers and the last page, before Finish and after it; with `with_all_pages`, all other pages as well."""
+    """Yield the page of the rater's own answers, and the last page before and after Finish.
+
+    With `with_all_pages`, also yield all other pages.
+    """
     require_scratch_copy()
     yield browser.send_request("own ratings", "get", reverse("ratings:my_ratings"))
     # As if nothing were left to rate, neither assigned nor in the pool: otherwise the last page leads to the next
@@ -176,7 +185,7 @@ def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> 
 
 
 def crawl_links(browser: Browser, rater: Rater) -> Iterator[Page]:
-    """Yield every page that can be reached by links from the rater's own, except items."""
+    """Yield every page that can be reached by links from the rater's own pages, except items."""
     queue = [reverse(f"ratings:{name}") for name in _PERSONAL_PAGES if _has_url(name)]
     queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _RATER_PAGES if _has_url(name, rater.code)]
     codes = Assignment.objects.filter(rater=rater).values_list("code", flat=True)
@@ -194,7 +203,7 @@ def crawl_links(browser: Browser, rater: Rater) -> Iterator[Page]:
 
 
 def visit_refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
-    """Yield the answers to wrong requests: no such item, no such method, no token."""
+    """Yield the responses to wrong requests: an unknown item, an unknown page, an unsupported method."""
     unknown_url = reverse("ratings:rate", args=[uuid.uuid4()])
     yield browser.send_request("no such item", "get", unknown_url)
     yield browser.send_request("no such item, posted", "post", unknown_url, data={})

@@ -74,7 +74,7 @@ def check_crossover_sessions() -> Iterator[Violation]:
     for code in iter_rows(_ALL.filter(~crossover, session=2).values_list("code", flat=True)):
         yield build_violation(Assignment, code, "session 1: its study is no crossover", "session 2")
     live = _ALL.filter(crossover, released_at__isnull=True)
-    # Items that raters can read elsewhere are taken from them; then one version of the pair is missing.
+    # An item that its rater can read elsewhere is reassigned; then one version of the pair is missing.
     reassigned = StudyEvent.objects.filter(kind="taken back").values("study")
     sessions = (
         live.values("rater__code", "rater__study", "pair")

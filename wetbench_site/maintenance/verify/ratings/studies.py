@@ -65,7 +65,7 @@ def check_role_changes() -> Iterator[Violation]:
     for slug, data in iter_rows(events.values_list("study__slug", "data")):
         with suppress(ContentError):  # reported by another check
             if isinstance(content := load_content(MemberChanged.kind, data), MemberChanged):
-                account = content.account if content.account in accounts else None  # deleted: the table has no user
+                account = content.account if content.account in accounts else None  # a deleted account has no user
                 logged[slug, account, content.role, content.granted] += 1
     changes = MembershipChange.objects.order_by("pk").values_list("study__slug", "user", "role", "granted")
     stored = Counter(iter_rows(changes))

@@ -50,7 +50,7 @@ _BY_CONSTRUCTION = (
 # Parts of reasons, as ratings.stats words them, that depend on the answers and not on the design alone.
 _BY_ANSWERS = (
     "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
-    "rarer verdict", "same value, so", "there is no variance", "unbiased estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
+    "rarer verdict", "same value, so", "there is no variance", "the estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Warnings before opening: results that a design will not have, compared with the results of the same study once rated."""
 
+import ast
 import io
 import json
 from collections.abc import Iterable
@@ -7,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
@@ -90,6 +92,24 @@ def forecast_of(name: str) -> Forecast:
         found = forecast_empty_results(create_draft(**DESIGNS[name]))
         transaction.set_rollback(True)
     return found
+
+
+def test_phrases_that_mark_a_reason_as_due_to_the_answers_occur_in_reasons() -> None:
+    folders = (settings.BASE_DIR / "ratings/stats", settings.BASE_DIR / "ratings/results/analyses")
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for folder in folders for path in folder.rglob("*.py")]
+    docstrings = {
+        id(node.body[0].value)
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
+    }
+    texts = [
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+    assert not [phrase for phrase in empty_cells._BY_ANSWERS if not any(phrase in text for text in texts)]
 
 
 def find_missing_cells(study: Study, seed: int) -> dict[tuple[ResultKind, str], tuple[int, tuple[str, ...]]]:

@@ -13,7 +13,7 @@ HEARTBEAT_LIMIT_SECONDS = 60
 
 
 def check_worker() -> PartState:
-    """Fail unless the process that starts work has sent a heartbeat within a minute."""
+    """Return the state "ok" if the process that starts work has sent a heartbeat within a minute, else "failed"."""
     # Without that process no episode, analysis or export is created. With a broker it is the dispatcher, else the
     # embedded worker.
     has_broker = bool(settings.CELERY_BROKER_URL)

@@ -27,7 +27,10 @@ _MAX_STORE_ATTEMPTS = 20  # to store an answer while the database is unavailable
 
 
 class PendingCall(NamedTuple):
-    """A call under way, and whether its rate limiter is at its maximum, so that an answer need not be recorded there."""
+    """A call under way.
+
+    If `limiter_at_maximum`, its answer would not change the rate limiter and is not recorded there.
+    """
 
     call: ModelCall
     limiter_at_maximum: bool
@@ -41,14 +44,17 @@ class CallResult(NamedTuple):
 
 
 def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
-    """Take the call's worst case out of the run's budget. Raise Blocked if the budget does not allow it."""
+    """Reserve the call's maximum cost and tokens in the run's budget.
+
+    Raise Blocked if the run's limits do not allow it.
+    """
     now = timezone.now()
     if run.first_call_at is None:
         Run.objects.filter(pk=run.pk, first_call_at__isnull=True).update(first_call_at=now)
     elif run.max_seconds and now > run.first_call_at + timedelta(seconds=run.max_seconds):
         raise Blocked("budget", f"the run's time limit of {run.max_seconds} s has passed")
-    # `run` was read a moment ago, so that a run without a budget costs no query here. If a live run gets its first
-    # limit in that moment, this call is missed; recount_live_runs corrects the counters.
+    # `run` was loaded before, so a run without a budget costs no query here. If the run has received its first limit
+    # since then, this call is not counted; recount_live_runs corrects the counters.
     if run.max_cost is None and run.max_tokens is None:
         return
     if run.max_cost is not None and worst_case.cost is None:
@@ -68,7 +74,7 @@ def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
 
 
 def log_call_end(pending: PendingCall, lease: Lease[Any], result: CallResult) -> bool:
-    """Store the result of a call. Return False if another worker took over the row."""
+    """Store the result of a call. Return False if another worker has taken over the leased row."""
     # The answer was paid for: a short absence of the database must not lose it.
     for _ in range(_MAX_STORE_ATTEMPTS):
         try:
@@ -80,7 +86,10 @@ def log_call_end(pending: PendingCall, lease: Lease[Any], result: CallResult) ->
 
 
 def mark_lost_calls() -> int:
-    """Mark calls as lost whose row is no longer leased under their fence, because their worker died. Return how many."""
+    """Mark calls under way as lost if their worker died. Return how many.
+
+    A worker has died if the call's row is no longer leased under the fence of the call.
+    """
     now = timezone.now()
     under_way = ModelCall.objects.filter(state="started")
     count = 0
@@ -90,7 +99,8 @@ def mark_lost_calls() -> int:
             | Q(**{f"{kind}__lease_until__lt": now})
             | Q(**{f"{kind}__fence__gt": F("fence")})
         )
-        # At most 1,000 a round: a longer UPDATE would hold its locks for too long. The next sweep takes the rest.
+        # At most 1,000 per kind and sweep: a longer UPDATE would hold its locks for too long. The next sweep marks
+        # the rest.
         keys = list(orphaned.values_list("pk", flat=True)[:1000])
         count += under_way.filter(pk__in=keys).update(state="lost", ended_at=now)
     return count
@@ -109,7 +119,7 @@ def _store_result(pending: PendingCall, lease: Lease[Any], result: CallResult) -
         is_held = lease.is_held()
         if not is_held and changes["state"] in ANSWERED_STATES:
             changes["state"] = "fenced"
-        # Also a call that the sweep took for lost: the worker was only slow, and its usage is known now.
+        # A call that the sweep marked as lost is completed too: its worker was only slow, and its usage is known now.
         stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
         if isinstance(outcome, ProviderError):
             rate_limit.record_fault(call.gate, outcome)
@@ -123,7 +133,10 @@ def _store_result(pending: PendingCall, lease: Lease[Any], result: CallResult) -
 
 
 def _settle_reservation(run: Run, call: ModelCall, changes: dict[str, Any]) -> None:
-    """Return to the run's budget what was reserved beyond what was used. What is unknown stays reserved."""
+    """Replace the call's reservation in the run's budget with its usage.
+
+    An unknown cost or token count stays reserved.
+    """
     if run.max_cost is None and run.max_tokens is None:
         return
     cost, tokens_used = changes["cost"], run_usage.sum_tokens(changes)

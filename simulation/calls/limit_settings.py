@@ -10,16 +10,16 @@ from simulation.providers.retry_policy import RetryPolicy
 class LimiterRules(NamedTuple):
     """How simulation.calls.rate_limit raises, lowers, closes and reopens a limit. Times are in seconds."""
 
-    start_calls: int  # calls under way with a key that was never used
+    start_calls: int  # the limit of a key that was never used
     max_calls: int
     lower_every: float  # at least this long between two cuts: a burst of 429 is one signal
     pause: float  # after a 429 or an overload without Retry-After; doubles each time
     pause_cap: float
-    faults_to_trip: int  # in a row; then the circuit breaker opens
+    faults_to_trip: int  # consecutive faults after which the circuit breaker opens
     circuit_pause: float  # doubles with each further fault
     circuit_cap: float
     retry_after_cap: float
-    slot_wait: float  # roughly when to try again if all slots are taken; jitter is added
+    slot_wait: float  # wait before the next try if all slots are taken; jitter is added
 
 
 def get_limiter_rules() -> LimiterRules:

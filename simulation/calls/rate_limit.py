@@ -1,8 +1,9 @@
 """Rate limit per provider and key, in the database, shared by all workers.
 
-Answers raise the limit; 429 responses and overloads lower it. It closes for as long as the provider requests. After
-several infrastructure faults with no answer in between, it closes for a pause that doubles each time, and admits one
-probe at a time after each pause. A key that the provider does not accept blocks it until a person reopens it.
+Answers raise the limit; 429 responses and overloads lower it. The limiter closes for as long as the provider requests.
+After several infrastructure faults with no answer in between, it closes for a pause that doubles each time. After each
+pause it admits one call at a time, as a probe. A key that the provider does not accept blocks the limiter until a
+person reopens it.
 """
 
 import hashlib
@@ -34,7 +35,8 @@ KEY_FAULTS = {
     ErrorClass.CREDENTIALS: "The provider does not accept the key",
     ErrorClass.CREDITS: "The provider reports that no credit is left for the key",
 }
-# Upper bound of transactions between counting and committing: four processes with ten connections each.
+# Upper bound on the transactions that have counted the calls and not yet committed: four processes with ten
+# connections each.
 MAX_OPEN_TRANSACTIONS = 40
 
 # Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
@@ -47,22 +49,22 @@ _COUNT_UNDER_WAY = RawSQL(
 
 
 class Admission(NamedTuple):
-    """Whether one more call may leave now. If not, when to try again, or why a person must act."""
+    """Whether one more call may be sent now. If not, when to try again, or why a person must act."""
 
     is_open: bool
     wait_seconds: float = 0.0
     block_message: str = ""
-    is_at_maximum: bool = False  # and without a fault: an answer would change nothing
+    is_at_maximum: bool = False  # at its maximum and without faults, so an answer would change nothing
     reason: str = ""  # rate_limit, provider_unavailable or no_slot; credentials if a person must act
 
 
 def format_limiter_name(endpoint: Endpoint) -> str:
-    """Return provider:fingerprint of the key. The key itself is never stored."""
+    """Return the limiter's name, "provider:fingerprint of the key". The key itself is never stored."""
     return f"{endpoint.provider}:{hashlib.sha256(endpoint.key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def request_slot(name: str) -> Admission:
-    """Request one more call, inside the transaction that stores the call."""
+    """Return whether one more call may be sent now. Call this inside the transaction that stores the call."""
     if not connection.in_atomic_block:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
@@ -71,7 +73,8 @@ def request_slot(name: str) -> Admission:
     admission = _admit_without_lock(name, rules, now)
     if admission is not None:
         return admission
-    # Near the limit the row stays locked until the call is stored: two workers must not both take the last slot.
+    # Near the limit, the limiter's row stays locked until the call is stored: two workers must not both take the last
+    # slot.
     gate = _lock_limiter(name)
     if gate.blocked:
         return Admission(False, block_message=gate.blocked, reason="credentials")
@@ -87,9 +90,9 @@ def request_slot(name: str) -> Admission:
 
 
 def record_answer(name: str) -> None:
-    """Record that the provider answered."""
+    """Record that the provider answered: raise the limit, and reset the count of faults."""
     max_calls = float(get_limiter_rules().max_calls)
-    # A key that never met a limit doubles with every full round of answers; one that did gains one call a round.
+    # A limit that was never lowered doubles with every full round of answers; any other rises by one call per round.
     gain = Case(When(lowered_at=None, then=Value(1.0)), default=1.0 / F("limit"), output_field=FloatField())
     # One UPDATE, which matches no row while the limit is at its maximum without faults: this runs for every
     # answer.
@@ -99,14 +102,17 @@ def record_answer(name: str) -> None:
 
 @transaction.atomic
 def record_fault(name: str, error: ProviderError) -> None:
-    """Record an attempt without a completion: lower the limit, close it for a while, or block it, as the class of the error requires."""
+    """Record a failed attempt.
+
+    Depending on the class of its error, lower the limit, close the limiter for a while, or block it.
+    """
     gate, kind = _lock_limiter(name), error.error_class
     if kind in KEY_FAULTS:
         gate.blocked = _describe_block(name, kind)
         log.error("%s: %s", name, gate.blocked)
     elif kind in PROVIDER_FAULTS:
         if gate.faults_running and _has_answer_since_fault(gate):
-            gate.faults_running = 0  # answers at the maximum are not recorded, so nothing reset it
+            gate.faults_running = 0  # answers at the maximum are not recorded, so they did not reset it
         _close_limiter(gate, error, get_limiter_rules(), timezone.now())
         gate.faulted_at = timezone.now()
     else:
@@ -121,7 +127,10 @@ def reopen_limiter(name: str) -> bool:
 
 
 def _admit_without_lock(name: str, rules: LimiterRules, now: datetime) -> Admission | None:
-    """Return an open admission if the limit is far away, else None: then the caller must lock the row."""
+    """Return an open admission if far fewer calls are under way than the limit allows.
+
+    Otherwise return None: the caller must then lock the limiter's row.
+    """
     # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
     # were admitted at once, they would not exceed the limit.
     if rules.max_calls <= MAX_OPEN_TRANSACTIONS:
@@ -164,14 +173,18 @@ def _close_limiter(gate: ProviderGate, error: ProviderError, rules: LimiterRules
 def _lower_limit(gate: ProviderGate, rules: LimiterRules, now: datetime) -> None:
     if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=rules.lower_every):
         return
-    # Start from what is under way: a limit that was never nearly used would have to fall many times before it had an effect.
+    # Start from the number of calls under way: a limit far above it would have to be lowered many times to have an
+    # effect.
     under_way = _calls_under_way(gate.name).count()
     gate.limit = max(1.0, 0.8 * min(gate.limit, rules.max_calls, max(under_way, rules.start_calls)))
     gate.lowered_at = now
 
 
 def _compute_pause(faults: int, error: ProviderError, rules: LimiterRules, is_closed: bool) -> float:
-    """Return how many seconds to stay closed after this many faults in a row: the longer of the provider's request and the circuit breaker's pause."""
+    """Return how many seconds to stay closed after this many consecutive faults.
+
+    This is the longer of the pause that the provider requests and the circuit breaker's pause.
+    """
     requested = requested_wait(error.retry_after, rules.retry_after_cap) if error.error_class in SHARED_FAULTS else 0.0
     if is_closed:
         return requested
@@ -196,13 +209,13 @@ def _has_answer_since_fault(gate: ProviderGate) -> bool:
 
 
 def _has_probe_under_way(gate: ProviderGate) -> bool:
-    """Return whether a call that left after the pause is still under way: it is the probe, and other calls wait for its answer."""
+    """Return whether the probe, a call sent after the last pause, is under way. Other calls wait for its answer."""
     since = gate.closed_until
     return since is not None and _calls_under_way(gate.name).filter(started_at__gte=since).exists()
 
 
 def _add_jitter(seconds: float) -> float:
-    """Return half to one and a half times the seconds."""
+    """Return the seconds multiplied by a random factor from 0.5 to 1.5."""
     # Spread the retries: otherwise all rows that wait for a slot would try again at the same moment.
     return seconds * (0.5 + random.random())
 

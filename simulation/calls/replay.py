@@ -43,9 +43,10 @@ Connector = Callable[[RunConfig, RoleConfig], ModelConnection]
 
 
 def connect(setup: RunConfig, player: RoleConfig) -> ModelConnection:
-    """Return a connection to the player's model, with the keys of this process's environment.
+    """Return a connection to the model of `player`, with the key from this process's environment.
 
-    Raises MissingKey if the run configuration is for the scripted server but this environment leads to real providers.
+    Raises MissingKey if the run configuration is for the scripted server but this environment has the addresses of real
+    providers.
     """
     # A run that was created for the scripted server must not reach, and pay, a real provider.
     if setup.scripted and not run_config.uses_scripted_server(setup.models[player.model]["provider"]):
@@ -64,11 +65,15 @@ class CallReplayer:
     number: int
     connector: Connector
     has_called: bool = False
-    # Of ratings: this job and the jobs that it continues. Their answers are replayed, so nothing is paid for twice.
+    # For ratings: the ids of this job and of the jobs that it continues. Their answers are replayed, so nothing is
+    # paid for twice.
     job_ids: tuple[int, ...] = ()
 
     def create_speaker(self, player: RoleConfig) -> CompletionFunction:
-        """Return a function that completes prompts with this player's model. Its n-th call is the n-th turn of the unit."""
+        """Return a function that completes prompts with this player's model.
+
+        The function's n-th call is this player's n-th turn in the unit.
+        """
         turns = itertools.count()
         return lambda prompt: self._complete_prompt(player, prompt, next(turns))
 
@@ -105,14 +110,17 @@ class CallReplayer:
         raise self._choose_reaction(result.outcome, [*attempts, pending.call])
 
     def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:
-        """Return all earlier calls of this turn, and mark those that a former holder of the row left under way as lost."""
-        # Nothing was called in this phase before, so the query is spared.
+        """Return all earlier calls of this turn.
+
+        Calls that a former holder of the row left under way are marked as lost.
+        """
+        # No model was called in this phase before, so no query is needed.
         if self.lease.is_first_unit and not self.has_called and len(self.job_ids) < 2:
             return []
         turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
         calls = turns.filter(**self._subject_filter())
         relevant = turns.filter(job_id__in=self.job_ids) if self.job_ids else calls
-        # Bodies are large; only the one that is replayed is loaded, below.
+        # Bodies are large. Only the reply that is replayed is loaded, by _load_completion.
         attempts = list(relevant.defer("request", "reply").order_by("pk"))
         if any(call.state == "started" for call in attempts):
             calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
@@ -164,7 +172,8 @@ class CallReplayer:
                     price=price_record,
                 )
         except IntegrityError as error:
-            # A former holder that was presumed dead has logged this attempt in between. Try again, with its call in view.
+            # A former holder of the row, presumed dead, has logged this attempt in the meantime. The next try finds
+            # its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
         text_store.remember_stored_texts(stored_request)
         return PendingCall(call, admission.is_at_maximum)
@@ -182,7 +191,7 @@ class CallReplayer:
         raise RetryLater(admission.wait_seconds * _compute_wait_factor(admission.reason), admission.reason)
 
     def _choose_reaction(self, error: ProviderError, attempts: list[ModelCall]) -> Exception:
-        """Return the exception that follows a failed attempt: retry later, block the row, or fail it."""
+        """Return the exception to raise after a failed attempt: RetryLater, Blocked or RetriesExhausted."""
         # Faults that do not pass with time are not retried, so only transient ones count towards the number of
         # attempts.
         transient = [call for call in attempts if call.error_class in _TRANSIENT_ERRORS] or [attempts[-1]]
@@ -215,12 +224,12 @@ def _send_request(connection: Connection, request: WireRequest) -> CallResult:
 
 
 def _load_completion(call: ModelCall, endpoint: Endpoint) -> Completion:
-    """Return a logged completion, parsed from the stored bytes exactly as at first."""
+    """Return a logged completion, parsed from the stored bytes in the same way as a new reply."""
     return connections.parse_reply(endpoint, Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b"")))
 
 
 def _list_recent_failures(attempts: list[ModelCall], gate: str) -> list[ModelCall]:
-    """Return the transient failures of this turn since any call through this limiter was answered."""
+    """Return this turn's transient failures since the last call through this limiter that was answered."""
     answered = ModelCall.objects.filter(gate=gate, state="answered").order_by("-pk").values_list("ended_at", flat=True)
     last_answer = answered.first()
     failures = [call for call in attempts if call.state == "failed" and call.error_class in _TRANSIENT_ERRORS]
@@ -233,7 +242,7 @@ def _seconds_since_first(failures: list[ModelCall]) -> float:
 
 
 def _compute_wait_factor(reason: str) -> float:
-    """Return how many times longer to wait for a slot, by the number of rows that wait for one."""
+    """Return the factor by which to lengthen a wait. It rises with the number of episodes that wait for a slot."""
     if reason != "no_slot":
         return 1.0
     # Every attempt to get a slot costs a claim and a prompt, so a long queue must try less often.

@@ -1,4 +1,4 @@
-"""What runs have used, as sums over the call log, and the prices that apply."""
+"""The tokens and cost of runs, as sums over the call log, and the prices that apply."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -64,7 +64,7 @@ class SpeakerUsage(NamedTuple):
 
 
 class UsageRate(NamedTuple):
-    """Ended calls, and tokens they used, per minute over a recent period."""
+    """Ended calls per minute and tokens per minute, over the last `minutes`."""
 
     calls: float
     tokens: float
@@ -72,7 +72,7 @@ class UsageRate(NamedTuple):
 
 
 class BudgetCheck(NamedTuple):
-    """The budget counters of a run with limits, and what the call log says they should be."""
+    """The budget counters of a run with limits, and the correct values from the call log (`ledger_...`)."""
 
     tokens: int
     ledger_tokens: int
@@ -85,7 +85,7 @@ class BudgetCheck(NamedTuple):
 
 
 class CachedPrice(NamedTuple):
-    """A price, and until when it may be reused (monotonic seconds)."""
+    """A price, and the time until which it may be reused (monotonic seconds)."""
 
     price: Price
     price_record: dict[str, str]
@@ -96,7 +96,7 @@ _cached_prices: dict[tuple[str, date], CachedPrice] = {}
 
 
 def get_cached_price(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
-    """Return `get_price_on`, cached by this process for PRICE_SECONDS."""
+    """Return the result of `get_price_on`, which this process caches for PRICE_SECONDS."""
     # Every call needs a price, so it is not queried each time. A missing price is not cached: it is usually about
     # to be entered.
     cached = _cached_prices.get((model_name, day))
@@ -119,14 +119,14 @@ def get_price_on(model_name: str, day: date) -> tuple[Price | None, dict[str, st
 
 
 def sum_tokens(counts: Mapping[str, Any]) -> int | None:
-    """Return all tokens of a call's columns, each counted once, or None if the provider did not count input or output."""
+    """Return the sum of a call's token columns, or None if the provider did not report input or output tokens."""
     if counts.get("input_uncached") is None or counts.get("output") is None:
         return None
     return sum(counts.get(name) or 0 for name in TOKEN_CLASSES)
 
 
 def sum_usage(run: Run) -> UsageTotals:
-    """Return the usage of a run. Costs one query, whatever the length of the run."""
+    """Return the usage of a run with one query, however many calls it has."""
     return _build_totals(run.calls.order_by().aggregate(**_build_aggregates()))
 
 
@@ -185,14 +185,17 @@ def get_todays_prices(setup: Mapping[str, Any]) -> dict[str, Price | None]:
 
 
 def check_budget_counters(run: Run) -> BudgetCheck:
-    """Return the counters that guard the run's budget beside the sums of the call log. They are kept only while the run has a limit."""
+    """Return the run's budget counters beside the sums of the call log.
+
+    The counters are kept only while the run has a limit.
+    """
     row = Run.objects.get(pk=run.pk)
     logged = _sum_reserved(row)
     return BudgetCheck(row.held_tokens, logged["used"], pricing.round_money(row.held_cost), logged["cost"])
 
 
 def recount_run(run: Run) -> None:
-    """Set the counters to the sums of the call log. The caller must have locked the run."""
+    """Set the run's budget counters to the sums of the call log. The caller must have locked the run."""
     logged = _sum_reserved(run)
     # Needed when a run without limits gets one: its counters were not kept until then.
     Run.objects.filter(pk=run.pk).update(held_tokens=logged["used"], held_cost=logged["cost"])
@@ -203,7 +206,7 @@ def _build_price(row: ModelPrice) -> Price:
 
 
 def recount_live_runs() -> None:
-    """Correct the counters of all runs that have a limit and unfinished rows."""
+    """Correct the budget counters of all runs that have a limit and unfinished rows."""
     # A limit that was set while calls were under way missed those calls.
     limited = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
     unfinished = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
@@ -215,7 +218,7 @@ def recount_live_runs() -> None:
 
 
 def _sum_reserved(run: Run) -> dict[str, Any]:
-    """Return known usage plus, for every call of unknown usage, what was reserved for it."""
+    """Return the run's tokens and cost. A call of unknown usage counts with the amounts that were reserved for it."""
     tokens_used = Case(
         When(_IS_COUNTED, then=_TOKENS_USED), default=F("reserved_tokens"), output_field=BigIntegerField()
     )

@@ -1,4 +1,7 @@
-"""Store the text that all calls of a role begin with once, under its hash, and the rest of each request as it was sent."""
+"""Store the system text that the calls of a role share only once, under its hash.
+
+The rest of each request is stored as it was sent.
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -14,7 +17,10 @@ _known_hashes: set[str] = set()
 
 
 def deduplicate_text(body: Any, text: str) -> Any:
-    """Return the body with `recurring` replaced by its hash, and store that text. Call it in the transaction that stores the call."""
+    """Return the body with `text` replaced by its hash, and store `text`; a short text stays in the body.
+
+    Call it in the transaction that stores the call.
+    """
     if len(text) < _MIN_STORED_LENGTH:
         return body
     sha = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -25,7 +31,7 @@ def deduplicate_text(body: Any, text: str) -> Any:
 
 
 def remember_stored_texts(body: Any) -> None:
-    """Note that the texts of this body are committed, so this process need not store them again."""
+    """Record that the texts of this body are committed, so that this process does not store them again."""
     if len(_known_hashes) > _MAX_KNOWN_HASHES:
         # A bound on memory; the only cost is that some texts are offered to the database once more.
         _known_hashes.clear()
@@ -33,7 +39,7 @@ def remember_stored_texts(body: Any) -> None:
 
 
 def restore_texts(bodies: Iterable[Any]) -> list[Any]:
-    """Return these bodies with their texts in place. Costs one query."""
+    """Return these bodies with every hash replaced by its text, with one query."""
     stored = list(bodies)
     requested = {sha for body in stored for sha in collect_hashes(body)}
     texts = dict(CallText.objects.filter(pk__in=requested).values_list("sha256", "text")) if requested else {}

@@ -26,7 +26,7 @@ class NotReadyError(LabError):
 
 
 class CastOption(NamedTuple):
-    """A cast as an option for people. `warnings` do not prevent a run; `why_not` does."""
+    """A cast that people can choose. `warnings` do not prevent a run; a `why_not` that is not empty does."""
 
     name: str
     description: str
@@ -45,7 +45,7 @@ class CastOption(NamedTuple):
 
 
 class RaterOption(NamedTuple):
-    """A possible model rater as an option for people: a cast's first classifier, or a model by itself."""
+    """A possible model rater that people can choose: a cast's first classifier, or a model by itself."""
 
     name: str  # the argument of `freeze_rater`
     description: str
@@ -59,7 +59,7 @@ class RaterOption(NamedTuple):
 
 
 def list_casts(environ: Environment = os.environ) -> list[CastOption]:
-    """Return every cast with two queries: rule-based ones, then those with language models by name."""
+    """Return every cast, with two queries: first the rule-based casts, then those with language models, by name."""
     models = {row.name: row for row in LanguageModel.objects.all()}
     with_models = [_model_option(row, models, environ) for row in CastDefinition.objects.all()]
     return [*map(_rule_based_option, casting.CASTS.values()), *with_models]
@@ -94,21 +94,21 @@ def list_names() -> list[str]:
 def freeze_cast(name: str, environ: Environment = os.environ) -> dict[str, Any]:
     """Return the frozen configuration of this cast without the prompt set; empty for a rule-based cast.
 
-    Raises UnknownCastError, or NotReadyError with the name of the variable that has no key.
+    Raises UnknownCastError, or NotReadyError, which names the variable that has no key.
     """
     return _check_keys(describe_cast(name), environ)
 
 
 def freeze_with_person(answering: str, environ: Environment = os.environ) -> dict[str, Any]:
-    """Return the same with a person as agent: that cast's transition model answers, its classifiers judge."""
+    """Return the frozen configuration of the cast `answering` with a person as agent instead of its own agent."""
     cast = {**_load_cast(answering), "agent": {"plays": PERSON}}
     return _check_keys({"cast": cast, "models": _freeze_models(cast)}, environ)
 
 
 def freeze_rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
-    """Return the frozen configuration of a model rater without its prompts: a cast's first classifier, or a model by itself.
+    """Return the frozen configuration of a model rater, without prompts: a cast's first classifier, or a single model.
 
-    A cast precedes a model of the same name. Raises UnknownCastError, or NotReadyError with what is missing.
+    A cast precedes a model of the same name. Raises UnknownCastError, or NotReadyError, which states what is missing.
     """
     player, row = _load_rater(name), CastDefinition.objects.filter(name=name).first()
     scripted = {"scripted": True} if row and row.data.get("scripted") else {}
@@ -121,7 +121,7 @@ def freeze_rater(name: str, environ: Environment = os.environ) -> dict[str, Any]
 
 
 def describe_cast(name: str) -> dict[str, Any]:
-    """Return the configuration like `freeze_cast`, whether or not the keys exist."""
+    """Return the same configuration as `freeze_cast`, without checking that the keys exist."""
     # Nothing to freeze: rules have neither models nor prompts.
     if name in casting.CASTS:
         return {}
@@ -134,7 +134,7 @@ def has_key(provider: str, environ: Environment = os.environ) -> bool:
 
 
 def is_retired(model: LanguageModel, today: date) -> bool:
-    """Return whether its provider has switched it off, or announced to do so by today."""
+    """Return whether the provider has switched the model off, or the date that it announced for this has come."""
     # A model that retires today may stop answering during the run.
     return model.lifecycle == "retired" or bool(
         model.lifecycle == "retiring" and model.retires_on and model.retires_on <= today
@@ -142,7 +142,10 @@ def is_retired(model: LanguageModel, today: date) -> bool:
 
 
 class RetiredModel(NamedTuple):
-    """A model that its provider has switched off, and the casts that use it. `variable`: its base URL may point elsewhere."""
+    """A model that its provider has switched off, and the casts that use it.
+
+    `variable` names the variable with the provider's base URL, which may be another server.
+    """
 
     model: str
     model_id: str
@@ -180,7 +183,7 @@ def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retire
 
 
 def _load_cast(name: str) -> dict[str, Any]:
-    """Return the roles of a cast as in its data file."""
+    """Return a cast in the form of its data file."""
     if info := casting.CASTS.get(name):
         rules = {role: {"plays": getattr(info, role)} for role in ROLES}
         return {"name": info.name, "description": info.description, **rules, "panel": []}
@@ -191,7 +194,7 @@ def _load_cast(name: str) -> dict[str, Any]:
 
 
 def _load_rater(name: str) -> dict[str, Any]:
-    """Return the role that rates: a cast's classifier, or a model with its full output length."""
+    """Return the role that rates: a cast's classifier, or a model with up to RATER_TOKENS of output."""
     if row := CastDefinition.objects.filter(name=name).first():
         player = dict(row.data["evidence_classifier"])
         if "model" not in player:
@@ -218,7 +221,7 @@ def _load_rater(name: str) -> dict[str, Any]:
 def describe_models(names: Collection[str]) -> dict[str, Any]:
     """Return the connection data of these models; unknown ones are omitted."""
     rows = LanguageModel.objects.filter(name__in=names).order_by("name")
-    # Only connection data: prices and lifecycles change and are looked up on their day.
+    # Only connection data: prices and lifecycles change, and are looked up when they are needed.
     return {row.name: {key: getattr(row, key) for key in _CONNECTION_FIELDS} for row in rows}
 
 
@@ -293,7 +296,10 @@ def _describe_missing(models: list[str]) -> str:
 
 
 def _find_unreachable(providers: Iterable[str], environ: Environment, scripted: bool = False) -> str:
-    """Return what the environment lacks, with each variable; "" if every provider can be reached. A scripted cast needs none."""
+    """Return which variables the environment lacks, or "" if every provider can be reached.
+
+    A scripted cast may use only the scripted server.
+    """
     needed, reasons = set(providers), []
     # A scripted cast must not reach a real provider by accident, where it would cost money.
     if scripted and not all(run_config.uses_scripted_server(name, environ) for name in needed):

@@ -65,7 +65,7 @@ def _complete_role(player: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
-    """Check the panel. Verdicts are stored by classifier, so nobody may judge the same episode twice."""
+    """Check the panel. Verdicts are stored by classifier, so no classifier may judge the same episode twice."""
     panel = data.get("panel", [])
     if not isinstance(panel, list):
         return [format_problem("panel", panel, "a list of players")]
@@ -99,14 +99,14 @@ def _check_successors(data: Mapping[str, Any], models: Models) -> list[str]:
 
 
 def _list_valid_roles(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the roles of a cast that may be invalid elsewhere."""
+    """Return the roles of a cast that are JSON objects. The rest of the cast may be invalid."""
     panel = data.get("panel")
     entries_ = [*(data.get(role) for role in ROLES), *(panel if isinstance(panel, list) else ())]
     return [player for player in entries_ if isinstance(player, Mapping)]
 
 
 def _check_role(player: Any, role: str, models: Models) -> list[str]:
-    """Return problems of one role, each with the rest of its path: ".field: ..." or ": ..."."""
+    """Return the problems of one role. Each begins with the rest of its path: ".field: ..." or ": ..."."""
     # Exactly one of the two: rules and a model for the same role would leave open who answers.
     if not isinstance(player, Mapping) or ("plays" in player) == ("model" in player):
         return [format_problem("", player, 'an object with either "plays" or "model"')]
@@ -135,7 +135,10 @@ def _check_model_role(player: Mapping[str, Any], role: str, models: Models) -> l
 
 
 def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
-    """Check the model's own limits. Parameters that it does not accept are dropped later, and recorded."""
+    """Check the parameters against the model's limits.
+
+    Parameters that the model does not accept are dropped later, and the drop is recorded.
+    """
     limit = model.get("options", {}).get("output_limit")
     # Any limit is accepted if the model declares none.
     max_output = limit if isinstance(limit, int) and limit > 0 else 10**6
@@ -159,9 +162,9 @@ def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[s
 
 def _check_history(history: Any) -> list[str]:
     if not isinstance(history, Mapping) or history.get("kind") not in HISTORIES:
-        # Only a window and a summary have a number of steps.
         return [format_problem("history", history, f'an object with "kind": {", ".join(HISTORIES)}')]
     problems = validation.find_unknown_fields(history, {"kind", "k"})
+    # Only a window and a summary have a number of steps.
     if history["kind"] != "full":
         problems += check_count(history, "k", 1, 1000, empty=False)
     return [f"history.{problem}" for problem in problems]

@@ -36,7 +36,7 @@ class Judge(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """The three roles of one episode. The first judge's verdict ends it; the others form the panel."""
+    """The three roles of one episode. The first judge's verdict ends the episode; the other judges form the panel."""
 
     agent: Agent
     transition_model: TransitionModel
@@ -102,7 +102,7 @@ def get_rule_based_cast(name: str) -> CastInfo:
 
 @dataclass(frozen=True)
 class HumanAgent:
-    """A person as agent, whose chosen action is returned."""
+    """A person as agent. `chosen` is the action that the person has chosen, or None."""
 
     chosen: Action | None
 
@@ -136,7 +136,7 @@ def build_cast(
 
 
 def build_perturber(setup: RunConfig, perturbation: Perturbation, seed: int, prompter: PromptTools) -> Perturber:
-    """Return the creator of twins in this cast: its transition model."""
+    """Return the perturber of this cast: its transition model if that is a language model, otherwise rules."""
     player = setup.transition_model
     # The role that simulates outcomes also plants the errors.
     if player.model:
@@ -181,14 +181,14 @@ def _build_classifier(
 
 
 def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """Return the actions with a handler that the offline transition model lacks, each with what is allowed."""
+    """Return each action whose handler the offline transition model lacks, and a list of the allowed handlers."""
     allowed = ", ".join(sorted(HANDLERS))
     unknown = [kind for kind in catalogue.types.values() if kind.handler not in HANDLERS]
     return [(kind.name, f"is {kind.handler!r}; allowed: {allowed}") for kind in unknown]
 
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    """Return every problem of the parts that only the offline transition model reads: hidden truth and phases."""
+    """Return every problem of the hidden truth and phases, which only the offline transition model reads."""
     materials = data.get("materials", [])
     return _check_phases(materials) + hidden_truth.check_truth(
         data.get("truth", {}),
@@ -199,7 +199,7 @@ def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
 
 
 def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Check phases: nothing could be done to a material with an unknown phase."""
+    """Return a problem for every initial material or well with an unknown phase."""
     entries = [(f"materials[{at}]", entry) for at, entry in enumerate(materials)]
     entries += [
         (f"{place}.wells[{at}]", well)

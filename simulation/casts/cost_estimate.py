@@ -13,10 +13,10 @@ from simulation.casts import pricing
 from simulation.casts.pricing import Price
 from simulation.casts.run_config import RoleConfig, RunConfig
 
-TURNS: Final = 3  # a truncated answer is requested again, a malformed outcome repaired, twice
+TURNS: Final = 3  # a truncated answer is requested again, or a malformed outcome repaired, at most twice
 VERDICT_TURNS: Final = 2  # one repair
-# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end.
-# Rounded up from the measured lengths, because a budget that is too small stops a run.
+# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end of an
+# episode. Rounded up from the measured lengths, because a budget that is too small stops a run.
 AGENT_SYSTEM: Final = 112_000
 BENCH: Final = 12_000
 STEP: Final = 3_200
@@ -39,7 +39,7 @@ class Calls(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """The maximum of a run. `cost` is None if a model in `unpriced` takes part."""
+    """The maximum calls, tokens and cost of a run. `cost` is None if a model in `unpriced` takes part."""
 
     calls: int
     usual_calls: int  # every step used, nothing repeated
@@ -60,7 +60,10 @@ class RoleCalls(NamedTuple):
 def estimate_episodes(
     setup: Mapping[str, Any], steps: Iterable[int], replicates: int, prices: Mapping[str, Price | None]
 ) -> CostEstimate:
-    """Return the estimate for episodes with these numbers of steps. A configuration without models costs nothing."""
+    """Return the estimate for `replicates` episodes of each number of steps.
+
+    A configuration without models costs nothing.
+    """
     read = RunConfig.from_json(setup) if setup else None
     role_calls = [
         one._replace(
@@ -75,7 +78,7 @@ def estimate_episodes(
 
 
 def estimate_twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Price | None]) -> CostEstimate:
-    """Return the estimate for twins, each one outcome with its repairs."""
+    """Return the estimate for `count` twins. Each twin is one outcome, with its repairs."""
     role = RunConfig.from_json(setup).transition_model if setup else None
     role_calls = [RoleCalls(role, list(iter_transition_calls(role, count)), count)] if role and role.model else []
     return _sum_estimate(setup, role_calls, prices)
@@ -84,7 +87,10 @@ def estimate_twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Pr
 def estimate_ratings(
     setup: Mapping[str, Any], sizes: Iterable[int], prices: Mapping[str, Price | None]
 ) -> CostEstimate:
-    """Return the estimate for one item per prompt size in UTF-8 bytes: sent, repeated if truncated, repaired once."""
+    """Return the estimate for one rated item per prompt size (UTF-8 bytes).
+
+    Each prompt is sent, repeated if the reply is truncated, and repaired once.
+    """
     rater = RunConfig.from_json(setup).rater if setup else None
     role_calls = (
         # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
@@ -96,7 +102,7 @@ def estimate_ratings(
 
 
 def find_unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
-    """Return the models that bill a class of tokens without a price, as "model: class, class"."""
+    """Return each model that bills classes of tokens for which it has no price, as "model: class, class"."""
     models = setup.get("models", {})
     missing = {
         # A model may have a price for tokens in and out and none for cached ones, which it bills as well.
@@ -145,15 +151,18 @@ def iter_agent_calls(player: RoleConfig, steps: int) -> Iterator[Calls]:
 
 
 def iter_transition_calls(player: RoleConfig, steps: int) -> Iterator[Calls]:
-    """Yield an outcome per step with its repairs; each repair repeats the conversation so far."""
+    """Yield the calls for one outcome per step, with its repairs. Each repair repeats the conversation so far."""
     for repairs in range(TURNS):
         yield Calls(TRANSITION + repairs * _repair_bytes(player), steps)
 
 
 def iter_verdict_calls(player: RoleConfig, steps: int, context_limit: int | None) -> Iterator[Calls]:
-    """Yield one verdict with its repair, of a summary if the record exceeds the model's context."""
+    """Yield the calls for one verdict with its repair.
+
+    A record that exceeds the model's context is summarised first.
+    """
     record = VERDICT + steps * STEP
-    # Half the bytes are the most tokens; only a record that can exceed the context is summarised.
+    # A text has at most one token per two bytes. Only a record that could exceed the context is summarised.
     if context_limit is not None and record // 2 + player.params.max_tokens > context_limit:
         yield Calls(2 * context_limit, TURNS)
         record = VERDICT + SUMMARY

@@ -11,7 +11,7 @@ from simulation.lab.experiments import ExperimentSpec
 
 
 class DataFiles(NamedTuple):
-    """The content of a directory: each action and experiment, built and as written."""
+    """The content of a directory: each action and experiment, as an object and as the JSON in its file."""
 
     catalogue: Catalogue
     actions: list[dict[str, Any]]

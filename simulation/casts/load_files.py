@@ -1,4 +1,7 @@
-"""Load the data files of fixtures/ into the database. Safe to repeat; an invalid file loads nothing."""
+"""Load the data files of fixtures/ into the database. Loading is safe to repeat.
+
+If any file is invalid, nothing is loaded.
+"""
 
 import hashlib
 import json
@@ -41,7 +44,7 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
 
 
 def parse_model_files(paths: Sequence[Path]) -> ModelFiles:
-    """Return files of models, prices and casts, checked against the loaded models."""
+    """Return the content of files with models, prices and casts, checked against the models in the database."""
     # A cast may use a model that an earlier load has stored.
     loaded_models = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
     return model_files.load_model_files(paths, loaded_models)
@@ -49,7 +52,10 @@ def parse_model_files(paths: Sequence[Path]) -> ModelFiles:
 
 @transaction.atomic
 def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
-    """Add new entries and replace those of the same name; a price replaces one of the same day. Nothing is removed."""
+    """Add new entries and replace those of the same name; a price replaces one of the same model and day.
+
+    Nothing is removed.
+    """
     models = _upsert_rows(LanguageModel, ["name"], [_model_row(data) for data in files.models])
     prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
     prices += [(price["model"], price) for price in files.prices]
@@ -112,7 +118,7 @@ def _hash_entry(data: Any) -> str:  # sorted keys, so that the order in a file d
 
 
 def _upsert_rows(model: type[Model], keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> LoadCounts:
-    """Write new and changed rows at once, so that simultaneous loads give the same result."""
+    """Write new and changed rows with one statement, so that simultaneous loads give the same result."""
     before = {tuple(getattr(row, key) for key in keys): row for row in model._default_manager.all()}
     pairs = [(before.get(tuple(fields[key] for key in keys)), fields) for fields in rows]
     new = [fields for row, fields in pairs if row is None]

@@ -1,4 +1,4 @@
-"""Validate one model or price of a data file. Problems read "field: what is wrong and what is allowed"."""
+"""Validate one model or price of a data file. A problem has the form "field: what is wrong and what is allowed"."""
 
 import re
 from collections.abc import Mapping
@@ -147,7 +147,7 @@ def _check_options(data: Mapping[str, Any]) -> list[str]:
 
 
 def _check_lifecycle(data: Mapping[str, Any]) -> list[str]:
-    """Check that a lifecycle names its source and the day it was read."""
+    """Check that a lifecycle names its source and the day on which the source was read."""
     lifecycle = data.get("lifecycle", "unknown")
     if lifecycle not in LIFECYCLES:
         return [format_problem("lifecycle", lifecycle, ", ".join(LIFECYCLES))]

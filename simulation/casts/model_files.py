@@ -18,7 +18,7 @@ class ModelFileError(LabError):
 
 
 class ModelFiles(NamedTuple):
-    """The combined content of some files. `prices` are those listed separately from their model, which each names."""
+    """The combined content of several files. `prices` has the prices listed outside a model; each names its model."""
 
     models: list[dict[str, Any]]
     prices: list[dict[str, Any]]
@@ -26,9 +26,10 @@ class ModelFiles(NamedTuple):
 
 
 def load_model_files(paths: Sequence[Path], known: Mapping[str, Mapping[str, Any]]) -> ModelFiles:
-    """Return all files combined, with casts completed. `known` are the existing models by name.
+    """Return the combined content of all files, with the defaults of casts filled in.
 
-    Raises ModelFileError with every problem of every file. A cast may use a model of another of the files.
+    `known` are the existing models by name. Raises ModelFileError with every problem of every file. A cast may use a
+    model from any of the files.
     """
     documents, problems = [], []
     for path in paths:
@@ -51,7 +52,7 @@ def check_document(data: Mapping[str, Any], models: Mapping[str, Mapping[str, An
     problems = validation.find_unknown_fields(data, set(KINDS))
     lists = {kind: data.get(kind, []) for kind in KINDS}
     problems += [format_problem(kind, value, "a list") for kind, value in lists.items() if not isinstance(value, list)]
-    # Entries of something that is no list cannot be checked.
+    # Without lists, there are no entries to check.
     if problems:
         return problems
     problems += validation.check_each("models", lists["models"], check_model) + validation.find_duplicates(
@@ -83,7 +84,7 @@ def _collect_models(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict
 
 
 def _find_duplicates(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
-    """Return names in two files, because their order would decide which one counts."""
+    """Return a problem for each name that two files define: their order would decide which definition counts."""
     problems: list[str] = []
     first: dict[tuple[str, str], Path] = {}
     for path, data in documents:
@@ -100,14 +101,17 @@ def _find_duplicates(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> lis
 
 
 def _load_document(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the object in a file, or an empty one and why it cannot be parsed."""
+    """Return the JSON object in a file, and a list of problems.
+
+    If it cannot be parsed, the object is empty and the problem gives the reason.
+    """
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(
             text, parse_constant=json_lines.reject_constant, object_pairs_hook=json_lines.reject_duplicates
         )
-        # Written and checked as text, since surrogates can hide in escaped form.
+        # Serialised again for the check, because the file may contain unpaired surrogates and NUL in escaped form.
         _check_storable(json.dumps(data, ensure_ascii=False, allow_nan=False))
     except OSError as error:
         return {}, [f"{path}: cannot be read: {error.strerror}"]

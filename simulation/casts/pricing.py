@@ -9,13 +9,17 @@ from simulation.providers.base import Usage
 
 MILLION: Final = Decimal(1_000_000)
 MICRO: Final = Decimal("0.000001")  # precision of the call log
-# English has about four bytes per token; barcodes, numbers, JSON and other scripts approach two. Half the bytes
-# exceeds the count of any tokenizer in use for such prompts, including the few tokens around each message.
+# English has about four bytes per token; barcodes, numbers, JSON and other scripts approach two. Half the number of
+# bytes exceeds the token count of any tokenizer in use for such prompts, including the few tokens around each
+# message.
 MIN_BYTES_PER_TOKEN: Final = 2
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens of each class. None: unknown, which does not mean free."""
+    """US dollars per million tokens of each class.
+
+    None means that the price is unknown, not that the tokens are free.
+    """
 
     input: Decimal | None = None
     cache_read: Decimal | None = None
@@ -25,7 +29,7 @@ class Price(NamedTuple):
 
 
 class MaxUsage(NamedTuple):
-    """The maximum of one call. `cost` is None if the model has no price."""
+    """The maximum tokens and cost of one call. `cost` is None if the model has no price."""
 
     tokens: int
     cost: Decimal | None
@@ -61,7 +65,7 @@ def price_from_json(data: Mapping[str, Any]) -> Price | None:
 
 
 def compute_max_usage(prompt: Prompt | int, max_tokens: int, price: Price | None) -> MaxUsage:
-    """Return the maximum of one call: a prompt (or its UTF-8 bytes) without caching, and a reply at its limit."""
+    """Return the maximum of one call with this prompt (or prompt size in UTF-8 bytes), without caching."""
     size = prompt if isinstance(prompt, int) else count_prompt_bytes(prompt)
     inputs = -(-size // MIN_BYTES_PER_TOKEN)  # rounded up
     return MaxUsage(inputs + max_tokens, None if price is None else _max_cost(inputs, max_tokens, price))
@@ -74,7 +78,7 @@ def count_prompt_bytes(prompt: Prompt) -> int:
 
 
 def missing_classes(price: Price | None, caching: str) -> list[str]:
-    """Return the classes that a model with such caching (WireOptions.caching) bills and that have no price."""
+    """Return the token classes without a price that a model with this kind of caching (WireOptions.caching) bills."""
     billed = {"breakpoint": ("cache_read", "cache_write_5m"), "automatic": ("cache_read",)}.get(caching, ())
     return [name for name in ("input", *billed, "output") if getattr(price, name, None) is None]
 
@@ -85,10 +89,10 @@ def round_money(amount: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
 
 
 def _max_cost(inputs: int, outputs: int, price: Price) -> Decimal | None:
-    """Return the maximum, rounded up, so that no call costs more than was reserved for it."""
+    """Return the maximum cost, rounded up, so that no call costs more than was reserved for it."""
     if price.input is None or price.output is None:
         return None
     classes = (price.input, price.cache_read, price.cache_write_5m, price.cache_write_1h)
-    # Caching can make input more expensive than without, so the highest class is assumed.
+    # Caching can make input more expensive, so the highest price of any input class is assumed.
     highest = max(each for each in classes if each is not None)
     return round_money((inputs * highest + outputs * price.output) / MILLION, ROUND_CEILING)

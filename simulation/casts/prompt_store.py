@@ -18,7 +18,7 @@ class NoSuchPromptSet(LabError):  # noqa: N818  # a result, not an error
 
 
 def get_prompt_set(name: str = BUILT_IN) -> PromptSet:
-    """Return the row of `name` or `name@hash`; without a hash, the newest of that name. Raises NoSuchPromptSet.
+    """Return the prompt set called `name` or `name@hash`; without a hash, its newest version. Raises NoSuchPromptSet.
 
     The built-in set is stored at first use, and again when its files have changed.
     """
@@ -49,7 +49,10 @@ def get_rating_set(name: str = BUILT_IN_RATING) -> PromptSet:
 # Texts under a hash never change, so the cache needs no expiry.
 @lru_cache(maxsize=32)
 def load_texts(sha256: str) -> PromptTexts:
-    """Return the texts with a hash. Raises NoSuchPromptSet if there are none, LabError if the row no longer matches its hash."""
+    """Return the texts of the prompt set with this hash.
+
+    Raises NoSuchPromptSet if there is none, LabError if the stored texts no longer match the hash.
+    """
     for shipped in _load_shipped():
         if sha256 == shipped.sha256:
             return shipped
@@ -57,7 +60,7 @@ def load_texts(sha256: str) -> PromptTexts:
     if row is None:
         raise NoSuchPromptSet(f"There is no prompt set with the hash {sha256[:64]}")
     loaded = PromptTexts(row.name, row.files)
-    # Somebody changed the row by hand; a run with other words than its hash promises would be worthless.
+    # Somebody changed the row by hand. A run must use exactly the texts that its hash identifies.
     if loaded.sha256 != sha256:
         raise LabError(f"The stored texts of prompt set {row} no longer match its hash")
     return loaded
@@ -73,15 +76,16 @@ def list_current() -> list[PromptSet]:
 
 
 def list_names() -> list[str]:
-    """Return every name, the built-in one first."""
+    """Return the names of all prompt sets, the built-in one first."""
     others = PromptSet.objects.exclude(name=BUILT_IN).order_by("name").values_list("name", flat=True).distinct()
     return [BUILT_IN, *others]
 
 
 def import_folder(folder: Path, name: str) -> tuple[PromptSet, ImportedSet]:
-    """Store the set of a folder under a name. Raises PromptSetError with everything wrong, and stores nothing.
+    """Store the set of a folder under a name.
 
-    A set that was stored before is returned unchanged, under its existing name.
+    If the set is invalid, stores nothing and raises PromptSetError with every problem. A set that was stored before is
+    returned unchanged, under its existing name.
     """
     set_name = SetName.parse_name(name)
     if set_name.version or set_name.name in (BUILT_IN, BUILT_IN_RATING):

@@ -84,11 +84,14 @@ class RunConfig:
         )
 
     def make_endpoint(self, player: RoleConfig, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """Return the model's address with the key of this environment. Raises MissingKey without one."""
+        """Return the model's address and key from this environment.
+
+        Raises MissingKey if a key that is needed is missing, or if the key or the address is invalid.
+        """
         model = self.models[player.model]
         options = {**model["options"]}
         if "effort_levels" in options:
-            # JSON has lists; the options compare tuples.
+            # JSON has only lists; WireOptions has a tuple.
             options["effort_levels"] = tuple(options["effort_levels"])
         return connections.make_endpoint(model["provider"], model["model_id"], WireOptions(**options), environ)
 

@@ -1,4 +1,4 @@
-"""Remove what has expired, once an hour, in the workers. Other apps register their work when they start."""
+"""Remove expired data once an hour, in the workers. Other apps register their cleanup functions when they start."""
 
 import time
 from collections.abc import Callable
@@ -9,8 +9,8 @@ _next_at = [0.0]  # monotonic seconds of this process
 
 
 def register_cleanup(task: Callable[[], object]) -> None:
-    """Register a function that removes something."""
-    # Every process keeps its own time, so functions must be safe to run twice and in two workers at once.
+    """Register a function that removes expired data."""
+    # Every process has its own timer, so functions must be safe to run twice and in two workers at once.
     if task not in _tasks:
         _tasks.append(task)
 

@@ -28,7 +28,7 @@ class RoleSet:
     notes_before: str
 
     def changed_notes(self) -> dict[str, Any]:
-        """Return the change of the row that stores the agent's notes, or {} if they did not change."""
+        """Return the change to the episode's row that stores the agent's notes, or {} if the notes did not change."""
         return {"memory": self.memory} if repr(self.memory) != self.notes_before else {}
 
 
@@ -76,7 +76,10 @@ def build_model_rater(
 
 
 def get_run_config(run: Run, cast: str) -> RunConfig:
-    """Return the run configuration that the run was created with. A rule-based cast without a stored one comes from the code."""
+    """Return the configuration with which the run was created.
+
+    For a rule-based cast no configuration is stored; it is built from the code.
+    """
     if not run.setup_sha256:
         return casting.get_rule_based_cast(cast).to_run_config()
     if cached := _cached_configs.get(run.setup_sha256):

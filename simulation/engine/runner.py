@@ -25,7 +25,7 @@ Unit = Callable[[Lease[Episode], Bench, RoleSet], bool]
 
 
 def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> bool:
-    """Run the unit that the episode's phase names. Return True if its result is committed."""
+    """Run the next unit of the episode, as its phase requires. Return True if its result is committed."""
     episode = lease.row
     if episode.cancel_requested_at:
         return _end_repeated_verdicts(lease) if episode.verdict_requests else lease.finish_row("cancelled")
@@ -63,7 +63,10 @@ def _predict_outcome(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> 
 
 
 def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
-    """Run the next evidence classifier after a submission, one per unit. Only the first one decides; the panel has no effect on the ending."""
+    """Run the next evidence classifier on a submitted episode, one per unit.
+
+    Only the first classifier's verdict counts. The panel's verdicts do not affect how the episode ends.
+    """
     episode = lease.row
     done = {*episode.reviews.values_list("classifier", flat=True)}
     done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
@@ -90,13 +93,13 @@ def _record_missing_verdict(episode: Episode, classifier: str, reason: str, erro
 
 
 def _end_repeated_verdicts(lease: Lease[Episode]) -> bool:
-    """End the episode as it had ended before missing verdicts were requested again. They stay missing."""
+    """End the episode as it had ended before its missing verdicts were requested again. The verdicts stay missing."""
     rows = MissingReview.objects.filter(episode=lease.row)
     return lease.finish_row("submitted", extra_write=lambda: rows.update(requested_at=None), cancel_requested_at=None)
 
 
 def _save_verdict(review: EvidenceReview) -> None:
-    """Store a verdict, and remove it from the missing ones."""
+    """Store a verdict, and delete the record that it was missing."""
     review.save()
     MissingReview.objects.filter(episode=review.episode, classifier=review.classifier).delete()
 
@@ -125,8 +128,8 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
     if bench.ending is Ending.QUIT:
         return lease.finish_row("quit", pending=None, **notes)
     row = _build_transition(lease.row, step)
-    # The transition and the episode's position are one commit: after a crash, a step is either stored and passed
-    # or neither.
+    # The transition and the episode's position are one commit: after a crash, either the step is stored and the
+    # position has advanced, or neither has happened.
     cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
     if bench.ending:
         return lease.commit_changes(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)

@@ -1,7 +1,7 @@
-"""Celery tasks: a message has the code of a row and nothing else. If it is lost or arrives twice, nothing changes.
+"""Celery tasks: a message contains only the kind and code of a row.
 
-A worker that receives no messages for a while polls the database itself: the broker may be down, or a consumer may not
-have reconnected.
+If a message is lost or arrives twice, no work is lost or done twice. A worker that receives no messages for a while
+polls the database itself: the broker may be down, or a consumer may not have reconnected.
 """
 
 import logging
@@ -30,7 +30,7 @@ _last_message_at = 0.0  # monotonic seconds
 
 @shared_task(name="simulation.advance")
 def run_row(kind: str, code: str, **_later: Any) -> None:
-    """Run units of a job, episode or twin if it is claimable, and send a message for the work that is left."""
+    """Run units of a job, episode or twin if the row is claimable. If work is left, send another message."""
     global _last_message_at
     _last_message_at = time.monotonic()
     try:
@@ -72,7 +72,7 @@ def count_queued_messages() -> int:
 @contextmanager
 def poll_without_messages() -> Iterator[None]:
     """Run claimable rows in a thread of this worker while no messages arrive."""
-    # One row at a time: slower than all threads of the worker, but work never stops for want of a broker.
+    # One row at a time: slower than with all threads of the worker, but work continues without a broker.
     stop = threading.Event()
     thread = threading.Thread(target=_poll_database, args=(stop,), daemon=True, name="look")
     thread.start()
@@ -96,7 +96,7 @@ def _poll_database(stop: threading.Event) -> None:
 
 
 def _messages_overdue() -> bool:
-    """Return whether the dispatcher must have sent a message by now if any row is claimable."""
+    """Return whether the dispatcher would have sent a message by now if any row were claimable."""
     return _seconds_since_last_message() > 2 * settings.RING_AGAIN_SECONDS
 
 
@@ -114,7 +114,7 @@ def _on_worker_ready(**_signal: Any) -> None:
 
 @worker_shutting_down.connect
 def _on_worker_shutting_down(**_signal: Any) -> None:
-    """Finish the units under way after SIGTERM, and release their rows."""
+    """Start no more units after SIGTERM: those under way are finished, and their rows released."""
     _stopping.set()
 
 

@@ -40,7 +40,10 @@ def run_one_unit(kind: str, code: object) -> bool:
 
 
 def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
-    """Run a row unit after unit for up to TURN_SECONDS. Return True if it was released with work left: send a message for it."""
+    """Run a row unit after unit for up to TURN_SECONDS.
+
+    Return True if work is left: the caller must then send a message for the row.
+    """
     # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their
     # turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
@@ -66,7 +69,7 @@ def _run_units(
 
 
 def _run_logged_unit(lease: Lease[Row], run_unit: Callable[[Lease[Row]], bool]) -> bool:
-    """Run one unit. Log lines of the unit have the row and the step."""
+    """Run one unit. Its log lines contain the row and the step."""
     row = lease.row
     position: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
     with log_context.bind_facts(type(row).__name__.lower(), row.code, **position):
@@ -74,7 +77,7 @@ def _run_logged_unit(lease: Lease[Row], run_unit: Callable[[Lease[Row]], bool]) 
 
 
 def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
-    """Find a claimable row, one of the oldest, and run it as far as possible. Return False if there was none."""
+    """Run one of the oldest claimable rows with `run_row`. Return False if there was none."""
     for kind, model in ROW_MODELS.items():
         with _reserve_job_thread(kind, threads) as may_take:
             if not may_take:
@@ -135,7 +138,10 @@ def run_worker(stop: threading.Event, threads: int) -> None:
 
 
 def run_to_end(run: Run, threads: int, watch: Callable[[create.RunProgress], None]) -> create.RunProgress:
-    """Run all rows of one run in this process, and call `watch` with its progress. With one thread, only the caller's thread works."""
+    """Run all rows of one run in this process, and call `watch` with the run's progress.
+
+    The caller's thread is one of the `threads`.
+    """
     leases.expire_dead_leases()
     stop = threading.Event()
     worker_threads = [
@@ -171,7 +177,10 @@ def wait_for_run(run: Run, threads: int, watch: Callable[[create.RunProgress], N
 
 
 def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
-    """Every POLL_SECONDS, send messages for claimable rows that got none recently, so lost messages are repeated."""
+    """Every POLL_SECONDS, send a message for each claimable row without a recent one.
+
+    Lost messages are thus repeated.
+    """
     with worker_registered("dispatcher"), periodic_sweep():
         while not stop.wait(settings.POLL_SECONDS):
             try:
@@ -205,7 +214,10 @@ def mark_notified(kind: str, code: str) -> None:
 
 @contextmanager
 def worker_registered(kind: str) -> Iterator[None]:
-    """Register this process as a live worker in the database, refresh that at every heartbeat, and remove it at the end."""
+    """Register this process as a live worker in the database.
+
+    Renew the entry at every heartbeat, and remove it at the end.
+    """
     stop = threading.Event()
     _record_heartbeat(kind)
     heartbeat = threading.Thread(target=_send_heartbeats, args=(kind, stop), daemon=True, name="announce")
@@ -287,7 +299,7 @@ def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
 
 
 def try_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
-    """Return `run_next_row`, or False after logging an exception."""
+    """Return the result of `run_next_row`. If it raises an exception, log the exception and return False."""
     try:
         return run_next_row(stop, run, threads)
     except leases.DATABASE_UNAVAILABLE as error:

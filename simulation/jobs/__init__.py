@@ -1,6 +1,6 @@
 """Jobs: longer work that a page or a command requests, done by any worker and never twice.
 
-A job is a row. The same request finds the same job while it is under way. A handler registers itself for one kind and
+A job is a row. Equal requests share one job while it is under way. A handler registers itself for one kind and
 writes only through its `Work`, under the job's lease. Files of jobs are stored in the database in pieces, because
 workers may run on other hosts.
 

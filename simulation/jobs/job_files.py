@@ -23,7 +23,7 @@ OnProgress = Callable[[int, int], None]  # bytes read, bytes in total
 
 
 class FileRemoved(LookupError):  # noqa: N818  # a state of the file, not a fault
-    """The file was removed while it was read."""
+    """The file was removed while it was being read."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _StoredFile(io.RawIOBase):
             return 0
         # All pieces but the last have the same size, so the position gives the piece.
         number, inside = divmod(self._position, PIECE_SIZE)
-        # The last piece is cached: the buffered reader asks for much less than a piece at a time.
+        # The piece that was read last is cached: the buffered reader asks for much less than a piece at a time.
         if number != self._number:
             self._number, self._piece = number, _load_piece(self._file, number)
         self._on_progress(self._position, self._file.size)
@@ -102,7 +102,7 @@ def iter_file(file: JobFile) -> Iterator[bytes]:
 
 
 def store_output(job: Job, name: str, content_type: str, pieces: Pieces, commit_write: CommitWrite) -> JobFile:
-    """Store an output file of a job."""
+    """Store an output file of a job, one piece at a time."""
     # Each piece is a transaction of its own, so the job's row is never locked for long. An unfinished file has no
     # digest.
     file = commit_write(lambda: _create_output(job, name, content_type))
@@ -122,7 +122,10 @@ def move_inputs(job: Job, retry: Job) -> None:
 
 
 def remove_expired_files(before: datetime) -> int:
-    """Remove the files of some jobs that ended before that time, and record it in their results. Return the number of jobs."""
+    """Remove the files of jobs that ended before `before`, and record the removal in their results.
+
+    Return the number of jobs, which is limited so that a sweep stays short.
+    """
     expired = Job.objects.filter(status__in=Job.ENDED, ended_at__lt=before, files__isnull=False)
     jobs = list(expired.order_by("pk").distinct()[:_MAX_JOBS_PER_SWEEP])
     for job in jobs:

@@ -1,8 +1,8 @@
 """Request, run and cancel jobs.
 
-A kind of job is a function that registers itself (`register_handler`; declared in job_kinds). It receives a `Work`, with
-the parameters of the job and the only ways to write results, all under the job's fence. This module manages the rows and
-does not depend on what the jobs do.
+Each kind of job, declared in job_kinds, has a handler: a function registered with `register_handler`. The handler
+receives a `Work`, which has the job's parameters and the only methods that write results, all under the job's fence.
+This module manages the rows and does not depend on what the jobs do.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from wetbench_site.database import release_connection
 log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
 
-_MAX_ATTEMPTS = 5  # of a request that meets concurrent ones for the same work
+_MAX_ATTEMPTS = 5  # attempts of a request while concurrent requests for the same work interfere
 _UNKNOWN_KIND_SECONDS = 30
 
 MORE_WORK: Final[Outcome] = MappingProxyType({})
@@ -52,10 +52,10 @@ class JobCancelled(Exception):  # noqa: N818  # a state, not a fault
 
 @dataclass
 class Work:
-    """One unit of a job. Everything that it writes is written only while this worker holds the job."""
+    """One unit of a job. Its methods write only while this worker holds the job."""
 
     lease: Lease[Job]
-    stored_result: Outcome | None = None  # by `finish_job`
+    stored_result: Outcome | None = None  # set by `finish_job`
     _reported_at: float = field(default=-1e9, repr=False)  # monotonic seconds
 
     @property
@@ -83,7 +83,10 @@ class Work:
             raise JobCancelled
 
     def commit_write(self, write: Callable[[], Made]) -> Made:
-        """Call `write` in a transaction that also checks the lease. Raise LeaseLost, with nothing written, if another worker took over."""
+        """Call `write` in a transaction that also checks the lease.
+
+        If another worker took over the job, write nothing and raise LeaseLost.
+        """
         with transaction.atomic():
             result = write()
             # The check comes last: the row is not locked while `write` works, so heartbeats are not delayed.
@@ -158,7 +161,7 @@ def cancel_job(job: Job) -> bool:
 
 
 def retry_job(job: Job, user: AbstractBaseUser | None = None) -> Job:
-    """Return a new job for the same work as one that failed or was cancelled. A second call returns the same job.
+    """Return a new job that repeats a failed or cancelled one. A second call returns the same new job.
 
     Raises JobFailed if its input has been removed.
     """
@@ -182,10 +185,10 @@ def run_job_unit(lease: Lease[Job]) -> bool:
 
 
 def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) -> Job:
-    """Wait until a job has ended, for commands: run it in this process, or wait for the worker that holds it.
+    """Run a job in this process, or wait for the worker that holds it, until it has ended. For commands.
 
-    A job whose run is paused is returned as it is. `watch` is called with the job after every unit that runs here, and
-    periodically while another worker runs it.
+    A job whose run is paused is returned as it is. `on_progress` is called with the job after every unit that runs
+    here, and periodically while another worker runs it.
     """
     while True:
         try:
@@ -204,7 +207,10 @@ def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) 
 
 
 def sweep_jobs() -> int:
-    """End cancelled jobs that no worker holds, and remove the files of jobs that ended long ago. Return the number of the latter."""
+    """End cancelled jobs that no worker holds, and remove the files of jobs that ended long ago.
+
+    Return how many jobs lost their files.
+    """
     cancelled = Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE)
     _cancel_rows(cancelled.filter(_is_unleased(timezone.now())))
     return job_files.remove_expired_files(timezone.now() - timedelta(days=settings.JOB_FILE_DAYS))
@@ -223,7 +229,7 @@ def _run_handler(lease: Lease[Job]) -> bool:
         result = handler(work)
     except JobCancelled:
         if not lease.cancel_if_requested():
-            # The cancellation was withdrawn in this moment: release the job, so that this unit runs again.
+            # The cancellation was withdrawn at this moment: release the job, so that this unit runs again.
             lease.release_between_units()
         return False
     except JobFailed as error:
@@ -251,7 +257,10 @@ def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
 
 
 def _find_or_create(row: Job, fill: Callable[[Job], None]) -> Job:
-    """Return the job under way that has the key of `row`, or store `row` and fill it."""
+    """Return the job under way with the key of `row`.
+
+    If there is none, store `row`, call `fill` with it, and return it.
+    """
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         existing: Job | None = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE).first()
         if existing is not None:

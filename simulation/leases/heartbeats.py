@@ -1,4 +1,7 @@
-"""Renew all leases that this process holds, with one UPDATE per model and heartbeat however many calls are under way."""
+"""Renew all leases that this process holds, with one UPDATE per model and heartbeat.
+
+The number of UPDATEs does not depend on how many calls are under way.
+"""
 
 import logging
 import threading
@@ -51,8 +54,7 @@ def keep_renewed(model: type[Leased], pk: int, fence: int) -> Iterator[None]:
 
 def _ensure_heartbeat_thread() -> None:
     global _heartbeat_thread
-    # The thread ends when nothing is leased (see _run_heartbeat), so an idle process has none, and fork and exit
-    # are
+    # The thread ends when nothing is leased (see _run_heartbeat), so an idle process has none, and fork and exit are
     # clean. The caller holds _lock: otherwise two units could start two threads.
     if _heartbeat_thread is None or not _heartbeat_thread.is_alive():
         _heartbeat_thread = threading.Thread(target=_run_heartbeat, daemon=True, name="heartbeat")
@@ -63,8 +65,8 @@ def _run_heartbeat() -> None:
     global _heartbeat_thread
     try:
         while True:
-            # Much shorter than a heartbeat: leases taken at any time are renewed on time, and the thread ends
-            # soon after the last one.
+            # Sleep much less than a heartbeat, so that leases taken at any time are renewed in time and the thread
+            # ends soon after the last lease.
             time.sleep(min(settings.HEARTBEAT_SECONDS / 3, 0.5))
             with _lock:
                 if not _renewed_at:
@@ -93,8 +95,8 @@ def _renew_leases(due: list[LeaseKey]) -> None:
         return
     connection.close()
     with _lock:
-        # Only those still there: a unit may have ended during the UPDATE, and adding it again would renew it for
-        # ever.
+        # Only the leases that are still registered: a unit may have ended during the UPDATE, and its lease must not
+        # be renewed for ever.
         _renewed_at.update({key: now for key in due if key in _renewed_at})
 
 

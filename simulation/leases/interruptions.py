@@ -1,4 +1,4 @@
-"""Exceptions that end a unit before its result. The agent causes none of them."""
+"""Exceptions that end a unit before it has a result. The agent causes none of them."""
 
 from simulation.lab.errors import LabError
 

@@ -26,7 +26,8 @@ from simulation.models import Episode, Job, Leased, Twin
 log = logging.getLogger("wetbench.leases")
 Row = TypeVar("Row", Episode, Twin, Job)
 LEASED_MODELS = (Job, Episode, Twin)
-# Locked, restarted or unreachable: no row is to blame, so no row may fail because of it.
+# Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail because of
+# them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 # Fields of the run that people may change while a worker keeps one of its rows.
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
@@ -49,7 +50,7 @@ class Lease(Generic[Row]):
     is_first_unit: bool = False  # no unit of the row's phase was started before, so no calls are logged for it
     confirmed_at: float = field(default_factory=time.monotonic)  # monotonic seconds
     has_work_left: bool = False  # after a commit: the next unit can start at once
-    keep_after_commit: bool = False  # if work is left; spares a claim and a message for each unit
+    keep_after_commit: bool = False  # keep the lease if work is left, which saves a claim and a message per unit
 
     @contextmanager
     def keep_renewed(self) -> Iterator[None]:
@@ -58,7 +59,7 @@ class Lease(Generic[Row]):
             yield
 
     def renew_lease(self) -> bool:
-        """Extend the lease by its full duration from now. Return False if a newer fence took over."""
+        """Extend the lease by its full duration from now. Return False if the row has a newer fence or has ended."""
         self.confirmed_at = time.monotonic()
         return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end()) == 1)
 
@@ -71,7 +72,7 @@ class Lease(Generic[Row]):
     def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
         """Write `changes`, call `extra_write` in the same transaction, and release the lease unless it is kept.
 
-        Return False if a newer fence took over; then nothing is written.
+        Return False and write nothing if the row has a newer fence or has ended.
         """
         _check_status_change(self.row, changes.get("status", self.row.status))
         released = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False}
@@ -83,8 +84,8 @@ class Lease(Generic[Row]):
             # The caller sends the message for the next unit, so the row counts as notified. If the process dies before it
             # sends the message, the dispatcher sends it again after a while.
             changes["notified_at"] = timezone.now() if work_left else None
-        # If the connection breaks here, the exception does not show whether the commit succeeded. Nothing infers it:
-        # the next claim reads the row.
+        # If the connection breaks here, the exception does not show whether the commit succeeded. No code depends on
+        # it: the next claim reads the row.
         with transaction.atomic():
             if self._filter_own_row().update(**changes) != 1:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
@@ -98,7 +99,10 @@ class Lease(Generic[Row]):
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the next unit of a kept row may start. Reload what people may have requested since the last unit."""
+        """Return whether the next unit of a kept row may start.
+
+        Reload the run's limits and pause, and any request to cancel.
+        """
         own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
         rows = list(self._filter_own_row().values_list(*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields))
         # no row: a newer fence took over, or the row ended
@@ -117,14 +121,14 @@ class Lease(Generic[Row]):
         return False
 
     def release_between_units(self) -> bool:
-        """Release a kept row between two units. Return False if a newer fence took over."""
+        """Release a kept row between two units. Return False if the row has a newer fence or has ended."""
         # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
         return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
 
     def commit_progress(self, **changes: Any) -> bool:
-        """Write `changes` of progress and keep the lease. Return False if a newer fence took over.
+        """Write `changes` that record progress, and keep the lease.
 
-        Call it as the last statement of a transaction.
+        Return False if the row has a newer fence or has ended. Call it as the last statement of a transaction.
         """
         self.confirmed_at = time.monotonic()
         # This locks the row until the transaction ends: nobody can claim it, and heartbeats wait. So it comes
@@ -132,9 +136,12 @@ class Lease(Generic[Row]):
         return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end(), **changes) == 1)
 
     def cancel_if_requested(self) -> bool:
-        """Cancel the row as a person requested. Return False if the request was withdrawn or a newer fence took over."""
+        """Cancel the row as a person requested.
+
+        Return False if the request was withdrawn or the row has a newer fence.
+        """
         ended = {"status": "cancelled", "ended_at": timezone.now(), "lease_until": None, "not_before": None}
-        # The condition is part of the UPDATE: a request withdrawn in this moment must not cancel the row.
+        # The condition is part of the UPDATE: a request that is withdrawn at this moment must not cancel the row.
         return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
 
     def finish_row(self, status: str, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
@@ -176,9 +183,8 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         "begun": True,
         "started_at": row.started_at or timezone.now(),
     }
-    # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row read above is
-    # the row
-    # that is claimed.
+    # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row that was read
+    # above is the row that is claimed.
     if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
         return None
     fresh = not row.begun
@@ -195,7 +201,7 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
 
 
 def expire_dead_leases() -> int:
-    """Expire the leases of processes of this machine that no longer run, and return how many.
+    """Expire the leases of processes on this machine that no longer run. Return the number of leases.
 
     After a restart, work continues at once instead of after a full lease.
     """

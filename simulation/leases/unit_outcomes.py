@@ -52,8 +52,9 @@ def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        # A bug in this program must end the row with its name: otherwise the row would use up lease after lease.
-        # BaseException, because a panic in a library written in Rust is not an Exception and would end the thread.
+        # A bug in this program must end the row with the exception's name: otherwise the row would use up lease after
+        # lease. BaseException, because a panic in a library written in Rust is not an Exception and would end the
+        # thread.
         log.exception("%s failed", lease.row.code)
         message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
         storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8

@@ -1,4 +1,4 @@
-"""The agent as a language model: acting directly, after a thought, or by a plan."""
+"""The agent as a language model, which acts directly (plain), after a thought (react) or by a plan (plan)."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from simulation.providers import CompletionFunction, Message, Prompt
 from simulation.providers.base import Stop
 
 PROMPT_FILES = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
-TURNS = 3  # how often one prompt is sent before a truncated or empty answer is the agent's mistake
+TURNS = 3  # how often one prompt is sent before a truncated or empty answer counts as the agent's mistake
 _MAX_STORED = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
 _ANSWER_NAMES = {"plan": "plan", "summary": "summary of the history"}
 _ACTION_LINE = re.compile(r"^[ \t*#>`]*ACTION[ \t*`]*:", re.IGNORECASE | re.MULTILINE)
@@ -67,7 +67,10 @@ class LLMAgent:
         return action
 
     def _write_plan(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
-        """Ask for the plan before the first action, if the scaffold has one. It is part of every later prompt."""
+        """Request the plan before the first action if the scaffold is "plan".
+
+        The plan is part of every later prompt.
+        """
         if self.scaffold == "plan" and not noted.get("plan"):
             reply = self._request_answer(self._build_prompt(situation, system, noted, "agent.plan.txt", "plan"))
             noted["plan"] = _shorten_note(reply, "plan")
@@ -76,7 +79,7 @@ class LLMAgent:
         """Renew the summary from the last one and the steps that have left the window."""
         last = noted.get("summary", {"upto": 0, "text": ""})
         upto = self._history.count_summarised(len(situation.history))
-        # Only every k steps: between them the prompt keeps its beginning, which providers cache.
+        # Only every k steps: in between, the beginning of the prompt stays the same, so that providers can cache it.
         if upto <= last["upto"]:
             return
         steps = histories.render_steps(situation.history[last["upto"] : upto], noted["thoughts"])
@@ -87,7 +90,10 @@ class LLMAgent:
         noted["summary"] = {"upto": upto, "text": _shorten_note(reply, "summary")}
 
     def _build_prompt(self, now: Situation, system: str, noted: Mapping[str, Any], form: str, purpose: str) -> Prompt:
-        """The situation, what only grows first (providers keep a prefix), and then the form of the answer."""
+        """Return the prompt: the situation, then the required form of the answer.
+
+        Parts that only grow come first, so that providers can cache the beginning.
+        """
         summary = noted.get("summary", {}).get("text", "")
         situation_text = self.texts.fill_in(
             "agent.user.txt",

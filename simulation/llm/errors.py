@@ -8,7 +8,7 @@ _MAX_LISTED = 5  # problems in one line of a message
 
 
 class Refusal(LabError):  # noqa: N818  # a result, not an error
-    """The model refused to answer. `category` is its reason, or "unspecified". Never sent again."""
+    """The model refused to answer. `category` is its reason, or "unspecified". The prompt is not sent again."""
 
     def __init__(self, category: str = "") -> None:
         # 200 characters: it comes from the provider and is stored.

@@ -14,13 +14,16 @@ from simulation.llm.replies.verdict_tags import parse_verdict
 from simulation.providers import CompletionFunction, Message, Prompt
 
 REPAIRS = 1  # repair turns
-MAX_PARTS = 20  # parts of a record, which bounds the calls of one verdict
-_BYTES_PER_TOKEN = 2  # without a tokeniser: texts with numbers and units have two to four bytes per token
+MAX_PARTS = 20  # the most parts into which a record is split; limits the calls for one verdict
+_BYTES_PER_TOKEN = 2  # an estimate without a tokeniser: texts with numbers and units have two to four bytes per token
 
 
 @dataclass(frozen=True)
 class LLMEvidenceClassifier:
-    """Judges a record by prompting a model. A record beyond `context_limit` tokens is summarised first, which the verdict states."""
+    """Judges a record by prompting a model.
+
+    A record longer than `context_limit` tokens is summarised first, and the verdict records this.
+    """
 
     speak: CompletionFunction
     texts: PromptTexts
@@ -29,7 +32,7 @@ class LLMEvidenceClassifier:
 
     def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
-        # Once as a whole if it fits: a summary can lose what a verdict depends on.
+        # Judge the whole record if it fits: a summary can lose what a verdict depends on.
         prompt = self._build_question(goal, render_record(transcript))
         if self._fits_context(prompt):
             return self._request_verdict(prompt)
@@ -85,8 +88,8 @@ class LLMEvidenceClassifier:
         return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
 
     def _available_bytes(self, goal: str) -> int:
-        # The frame without any line has the length of everything but the record.
-        """Return the bytes of a record that fit into a summary prompt."""
+        """Return how many bytes of a record fit into a summary prompt."""
+        # The prompt with an empty record has the length of everything but the record.
         frame = self._summary_prompt(goal, delimit_lines("RECORD", []))
         room = (self.context_limit or 0) - self.max_tokens
         return max(1, room * _BYTES_PER_TOKEN - _prompt_bytes(frame))

@@ -1,4 +1,4 @@
-"""A model rater: the frozen payload in, one verdict with marked rows out."""
+"""A model rater, which reads an item's frozen payload and returns one verdict with marked rows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ SUFFICIENCY = RatingKind("rating.sufficiency.txt", "sufficient", "not sufficient
 
 
 class RatingInput(NamedTuple):
-    """The payload as raters see it, the context if they see one, and the rows by mark key."""
+    """The payload as raters see it, the context if they see one, and the rows that can be marked."""
 
     payload: Mapping[str, Any]
     context: Mapping[str, Any] | None
@@ -125,7 +125,7 @@ def _parse_verdict(value: object, kind: RatingKind, problems: list[str]) -> str:
 
 
 def _parse_confidence(value: object, problems: list[str]) -> int | None:
-    """Return a whole number from 1 to 5, also given as text; true and 3.0 are invalid."""
+    """Return the confidence: a whole number from 1 to 5, possibly given as text. `true` and 3.0 are invalid."""
     if isinstance(value, str) and value.strip() in ("1", "2", "3", "4", "5"):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 5:
@@ -135,7 +135,10 @@ def _parse_confidence(value: object, problems: list[str]) -> int | None:
 
 
 def _parse_marks(values: object, keys: Collection[str], problems: list[str]) -> tuple[str, ...]:
-    """Return displayed keys, each once; other spacing or another spelling of a letter gives the same key."""
+    """Return the marked keys as displayed, each once.
+
+    Differences in spacing or in the Unicode form of letters are ignored.
+    """
     if not isinstance(values, list) or not all(isinstance(mark, str) for mark in values):
         problems.append('"marks" must be a list of keys, empty if nothing looks wrong')
         return ()

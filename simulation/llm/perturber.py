@@ -16,7 +16,7 @@ from simulation.llm.replies.parsing import ParsedOutcome
 from simulation.llm.transition_model import append_notes, build_plain_prompt, request_outcome
 from simulation.providers import CompletionFunction, Message, Prompt
 
-MAX_FIELD_LENGTH = 200  # the column of a path
+MAX_FIELD_LENGTH = 200  # characters; the length of the database column
 _NO_EXPLANATION = {
     "",
     "none",
@@ -45,8 +45,10 @@ class LLMPerturber:
     perturbation: Perturbation
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """Return the twin's outcome. Raises Refusal, TooLong or NoUsableAnswer; UnusableTwin if it does not differ, does not explain its error,
-        or is recognisable by its form.
+        """Return the twin's outcome. Raises Refusal, TooLong or NoUsableAnswer.
+
+        Raises UnusableTwin if the twin does not differ, does not explain its error, is recognisable by its form, or is
+        rejected although the original was accepted.
 
         `field` is the only path that differs, or "" if several do. The model never sees the correct outcome.
         """
@@ -62,7 +64,7 @@ class LLMPerturber:
         )
         changed = find_differences(correct, reading.outcome)
         explanation = _get_explanation(reading, changed) if planted else ""
-        # A twin that is rejected would differ by its ending and not by an error.
+        # A rejected twin would differ in whether the action succeeded, and not by an error.
         if correct.success and not reading.outcome.success:
             raise UnusableTwin(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
         # Several differences have no single location, so the error could not be marked.

@@ -22,10 +22,10 @@ def request_answer(
     repairs: int,
     reason: str,
 ) -> Answer:
-    """Return what `read` makes of the reply. At most TURNS turns, at most `repairs` of them with a list of problems.
+    """Return the result of `read` on the reply. Sends at most TURNS turns, of which at most `repairs` list problems.
 
-    A truncated or empty reply is requested again with the same prompt. Raises Refusal, TooLong or NoUsableAnswer(`reason`);
-    UnusableTwin if the only remaining problem is that a twin is recognisable.
+    A truncated or empty reply is requested again with the same prompt. Raises Refusal, TooLong or
+    NoUsableAnswer(`reason`); UnusableTwin if the only remaining problem is that a twin is recognisable.
     """
     last_error = MalformedCompletion()
     for _ in range(TURNS):
@@ -48,7 +48,10 @@ def request_answer(
 
 
 def extract_complete(completion: Completion) -> tuple[str, str]:
-    """Return the clean text of a complete reply, or "" and why it is incomplete. Raises Refusal or TooLong if there is no reply to expect."""
+    """Return the clean text of a complete reply, or "" and why it is incomplete.
+
+    Raises Refusal if the model refused, TooLong if the prompt exceeds the model's context.
+    """
     # Not sent again: a refusal is an answer, and repeating the request would only cost money.
     if completion.stop is Stop.REFUSAL:
         raise Refusal(extract_answer(completion.refusal))

@@ -34,7 +34,7 @@ class LLMTransitionModel:
 
 
 def build_plain_prompt(texts: PromptTexts, asked: TransitionQuestion) -> Prompt:
-    """Return the prompt for a correct outcome."""
+    """Return the prompt that requests an outcome without a planted error."""
     text = texts.fill_in("transition.user.txt", **asked.placeholder_values())
     return Prompt(
         texts.fill_in("transition.system.txt"), (Message("user", text),), "answer", texts.sha256, wants_json=True
@@ -52,7 +52,8 @@ def request_outcome(
 ) -> ParsedOutcome:
     """Return the parsed reply, after repair turns if necessary. Raises NoUsableAnswer if the format is still wrong.
 
-    For a twin, `gives_away` finds tells, which are repaired as well; if they or prompt text remain, raises UnusableTwin.
+    For a twin, `gives_away` finds tells, which are repaired as well. Raises UnusableTwin if tells or prompt text
+    remain.
     """
 
     def parse_and_check(text: str) -> ParsedOutcome:

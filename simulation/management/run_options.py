@@ -28,7 +28,7 @@ def add_run_options(parser: ArgumentParser) -> None:
 
 
 def get_run_options(options: Mapping[str, Any]) -> create.RunOptions:
-    """Return the prompt set and the limits that were given."""
+    """Return the prompt set and the limits given on the command line."""
     run_options: create.RunOptions = {"prompt_set": options["prompts"]}
     if options["max_cost"] is not None:
         run_options["max_cost"] = options["max_cost"]

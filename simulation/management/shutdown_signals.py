@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an event: units under way are finished, and no new ones start."""
+"""Turn Ctrl-C and SIGTERM into an event, after which units under way are finished and no new ones start."""
 
 import signal
 import threading

@@ -30,7 +30,7 @@ def build_web_server_command(host: str, port: int) -> list[str]:
 
 
 def enable_line_buffering() -> None:
-    # Through a pipe, Python buffers whole blocks; people wait for the links that are printed.
+    # Python buffers output to a pipe in whole blocks, which would delay the links that people wait for.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
 

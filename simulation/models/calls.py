@@ -11,7 +11,7 @@ from simulation.models.runs import Run
 
 
 class CallText(models.Model):
-    """A piece of a request under its hash. Text that every call of a run has in common is stored once."""
+    """A long text of requests, stored under its hash. Text that many calls have in common is stored once."""
 
     sha256 = models.CharField(max_length=64, primary_key=True)
     text = models.TextField()
@@ -21,7 +21,7 @@ class CallText(models.Model):
 
 
 class ModelCall(models.Model):
-    """One HTTP attempt: written before it is sent, completed once, then never changed or deleted.
+    """One HTTP attempt: stored before it is sent, completed once, then never changed or deleted.
 
     Token counts are the provider's; empty if it reported none. A lost call keeps the tokens that were reserved for it.
     """
@@ -44,7 +44,7 @@ class ModelCall(models.Model):
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")
-    # exactly one of these three (constraint call_of_one_thing)
+    # exactly one of these three is set (constraint call_of_one_thing)
     episode = models.ForeignKey(Episode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
@@ -113,7 +113,8 @@ class ModelCall(models.Model):
         ]
         indexes = [
             models.Index(fields=["run", "role"]),
-            # Every call counts what is under way with its key; almost all rows of this table are not.
+            # Before each call, the calls under way with its key are counted. Almost all rows of this table have
+            # ended.
             models.Index(fields=["gate"], condition=Q(state="started"), name="call_under_way"),
         ]
 

@@ -20,7 +20,7 @@ PERTURBATIONS = [
 
 
 class Episode(Leased):
-    """One attempt at an experiment by a cast: a replicate of pass@k."""
+    """One execution of an experiment by a cast. For pass@k it is one sample."""
 
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
         "queued": ("running", "cancelled"),
@@ -146,7 +146,10 @@ class EvidenceReview(models.Model):
 
 
 class MissingReview(models.Model):
-    """A panel member that gave no verdict, and the reason. The episode's own verdict counts without it."""
+    """A panel member that gave no verdict, and the reason.
+
+    The verdict of the episode's first classifier counts without it.
+    """
 
     episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="missing_reviews")
     classifier = models.CharField(max_length=80)

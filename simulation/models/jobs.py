@@ -17,10 +17,10 @@ class JobQuerySet(LeasedQuerySet):
 
 
 class Job(Leased):
-    """One request for longer work. The same request finds the same job while it is under way.
+    """One request for longer work. Equal requests share one job while it is under way.
 
-    `kind` names its handler (simulation.jobs.jobs), `key` identifies equal requests, and `params` is all that the handler
-    receives. A job runs unit by unit. Each unit stores its own results, under the job's fence.
+    `kind` names its handler (simulation.jobs.jobs), `key` identifies equal requests, and `params` is all that the
+    handler receives. A job runs unit by unit. Each unit stores its own results, under the job's fence.
     """
 
     RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
@@ -103,7 +103,7 @@ class JobFile(models.Model):
 
 
 class JobChunk(models.Model):
-    """A piece of a file, in order from 0."""
+    """A piece of a file. The pieces are numbered from 0."""
 
     file = models.ForeignKey(JobFile, on_delete=models.CASCADE, related_name="chunks")
     number = models.PositiveIntegerField()

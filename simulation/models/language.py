@@ -28,7 +28,7 @@ class LanguageModel(models.Model):
 
 
 class ModelPrice(models.Model):
-    """The price of a model from a day on, in US dollars per million tokens of each class. Empty: not known."""
+    """The price of a model from a day on, in US dollars per million tokens of each class. Unknown prices are empty."""
 
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="prices")
     effective_from = models.DateField()

@@ -82,7 +82,10 @@ class PaperPlan(models.Model):
 
 class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by three models
     def unheld(self) -> "LeasedQuerySet":
-        """Return rows with work left and without a lease: never leased, or the lease expired, and not waiting."""
+        """Return unfinished rows without a valid lease.
+
+        Rows that wait for a later time or for a person are left out.
+        """
         # Only columns of the row itself, no joins: a claim repeats this condition in its UPDATE.
         now = timezone.now()
         return self.filter(
@@ -97,7 +100,7 @@ class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by th
         return self.unheld().filter(run__paused_at__isnull=True, run__replay=False)
 
     def for_work(self) -> "LeasedQuerySet":
-        """Join what every unit needs, and leave out the long columns that few units need."""
+        """Return the rows with the related rows that every unit needs, without the long columns that few units need."""
         return self.select_related(*self.model.SELECT_RELATED).defer(*self.model.DEFERRED_FIELDS)
 
 

@@ -21,7 +21,10 @@ STOPS = {
 
 
 def choose_options(params: Params, endpoint: Endpoint) -> options.ChosenOptions:
-    """Return which parameters are sent. Claude accepts no temperature while thinking, whatever its options state."""
+    """Return the parameters that are sent, and those that are dropped.
+
+    Claude accepts no temperature while thinking, whatever its options state.
+    """
     endpoint_options = replace(endpoint.options, temperature_with_thinking=False)
     return options.choose_options(params, endpoint_options, MIN_THINKING_BUDGET, MAX_TEMPERATURE, takes_budget=True)
 
@@ -60,7 +63,7 @@ def parse_reply(reply: Reply, requested: str) -> Completion:
 
 
 def parse_usage(data: Mapping[str, Any]) -> Usage | None:
-    """Return tokens by class, or None if missing. The input count excludes the cache."""
+    """Return the tokens by class, or None if they are missing. Anthropic's input count excludes cached tokens."""
     fresh, output = wire.parse_count(data.get("input_tokens")), wire.parse_count(data.get("output_tokens"))
     if fresh is None or output is None:
         return None

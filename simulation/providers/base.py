@@ -42,7 +42,7 @@ class Usage(NamedTuple):
 
 
 class Stop(StrEnum):
-    """Why a model stopped, whatever its provider calls it."""
+    """Why a model stopped writing. The values are the same for all providers."""
 
     STOP = "stop"
     MAX_TOKENS = "max_tokens"
@@ -75,7 +75,7 @@ class Completion:
 
 
 class ErrorClass(StrEnum):
-    """What went wrong with an HTTP attempt. `REACTIONS` defines the consequence."""
+    """What went wrong with an HTTP attempt. `retry_policy.REACTIONS` defines what follows."""
 
     RATE_LIMIT = "rate_limit"  # 429
     OVERLOADED = "overloaded"  # 529, 503, an overload inside a 200
@@ -130,7 +130,7 @@ class WireOptions:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model with its address. `key` is secret and in no repr."""
+    """A model with its address. `key` is secret and excluded from the repr."""
 
     provider: str  # a name of PROVIDERS
     model_id: str

@@ -24,7 +24,7 @@ from simulation.providers.base import (
 )
 
 Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
-MIN_KEY_LENGTH = 8  # a shorter key is not a key, and removing it would remove words
+MIN_KEY_LENGTH = 8  # a shorter text is not a real key, and removing it from replies would remove words
 _creation_locks: dict[
     int, threading.Lock
 ] = {}  # by process: a lock held during a fork would never be released in the child
@@ -46,7 +46,7 @@ def send_once(endpoint: Endpoint, request: WireRequest, deadline: float, wires: 
 
 
 def get_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None) -> Post:
-    """Return the SDK client for this place, key, transport and process, however many threads request it."""
+    """Return the function that posts to this address with this key and transport. Each process creates it once."""
     # Cached per process, because a fork must not share sockets.
     with _creation_locks.setdefault(os.getpid(), threading.Lock()):
         return _create_client(provider, base_url, key, wires, os.getpid())
@@ -86,7 +86,11 @@ def _create_openai(provider: str, base_url: str, key: str, http: httpx2.Client) 
 def _make_post(
     send: Callable[..., httpx2.Response], path: str, answered: type[Exception], unanswered: type[Exception]
 ) -> Post:
-    """Return a function for one attempt through an SDK. It returns a reply of any status; `answered` is the SDK's error for bad ones."""
+    """Return a function that makes one attempt through an SDK and returns the reply, whatever its status.
+
+    `answered` is the SDK's exception for a reply with an error status, `unanswered` that for an attempt without a
+    reply.
+    """
 
     def post_once(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
         options = {"headers": headers, "timeout": transport.make_timeout(deadline)}
@@ -102,7 +106,7 @@ def _make_post(
 
 
 def _unwrap_error(error: Exception) -> ProviderError:
-    """Return our own error inside the SDK's, which may wrap it."""
+    """Return the ProviderError that an SDK's exception wraps, or else a new one for a failed connection."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ProviderError):

@@ -44,7 +44,10 @@ DIALECTS = {
 def make_endpoint(
     provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None
 ) -> Endpoint:
-    """Return the model with its address and key in this environment. Raises ValueError for an unknown provider, MissingKey otherwise."""
+    """Return the model with its address and key from this environment.
+
+    Raises ValueError for an unknown provider, MissingKey if the key or the address is missing or invalid.
+    """
     if provider not in PROVIDERS:
         raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")
     info, values = PROVIDERS[provider], os.environ if environ is None else environ
@@ -58,7 +61,7 @@ def make_endpoint(
 
 
 def get_key(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the provider's key, from its variable or the file named by NAME_FILE; "" if there is none."""
+    """Return the provider's key from its variable NAME, or from the file that NAME_FILE names; "" if there is none."""
     # The content of a file is never put into the environment, which every child process receives.
     name = PROVIDERS[provider].key_variable
     return (environ.get(name) or _read_key_file(environ.get(f"{name}_FILE", ""))).strip()
@@ -66,7 +69,7 @@ def get_key(provider: str, environ: Mapping[str, str]) -> str:
 
 @cache
 def _read_key_file(file: str) -> str:
-    """Return the content of the key file, cached: logs redact the key that it contained at the start."""
+    """Return the content of the key file, read once: logs redact the key that the file contained at the start."""
     return Path(file).read_text(encoding="utf-8") if file else ""
 
 
@@ -84,7 +87,7 @@ def parse_reply(endpoint: Endpoint, reply: Reply) -> Completion:
 
 
 def prepare_request(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
-    """Return the request that every connection to this endpoint sends for a prompt: same prompt, same bytes."""
+    """Return the request that every connection to this endpoint sends for a prompt. Equal prompts give equal bytes."""
     api = get_dialect(endpoint)
     choice = api.choose_options(params, endpoint)
     body = _merge_fields(api.build_body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
@@ -135,7 +138,7 @@ def _is_anthropic(endpoint: Endpoint) -> bool:
 
 
 def _merge_fields(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body with the extra fields; objects in both are merged, and the extra fields win."""
+    """Return the body with the extra fields. Objects in both are merged, and extra values replace those of the body."""
     merged = {name: {**body[name], **value} for name, value in extra.items() if _are_objects(body.get(name), value)}
     return {**body, **extra, **merged}
 

@@ -16,7 +16,7 @@ _call = threading.local()  # a call stays in one thread from its first byte to i
 
 @contextmanager
 def end_by(moment: float) -> Iterator[None]:
-    """Limit all socket work of this thread to `moment` of the monotonic clock."""
+    """End all socket operations of this thread by `moment` of the monotonic clock."""
     _call.ends = moment
     try:
         yield

@@ -1,4 +1,4 @@
-"""Interpret error envelopes: the class that decides what follows, or a refusal."""
+"""Interpret the error envelopes of replies: return a class of error, which decides what follows, or a refusal."""
 
 import re
 from collections.abc import Mapping
@@ -101,7 +101,7 @@ def make_error(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
 
 
 def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:
-    """Return the class of an error. Its text is checked before its status, because unlike causes share a status."""
+    """Return the class of an error. Its text is checked before its status, because different causes share a status."""
     words = {str(error.get(name)) for name in ("type", "code", "status")}
     if status == 429 and (EXHAUSTED in words or _google_retry_delay(error) is not None):
         return ErrorClass.RATE_LIMIT
@@ -121,7 +121,7 @@ def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:
 
 
 def _effective_status(reply: Reply, error: Mapping[str, Any]) -> int:
-    """Return the reply's status, or the one that an error inside a 200 has as its code."""
+    """Return the reply's status. For an error inside a reply with status 200, return the status in the error's code."""
     code = str(error.get("code") or "")
     return int(code) if wire.is_success(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
 
@@ -136,7 +136,7 @@ def _error_message(error: Mapping[str, Any]) -> str:
 
 
 def _google_retry_delay(error: Mapping[str, Any]) -> float | None:
-    """Return Google's wait time in seconds: a RetryInfo among the details."""
+    """Return the wait in seconds that Google requests in the error's details (RetryInfo), or None."""
     details = error.get("details")
     rows = [wire.as_mapping(row) for row in details] if isinstance(details, list) else []
     return next((wire.parse_number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)

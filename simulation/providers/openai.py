@@ -22,7 +22,7 @@ STOPS = {
 
 
 def choose_options(params: Params, endpoint: Endpoint) -> options.ChosenOptions:
-    """Return which parameters are sent."""
+    """Return the parameters that are sent, and those that are dropped."""
     takes_budget = endpoint.provider in ("gemini", "openrouter")
     return options.choose_options(params, endpoint.options, 0, MAX_TEMPERATURE, takes_budget)
 
@@ -60,7 +60,7 @@ def parse_reply(reply: Reply, requested: str) -> Completion:
 
 
 def parse_usage(data: Mapping[str, Any]) -> Usage | None:
-    """Return tokens by class, or None if missing. The prompt count includes cached tokens."""
+    """Return the tokens by class, or None if they are missing. The provider's prompt count includes cached tokens."""
     prompt, completion = wire.parse_count(data.get("prompt_tokens")), wire.parse_count(data.get("completion_tokens"))
     total = wire.parse_count(data.get("total_tokens"))
     if completion is None and data.get("completion_tokens") is None and total is not None:
@@ -86,7 +86,10 @@ def parse_usage(data: Mapping[str, Any]) -> Usage | None:
 
 
 def parse_cost(data: Mapping[str, Any]) -> Decimal | None:
-    """Return US dollars if reported; with an own key at the upstream provider, its cost is added."""
+    """Return the reported cost in US dollars, or None.
+
+    With the caller's own key at the upstream provider, that provider's cost is added.
+    """
     own_cost = wire.parse_money(data.get("cost"))
     upstream = wire.parse_money(wire.as_mapping(data.get("cost_details")).get("upstream_inference_cost"))
     return (
@@ -136,7 +139,7 @@ def _build_completion(reply: Reply, data: Mapping[str, Any], first: Mapping[str,
 
 
 def _join_text(content: object, reply: Reply) -> str:
-    """Return the answer's text; a missing one is "", parts are joined."""
+    """Return the answer's text, with its parts joined, or "" if there is none."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -154,7 +157,7 @@ def _refusal_or_raise(reply: Reply, data: Mapping[str, Any], error: Mapping[str,
 
 
 def _find_block_reason(data: Mapping[str, Any]) -> str:
-    """Return why Gemini did not pass the prompt to the model, or "". It answers with no choices and a reason."""
+    """Return why Gemini did not pass the prompt to the model, or "". Such a reply has a reason and no choices."""
     feedback = (wire.as_mapping(data.get(name)) for name in ("prompt_feedback", "promptFeedback"))
     places = [data, *feedback, wire.as_mapping(data.get("error"))]
     reasons = (wire.parse_word(place.get(name), 200) for place in places for name in ("block_reason", "blockReason"))

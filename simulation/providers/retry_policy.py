@@ -1,4 +1,4 @@
-"""What follows an HTTP attempt without a completion: wait, give up, or wait for a person. The only retry layer."""
+"""Decide what follows a failed HTTP attempt: try again, give up, or wait for a person. No other layer retries."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
 
 
 class Retry(NamedTuple):
-    """Send the same request again after this many seconds; `reason` is shown while it waits."""
+    """Send the same request again after this many seconds; `reason` is shown while the row waits."""
 
     seconds: float
     reason: str = UNAVAILABLE
@@ -38,7 +38,7 @@ class RetryPolicy(NamedTuple):
     cap: float = 120.0
     retry_after_cap: float = 600.0  # the longest accepted Retry-After
     attempts: int = 10
-    window: float = 1800.0  # after the first attempt; then no further one is made
+    window: float = 1800.0  # since the first attempt; after that, no further attempt is made
 
 
 POLICY: Final = RetryPolicy()
@@ -69,7 +69,8 @@ def choose_reaction(
 ) -> Reaction:
     """Return what to do after the `attempt`-th attempt (from 1) of a turn failed; `jitter` is in [0, 1).
 
-    The wait is full jitter over a doubling pause, and never shorter than the provider requested.
+    The wait is a random part of a pause that doubles with each attempt (full jitter), and never shorter than the
+    provider requested.
     """
     settled = REACTIONS[error_class]
     if not isinstance(settled, Retry):
@@ -82,7 +83,7 @@ def choose_reaction(
 
 def double_capped(base: float, times: int, cap: float) -> float:
     """Return `base` doubled this many times, at most `cap`."""
-    return min(cap, base * 2.0 ** min(max(times, 0), 64))  # no cap is 2^64 times its base
+    return min(cap, base * 2.0 ** min(max(times, 0), 64))  # 64 doublings exceed every cap
 
 
 def requested_wait(retry_after: float | None, cap: float) -> float:

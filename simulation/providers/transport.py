@@ -24,12 +24,12 @@ DROPPED_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "s
 
 
 def make_timeout(deadline: float) -> httpx2.Timeout:
-    """Return a call's total seconds in the form the transport expects: as its read timeout."""
+    """Return a call's deadline in seconds in the form that the transport expects: as its read timeout."""
     return httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)
 
 
 def create_client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
-    """Return a client for one SDK client. A given transport is limited as well."""
+    """Return a client for one SDK client. The deadline and the byte limit also apply to a given transport."""
     return httpx2.Client(
         transport=LimitedTransport(transport or PooledTransport()),
         follow_redirects=False,
@@ -45,8 +45,7 @@ class PooledTransport(httpx2.BaseTransport):
         self._ssl = httpx2.create_ssl_context(trust_env=False)
         self._lock = threading.Lock()
         # A pool checks every one of its connections for every request. Many small pools keep hundreds of calls as
-        # cheap as one:
-        # a request goes to the first pool with a free connection.
+        # cheap as one: a request goes to the first pool with a free connection.
         self._pools: list[_CountedPool] = []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -99,7 +98,7 @@ class _CountedPool:
 class LimitedTransport(httpx2.BaseTransport):
     """Reads a complete reply within the deadline and the byte limit (after decompression).
 
-    Raises ProviderUnavailable: CONNECTION, TIMEOUT, or GARBLED, with the part received so far.
+    Raises ProviderUnavailable (CONNECTION, TIMEOUT or GARBLED) with the part of the reply received so far.
     """
 
     def __init__(self, inner: httpx2.BaseTransport) -> None:
@@ -168,7 +167,7 @@ class _Stream(httpx2.SyncByteStream):
 
 @contextmanager
 def _translate_errors(partial: _PartialReply, late: Callable[[], bool]) -> Iterator[None]:
-    """Convert every error of a transfer to one of ours."""
+    """Convert every error of a transfer to ProviderUnavailable."""
     try:
         yield
     except _TooLong:

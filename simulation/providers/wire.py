@@ -63,7 +63,7 @@ def parse_envelope(reply: Reply) -> dict[str, Any]:
 
 
 def make_garbled_error(reply: Reply, what: str) -> ProviderUnavailable:
-    """Return the error for an unreadable reply, with its beginning."""
+    """Return the error for an unreadable reply. Its message quotes the beginning of the reply."""
     start = shorten(reply.body[:400].decode("utf-8", "replace"), 200)
     message = f"HTTP {reply.status}: {what}; it starts with: {start!r}"
     return ProviderUnavailable(
@@ -72,7 +72,7 @@ def make_garbled_error(reply: Reply, what: str) -> ProviderUnavailable:
 
 
 def select_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers to store, in lower case, each at most 300 characters, at most 40."""
+    """Return the headers to store: at most 40, with names in lower case and values of at most 300 characters."""
     lower = ((name.lower(), make_sendable(value)[:300]) for name, value in headers.items())
     stored = [(name, value) for name, value in lower if name in STORED_HEADERS or name.startswith(STORED_PREFIXES)]
     return dict(stored[:40])
@@ -109,7 +109,7 @@ def parse_money(value: object) -> Decimal | None:
 
 
 def parse_word(value: object, most: int) -> str:
-    """Return a short text for a column; "" for anything that is not text."""
+    """Return a short text for a database column; "" for anything that is not text."""
     return shorten(make_sendable(value), most) if isinstance(value, str) else ""
 
 

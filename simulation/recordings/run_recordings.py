@@ -24,7 +24,7 @@ _REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # p
 
 
 class ReplayError(LabError):
-    """The recording cannot be replayed with the current data. The message says what differs."""
+    """The recording cannot be replayed with the current data. The message states the difference."""
 
 
 class EpisodeComparison(NamedTuple):
@@ -95,7 +95,8 @@ class _EpisodeReplay:
 def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: Mapping[str, Any]) -> None:
     """Run the episode to its recorded end in this thread."""
     while (row := Episode.objects.get(pk=episode.pk)).status not in Episode.ENDED:
-        # The recorded episode ended here, or a person unblocked it and the recording has more calls.
+        # Stop where the recorded episode was blocked for good. If the recording has more calls, a person unblocked
+        # it.
         if row.status == "blocked" and (expected["status"] == "blocked" or not episode_replay.has_calls_left(row)):
             return
         if expected["status"] == "cancelled" and row.next_number > len(expected["steps"]):
@@ -113,7 +114,10 @@ def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: 
 
 @transaction.atomic
 def _create_run(recorded: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
-    """Return a run with the recorded configuration, and the recorded code and new row of each episode."""
+    """Create a run with the recorded configuration.
+
+    Return it with the recorded code and the new row of each episode.
+    """
     header = recorded.header
     try:
         if header["prompts"]:
@@ -189,7 +193,7 @@ def _compare_episode(expected: Mapping[str, Any], row: Episode) -> EpisodeCompar
 
 
 def _hash_steps(row: Episode) -> list[str]:
-    """Return a hash of each committed step, complete as stored."""
+    """Return a hash of each committed step, computed over the complete stored step."""
     return [_hash_value(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
 
 

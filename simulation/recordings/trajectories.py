@@ -24,7 +24,7 @@ _HIDDEN_KEY = "ledger"
 
 
 class TrajectoryError(LabError):
-    """A trajectory does not fit its environment. The message says at which step and in what they differ."""
+    """A trajectory does not fit its environment. The message states the step and the difference."""
 
 
 class StepResult(NamedTuple):
@@ -87,7 +87,7 @@ def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
 
 @dataclass(frozen=True)
 class RecordedTransitionModel:
-    """Return the recorded outcome of each step."""
+    """A transition model that returns the recorded outcome of each step."""
 
     outcomes: Mapping[int, Outcome]
 
@@ -100,7 +100,7 @@ class RecordedTransitionModel:
 
 @dataclass(frozen=True)
 class RecordedClassifier:
-    """Return the recorded verdict."""
+    """An evidence classifier that returns the recorded verdict."""
 
     verdict: Verdict | None
 
@@ -119,7 +119,7 @@ def _is_unreadable(outcome: Outcome) -> bool:
 
 
 def _build_visible_outcome(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome as JSON without what no agent sees."""
+    """Return the outcome as JSON, without the parts that agents never see."""
     visible = outcome.to_json() | {"reasoning": ""}
     materials = [
         {key: value for key, value in draft.items() if key != _HIDDEN_KEY} for draft in visible["new_materials"]

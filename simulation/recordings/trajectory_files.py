@@ -22,7 +22,7 @@ _FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not st
 
 
 class LeftOutError(LabError):
-    """The episode cannot be exported. The message is a reason that can be counted."""
+    """The episode cannot be exported. The message is the reason, worded equally for all such episodes."""
 
 
 class ExportResult(NamedTuple):
@@ -93,7 +93,7 @@ def _check_exportable(episode: Episode) -> None:
 
 
 def _iter_steps(episode: Episode) -> Iterator[Step]:
-    """Yield the stored steps, and the submission or surrender that ended the episode."""
+    """Yield the stored steps, then the submit or quit action that ended the episode, which is not stored."""
     now, number = 0, 0
     for data in episode.transitions.order_by("number").values_list("step", flat=True):
         step = step_from_json(data)

@@ -1,4 +1,4 @@
-"""Runs: created, stopped, paused, retried, checked and vetted, all as rows.
+"""Create, stop, pause, retry and check runs, and vet twins, all by changing rows.
 
 Nothing here contacts a broker or runs a unit: workers find the rows. `create` creates runs, episodes and twins;
 `control` stops and resumes them; `failure_reasons` explains failures; `vetting` decides whether a twin may enter

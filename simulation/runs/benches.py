@@ -22,7 +22,7 @@ from simulation.models import CatalogueEntry, Episode, Experiment
 
 
 def get_current_catalogue() -> Catalogue:
-    """Return the catalogue of the current rows."""
+    """Return the action catalogue, built from the current rows."""
     # Every unit needs the catalogue. It is built once per state of the rows, so only their hashes are queried.
     hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
     if not all(hashes):

@@ -29,7 +29,7 @@ def stop_episode(episode: Episode) -> bool:
 
 
 def end_stopped_episodes() -> int:
-    """End episodes that were to be stopped and that no worker holds any more. Return how many."""
+    """End the episodes that a person has asked to stop and that no worker holds. Return how many."""
     now = timezone.now()
     # Their worker released them in another state: waiting, blocked, paused, or awaiting a person.
     requested = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
@@ -71,7 +71,7 @@ def set_limits(run: Run, **limits: Unpack[RunLimits]) -> Run:
 
 @transaction.atomic
 def continue_run(run: Run, **limits: Unpack[RunLimits]) -> int:
-    """Continue under these limits. Return the number of rows that were blocked by the budget."""
+    """Continue the run under these limits. Return how many rows, blocked by the budget, were queued again."""
     return _unblock_rows(set_limits(run, **limits), ("budget",))
 
 
@@ -92,7 +92,7 @@ def retry_blocked(run: Run) -> int:
 
 
 def retry_twin(twin: Twin) -> bool:
-    """Queue a twin again that failed, was stopped or is unusable. Its model is called again."""
+    """Queue a failed, stopped or unusable twin again. Its model is called again. Return False for other twins."""
     changes = {
         "status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "not_before": None,
         "lost_leases": 0,
@@ -107,10 +107,10 @@ def _filter_unleased(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode
 
 @transaction.atomic
 def request_verdicts(episodes: QuerySet[Episode]) -> int:
-    """Request the missing panel verdicts of these episodes once more, and return how many.
+    """Request the missing panel verdicts of these episodes once more. Return the number of verdicts.
 
-    Only of submitted episodes whose experiment is unchanged, and not of replays. The episodes are queued until then, and
-    end as they had ended, with or without the verdict.
+    Episodes that were not submitted, whose experiment has changed, or that belong to a replay are left out. The other
+    episodes are queued, and end as they had ended before, with or without the verdict.
     """
     now, requested = timezone.now(), 0
     open_gaps = MissingReview.objects.filter(requested_at=None, episode__in=episodes.values("pk")).values("episode")
@@ -137,7 +137,10 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
 
 
 def _end_repeated_verdicts(rows: QuerySet[Episode], now: datetime) -> int:
-    """End episodes with repeated verdict requests as they had ended before. The verdicts stay missing."""
+    """End the episodes whose missing verdicts were requested again, as they had ended before. Return how many.
+
+    The verdicts stay missing.
+    """
     waiting = list(rows.filter(verdict_requests__gt=0).values_list("pk", flat=True))
     MissingReview.objects.filter(episode__in=waiting).update(requested_at=None)
     episodes = rows.filter(pk__in=waiting)
@@ -161,7 +164,7 @@ def _reopen_provider_limiters(run: Run) -> None:
 
 
 def _reload_unanswered_models(run: Run) -> None:
-    """Use the current definitions of models that have not answered in this run."""
+    """Give the run the current definitions of those of its models that have not answered in it."""
     models = run.setup.get("models", {})
     answered = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
     # A model that has answered stays as it was: one run must not mix two definitions.

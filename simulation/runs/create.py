@@ -109,9 +109,10 @@ def create_human_episode(
     submission_id: str = "",
     **options: Unpack[RunOptions],
 ) -> Episode:
-    """Create an episode in which a person is the agent. Transition model and classifiers are those of the cast `answering`.
+    """Create an episode in which a person is the agent.
 
-    The same submission id returns the same episode.
+    The transition model and the classifiers are those of `answering_cast`. The same submission id returns the same
+    episode.
     """
     run_config = cast_availability.freeze_with_person(answering_cast)
     run, created = _get_or_create_run("episodes", HUMAN_CAST, None, user, submission_id, False, options, run_config)
@@ -157,9 +158,9 @@ def create_twin_run(
 ) -> Run:
     """Create a run with `per_transition` more twins of each accepted transition and perturbation.
 
-    The perturbation "none" asks a language model for its own answer. With `sample`, only twins of that many transitions,
-    drawn by the run's seed (twin_samples.draw_steps): existing twins of this cast then count, and AlreadyMadeError is
-    raised if none is missing.
+    The perturbation "none" asks a language model for its own answer. With `sample`, only that many transitions get
+    twins, drawn by the run's seed (twin_samples.draw_steps). In this case existing twins of this cast count, and
+    TwinsExistError is raised if none is missing.
     """
     if Perturbation.NONE in perturbations and cast in casting.CASTS:
         raise LabError(
@@ -203,7 +204,10 @@ def create_twin_run(
 
 
 def _list_twin_numbers(last: int, requested: int, add_to_existing: bool) -> range:
-    """Return the numbers of the twins to create if `last` exist: `wanted` more, or only the missing ones up to `wanted`."""
+    """Return the numbers of the twins to create if `last` exist.
+
+    These are `requested` more with `add_to_existing`, and otherwise only the missing ones up to `requested`.
+    """
     return range(last + 1, last + requested + 1 if add_to_existing else requested + 1)
 
 
@@ -214,7 +218,10 @@ def create_rating_run(
     submission_id: str = "",
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Create the run that pays for the ratings of one model rater, with its frozen run configuration (`roster.rater`). Its rows are jobs."""
+    """Create the run that pays for the ratings of one model rater, with its frozen run configuration.
+
+    The run's rows are jobs.
+    """
     return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, False, options, setup)[0]
 
 
@@ -235,7 +242,7 @@ def retry_episode(episode: Episode) -> Episode:
 
 
 def get_progress(run: Run) -> RunProgress:
-    """Return how many of the run's rows are in which status. Costs one query."""
+    """Return the number of the run's rows in each status, with one query."""
     numbers: Counter[str] = Counter()
     for status, _, number in count_rows_by_status(run):
         numbers[status] += number
@@ -249,14 +256,14 @@ def get_progress(run: Run) -> RunProgress:
 def count_rows_by_status(run: Run) -> list[tuple[str, str, int]]:
     """Return (status, reason, number) of the run's rows. Costs one query."""
     if run.kind == "ratings":
-        # The jobs of a model rater continue each other, so only the last one shows its state.
+        # Each job of a model rater continues the job before it, so only the last one shows the rater's state.
         return [(status, reason, 1) for status, reason in run.jobs.order_by("-pk").values_list("status", "reason")[:1]]
     rows = run.episodes if run.kind == "episodes" else run.twins
     return list(rows.order_by().values_list("status", "reason").annotate(n=Count("pk")))
 
 
 class RowFailure(NamedTuple):
-    """A way in which rows of a run failed or are blocked."""
+    """The status, reason and error with which rows of a run failed or are blocked."""
 
     status: str
     reason: str
@@ -271,16 +278,15 @@ def count_failures(run: Run) -> Counter[RowFailure]:
 
 
 def has_live_worker() -> bool:
-    """Return whether a worker that runs all rows has sent a heartbeat recently."""
+    """Return whether a worker that runs the rows of all runs has sent a heartbeat recently."""
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
     return Worker.objects.filter(seen_at__gte=since, kind__in=GENERAL_WORKER_KINDS).exists()
 
 
 def _lock_experiments(keys: Iterable[int]) -> list[Experiment]:
     """Lock these experiments for this transaction and return them."""
-    # Two concurrent runs would count the same replicates or twins, so the second one waits here. The order of the
-    # rows is
-    # the same for all, so that two transactions cannot wait for each other.
+    # Two concurrent runs would count the same replicates or twins, so the second one waits here. All transactions
+    # lock the rows in the same order, so that two of them cannot wait for each other.
     return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
 
 

@@ -1,11 +1,11 @@
-"""What caused an ending, and what to do about it. Pure functions without queries."""
+"""The causes of failures and other endings, and what people can do about them. Pure functions without queries."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from simulation.models.runs import REASONS
 
-# In the order of the page.
+# In the order in which the page shows them.
 CAUSES: Mapping[str, str] = {
     "agent": "the agent",
     "simulator": "the transition model",
@@ -41,7 +41,7 @@ _CAUSE_OF_STATUS: Mapping[str, str] = {
     "truncated": "agent",
     "unusable": "simulator",
 }
-# Without waiting rows: those continue by themselves.
+# Waiting rows are left out, because they continue by themselves.
 _ENDED_OR_BLOCKED = ("failed", "blocked", *_CAUSE_OF_STATUS)
 _DESCRIPTIONS: Mapping[str, str] = {
     **dict(REASONS),
@@ -118,7 +118,7 @@ def describe_reason(status: str, reason: str) -> str:
 
 
 def describe_remedy(status: str, reason: str) -> str:
-    """Return what it means and what to do, or "" if nothing went wrong."""
+    """Return what the ending means and what to do about it, or "" if nothing went wrong."""
     return _REMEDIES.get(get_reason_key(status, reason), "")
 
 

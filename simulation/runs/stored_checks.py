@@ -26,7 +26,7 @@ VERDICTS = ("ok", "undecidable", "error")
 
 @dataclass
 class CheckTally:
-    """Verdicts by kind of row, and for each code the number of rows with that error by kind of row."""
+    """The number of rows by verdict and kind of row, and by error code and kind of row."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     codes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,7 +54,10 @@ class CheckTally:
 
 
 def check_stored(recheck_all: bool, on_progress: Callable[[int], None]) -> CheckTally:
-    """Check rows without findings, or all rows with `recheck_all`, and store the findings. `checked` is called with the number done."""
+    """Check rows without findings, or all rows with `recheck_all`, and store the findings.
+
+    `on_progress` is called with the number of rows done.
+    """
     tally, done = CheckTally(), 0
     originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
     for number in chain(

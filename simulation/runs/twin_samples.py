@@ -43,8 +43,8 @@ def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transitio
 def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
     """Return the primary keys of `size` of these steps, ordered by their identifiers.
 
-    Each experiment and action has its share of the sample, and at least one step if the sample is large enough. Raises
-    SampleTooLargeError if there are fewer steps.
+    Each pair of experiment and action has its share of the sample, and at least one step if the sample is large enough.
+    Raises SampleTooLargeError if there are fewer steps.
     """
     columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
     all_steps = sorted(SampledStep(*row) for row in steps.order_by().values_list(*columns))
@@ -67,8 +67,9 @@ def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
 def allocate_sample(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
     """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
 
-    One of each if `size` allows, the rest in proportion to what remains. Fractions are drawn by the seed with their size as
-    their probability (systematic sampling over strata in random order), so that every step can be drawn.
+    Every stratum gets one step if `size` allows; the rest is divided in proportion to the remaining steps. A fraction
+    is rounded up with a probability equal to the fraction, drawn by the seed (systematic sampling over strata in random
+    order), so that every step can be drawn.
     """
     minimum = 1 if size >= len(sizes) else 0
     remaining = {name: n - minimum for name, n in sorted(sizes.items())}

@@ -24,11 +24,11 @@ class UnknownLocationError(LabError):
 
 
 class VettingError(LabError):
-    """The twin is not finished, or the answers contradict each other. The message says which."""
+    """The twin is not finished, or the answers contradict each other. The message gives the reason."""
 
 
 class VettingAnswers(NamedTuple):
-    """A person's answers. Rules name their own kinds of error."""
+    """A person's answers about a twin. If a rule planted the error, the rule names the kind of error."""
 
     decision: str  # "accepted" or "rejected"; "relabelled" follows from `perturbation`
     perturbation: str = ""  # the error type that the twin counts as
@@ -80,7 +80,7 @@ def _needs_person() -> Q:
 
 
 def find_problems(twin: Twin, answers: VettingAnswers) -> list[str]:
-    """Return everything that prevents these answers from being stored, for people."""
+    """Return everything that prevents these answers from being stored, as messages for people."""
     if twin.status != "done":
         return ["Only a finished twin can be vetted"]
     locations = [str(difference["path"]) for difference in twin.diff]
@@ -105,7 +105,10 @@ def find_problems(twin: Twin, answers: VettingAnswers) -> list[str]:
 
 
 def find_error_location(twin: Twin) -> str:
-    """Return the location of the twin's error before a person decides: the one its maker names, else the only location that differs, else ""."""
+    """Return the location of the twin's error before a person decides.
+
+    This is the location that the rule or model named, else the only location that differs, else "".
+    """
     paths = [str(difference["path"]) for difference in twin.diff]
     if twin.field in paths:
         return twin.field
@@ -113,7 +116,7 @@ def find_error_location(twin: Twin) -> str:
 
 
 def is_named_by_person(twin: Twin) -> bool:
-    """Return whether a person names the kind of error, because a model planted it and no rule does."""
+    """Return whether a person names the kind of error: a model planted the error, so no rule names it."""
     return twin.perturbation != "none" and not twin.rule
 
 
@@ -151,7 +154,7 @@ def record_decision(twin: Twin, answers: VettingAnswers, user: User) -> TwinDeci
 
 @transaction.atomic
 def accept_unread(twins: QuerySet[Twin], note: str) -> int:
-    """Accept twins from models that wait for a person, recorded as unread. Return how many.
+    """Accept the twins from models that wait for a person, and record them as unread. Return how many.
 
     They still wait for a person, and are excluded from studies that require a person's decision.
     """
@@ -191,7 +194,10 @@ def _build_rule_decision(twin: int, perturbation: str, field: str) -> TwinDecisi
 
 
 def get_vetting_queue(include_rules: bool = False) -> QuerySet[Twin]:
-    """Return twins that wait for a person, oldest first, including those accepted unread; with `everything`, also those accepted by rule."""
+    """Return the twins that wait for a person, oldest first, including those accepted unread.
+
+    With `include_rules`, also those accepted by rule.
+    """
     waiting = filter_undecided(Twin.objects.all(), by_person=True).order_by("pk")
     return waiting if include_rules else waiting.filter(_needs_person())
 

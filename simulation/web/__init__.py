@@ -1,7 +1,7 @@
 """The pages of the laboratory, for staff: views and forms.
 
-A view fetches what this user may see, validates a form, calls one function of another room, and renders a page or a
-fragment.
+A view fetches what this user may see, validates a form, calls one function of another package, and renders a page or
+a fragment.
 
 May import: simulation.calls, simulation.casts, simulation.checker, simulation.lab, simulation.models,
 simulation.providers, simulation.runs.

@@ -25,7 +25,7 @@ _sealed_checks: list[Callable[[Job], bool]] = []  # each returns whether the cal
 
 
 def register_sealed_check(asked: Callable[[Job], bool]) -> None:
-    """Register a function that is called for every job whose calls somebody wants to read."""
+    """Register a function that returns whether the calls of a job are hidden for now."""
     _sealed_checks.append(asked)
 
 

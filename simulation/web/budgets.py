@@ -1,4 +1,4 @@
-"""Raise a run's budget, and continue what the old one blocked."""
+"""Raise a run's budget, and continue the rows that the old budget blocked."""
 
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ class BudgetForm(BudgetFields):
     )
 
     def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
-        # Compared with the sums of the call log itself.
+        # New limits are compared with the sums of the call log.
         self.run, self.taken = run, run_usage.check_budget_counters(run)
         # Rounded up: rounding down would show a limit that has already passed.
         minutes = None if run.max_seconds is None else -(-run.max_seconds // 60)
@@ -68,7 +68,7 @@ class BudgetForm(BudgetFields):
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Set a larger budget, and continue what the old one blocked."""
+    """Set a larger budget, and continue the rows that the old budget blocked."""
     row = get_object_or_404(Run, code=code)
     form = BudgetForm(row, request.POST if request.method == "POST" else None)
     if form.is_valid() and _try_continue(row, form):

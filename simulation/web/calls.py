@@ -155,7 +155,7 @@ def _get_unsealed_call(code: UUID) -> ModelCall:
 
 
 def _calls_of_unit(row: ModelCall) -> QuerySet[ModelCall]:
-    """Return every turn and attempt of the same question."""
+    """Return every turn and attempt of the unit to which the call belongs."""
     thing = {"episode_id": row.episode_id, "twin_id": row.twin_id, "job_id": row.job_id}
     unit = {**thing, "number": row.number, "role": row.role, "speaker": row.speaker}
     return ModelCall.objects.filter(**unit).order_by("turn", "attempt")

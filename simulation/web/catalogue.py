@@ -16,7 +16,7 @@ from simulation.web.access import StaffRequest, staff_only
 
 
 class RubricRoute(NamedTuple):
-    """Rubric lines that belong together; without a name, those that every record must show."""
+    """The rubric lines of one route. With an empty name, the lines that are required whatever the route."""
 
     name: str
     lines: list[Mapping[str, Any]]
@@ -76,7 +76,10 @@ def _group_by_route(spec: ExperimentSpec) -> list[RubricRoute]:
 
 
 def list_protocol_steps(spec: ExperimentSpec) -> list[ProtocolStep]:
-    """Return initial materials by name, later ones by the label from an earlier step."""
+    """Return the reference protocol.
+
+    Initial materials appear by name, later ones by their label from an earlier step.
+    """
     names = {key: draft.name for key, draft in spec.materials}
     return [
         ProtocolStep(

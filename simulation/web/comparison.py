@@ -29,7 +29,7 @@ class StepPair(NamedTuple):
 
 
 class ComparedEpisode(NamedTuple):
-    """One of the two: its status, the verdict that ended it, and its page."""
+    """One of the two compared episodes: its row as in a list of episodes, and the verdict that ended it."""
 
     line: EpisodeRow
     verdict: Any
@@ -38,7 +38,7 @@ class ComparedEpisode(NamedTuple):
 @staff_only
 @require_safe
 def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Show the episodes to choose from, and the chosen one beside this one. 404 for one of another experiment."""
+    """Show the episodes to choose from, and the chosen one beside this one. Return 404 if their experiments differ."""
     row = get_object_or_404(episodes_for_list(), code=code)
     others = _list_others(row)
     other = _get_chosen(request, row)

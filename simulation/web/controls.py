@@ -41,7 +41,7 @@ def resume_run(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def retry_blocked(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Continue blocked rows at their current step."""
+    """Continue the run's blocked rows at their current step."""
     row = _get_run(code)
     if number := control.retry_blocked(row):
         # Only rows that a person could unblock; others would fail again for the same reason.

@@ -28,15 +28,15 @@ class EpisodeRow(NamedTuple):
     by_person: bool
     may_stop: bool
     may_retry: bool
-    cause: str  # a key of causes.CAUSES, or ""
+    cause: str  # a key of failure_reasons.CAUSES, or ""
     cause_words: str
-    why: str  # a key of causes: the reason, or the status without one
-    reason: str  # the same in words
+    why: str  # failure_reasons.get_reason_key: the reason, or the status if there is none
+    reason: str  # `why` in words
     help: str
 
 
 def make_episode_row(episode: Episode) -> EpisodeRow:
-    """Return the row. Episode, experiment, run and reviews must be loaded; it makes no query."""
+    """Return the row of an episode, without a query. The episode's experiment, run and reviews must be loaded."""
     status, reason = episode.status, episode.reason
     return EpisodeRow(
         episode=episode,
@@ -59,7 +59,7 @@ def make_episode_row(episode: Episode) -> EpisodeRow:
 
 
 def poll_seconds(statuses: Collection[str], still: object) -> int:
-    """Return the polling interval of a page: 2 while anything can change, 10 while idle, 0 when everything has ended.
+    """Return a page's polling interval in seconds: 2 while anything can change, 10 while idle, 0 when all has ended.
 
     A run is idle without a worker, or while it is paused.
     """

@@ -127,7 +127,7 @@ def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Create a new episode in the same place. Pressing twice leads to the same one."""
+    """Create a new episode that replaces this one. Pressing the button twice creates only one."""
     row = get_object_or_404(Episode, code=code)
     try:
         new_episode = create.retry_episode(row)
@@ -142,7 +142,7 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def request_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Request the missing verdicts of this episode again. Pressing twice requests each once."""
+    """Request the missing verdicts of this episode again. Pressing the button twice requests each only once."""
     row = get_object_or_404(Episode, code=code)
     show_request_result(request, control.request_verdicts(Episode.objects.filter(pk=row.pk)))
     return redirect(_return_url(request, row))

@@ -38,7 +38,7 @@ class VisibleText(NamedTuple):
 
 def make_visible(text: str, limit: int = MAX_SHOWN) -> VisibleText:
     """Return the first `limit` characters in pieces that are safe to encode and to read."""
-    # Cut before the pattern runs, so that the time depends on what is shown.
+    # Cut before the pattern runs, so that the time depends on the length of the shown text only.
     begin = text[:limit]
     return VisibleText(list(_split_pieces(begin)), len(begin), len(text))
 

@@ -53,7 +53,10 @@ def start_human_episode(request: StaffRequest) -> HttpResponse:
 
 
 def _try_start(form: HumanEpisodeForm, request: StaffRequest) -> Episode | None:
-    """Return the episode, or None with the reason in the form, because a key may have been removed since."""
+    """Return the new episode.
+
+    If it cannot be created, for example because a key was removed, add the reason to the form and return None.
+    """
     try:
         data = form.cleaned_data
         who, submission, limit = request.user, data["submission_id"], data["max_cost"]
@@ -91,7 +94,7 @@ def show_bench(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _submit_action(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
-    """Submit an action of the person whose episode it is. A rejection by the catalogue is shown at no cost."""
+    """Submit an action of the person whose episode it is. A rejection by the catalogue is shown and costs no step."""
     number, bench = request.POST.get("number", ""), benches.build_bench(row)
     kind = bench.catalogue.find_type(request.POST.get("action", ""))
     # The number of the step protects against two tabs: the second submission finds another step.
@@ -109,7 +112,7 @@ def _submit_action(request: StaffRequest, row: Episode, mine: bool) -> HttpRespo
 
 
 def _poll_answer(request: StaffRequest, row: Episode) -> HttpResponse:
-    """Return the waiting line again or, once there is an answer, the instruction to reload the page."""
+    """Return the waiting message again or, once there is an answer, a response that makes htmx reload the page."""
     if not _is_answering(row):
         # A reload instead of a fragment, because the answer changes the whole page.
         response = HttpResponse(headers={"HX-Refresh": "true"})
@@ -179,7 +182,7 @@ def _awaits_person(row: Episode) -> bool:
 
 
 def _is_answering(row: Episode) -> bool:
-    """Return whether something can arrive without the person."""
+    """Return whether the episode can advance without the person."""
     # While a person is awaited, nothing arrives by itself and the page need not poll.
     return not row.awaits_person and row.status in UNFINISHED
 

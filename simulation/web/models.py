@@ -43,12 +43,12 @@ class ModelRow(NamedTuple):
 
 
 class ProviderRow(NamedTuple):
-    """A provider with its variables. Of a key, only whether it exists."""
+    """A provider with its environment variables. Only whether its key exists is included, never the key."""
 
     name: str
     info: ProviderInfo
     has_key: bool
-    elsewhere: bool  # its base URL points elsewhere
+    elsewhere: bool  # its base URL is set in the environment
     models: list[ModelRow]
 
 

@@ -35,7 +35,10 @@ def size_of_episodes(form: EpisodesForm) -> dict[str, Any]:
 
 
 def size_of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
-    """Return the same for twins: accepted steps of the chosen experiments (`pools` by slug) times errors times copies."""
+    """Return the context of _order_size.html for twins: accepted steps times errors times twins per step and error.
+
+    `pools` has the number of accepted steps of each experiment by slug.
+    """
     steps = sum(pools.get(row.slug, 0) for row in _chosen_experiments(form))
     # A sample larger than the pool is an error of the form; here the pool is the limit.
     steps = min(steps, _parse_number(form["sample"].value(), 1_000_000) or steps)
@@ -55,7 +58,10 @@ def size_of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
 
 
 def size_of_person(form: HumanEpisodeForm) -> dict[str, Any]:
-    """Return the same for one episode by a person; the models that answer and judge may cost money."""
+    """Return the context of _order_size.html for one episode by a person.
+
+    Models that answer and judge may cost money.
+    """
     slug = str(form["experiment"].value() or "")
     cast = next((one.cast for one, chosen in form.list_options() if chosen), "")
     experiments = list(Experiment.objects.defer("data").filter(slug=slug))

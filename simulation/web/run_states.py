@@ -26,7 +26,7 @@ class RunState(NamedTuple):
 
     @property
     def n_blocked_otherwise(self) -> int:
-        """Blocked for a reason that a person can fix: a key, a model's options."""
+        """The number of rows blocked for a reason other than the budget, such as a key or a model's options."""
         return self.held - self.held_by_budget
 
 

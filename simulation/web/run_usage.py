@@ -74,4 +74,4 @@ def _time_used(run: Run) -> TimeUsed | None:
     if run.max_seconds is None:
         return None
     passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
-    return TimeUsed(format_duration(passed) or "0 s", format_duration(run.max_seconds))  # an empty span at the start
+    return TimeUsed(format_duration(passed) or "0 s", format_duration(run.max_seconds))  # a duration of 0 gives ""

@@ -21,15 +21,18 @@ from simulation.web.run_states import count_run_state
 from simulation.web.run_usage import get_run_usage
 from simulation.web.twin_status import make_twin_row
 
-# Rows that need a person come first, then active ones, then queued ones, then the rest.
 MAX_MISSING_SHOWN = 20  # the page of each episode lists all of its own
+# Rows that need a person come first, then active ones, then queued ones, then the rest.
 _STATUS_ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def start_episodes(request: StaffRequest) -> HttpResponse:
-    """Show the form of a run. With htmx, or a button without it, it also shows what would be created and the maximum cost."""
+    """Show the form of a run.
+
+    With htmx, or with a button if there are no scripts, also show what would be created and the maximum cost.
+    """
     if request.method == "POST":
         form = EpisodesForm(request.POST)
         if form.is_valid() and run_sizes.SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
@@ -81,7 +84,7 @@ def _missing_verdicts(row: Run) -> dict[str, Any]:
 
 
 def _try_create(form: EpisodesForm, request: StaffRequest) -> Run | None:
-    """Return the run; None, with the reason in the form, if something it needs has been removed."""
+    """Create and return the run. If something that it needs was removed, add the reason to the form and return None."""
     data = form.cleaned_data
     try:
         return create.create_episode_run(

@@ -51,7 +51,7 @@ def is_made_by_model(twin: Twin) -> bool:
 
 
 def awaits_vetting(twin: Twin) -> bool:
-    """Return whether no person has vetted it, even if it was accepted automatically."""
+    """Return whether a model planted the error and no person has vetted the twin, even if it was accepted unread."""
     return is_made_by_model(twin) and twin.vetted_at is None
 
 

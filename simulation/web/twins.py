@@ -28,7 +28,7 @@ _LONG = ("initial", "pending", "memory", "experiment__data")
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def list_twins(request: StaffRequest) -> HttpResponse:
-    """Show every twin, beside the form of a run with what it would create and its maximum cost."""
+    """Show all twins or those of one step, beside the form that starts a run, with the run's size and maximum cost."""
     pools = _count_accepted_steps()
     if request.htmx:
         return render(request, "simulation/_order_size.html", run_sizes.size_of_twins(TwinsForm(request.GET), pools))
@@ -78,7 +78,7 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _try_create(form: TwinsForm, request: StaffRequest) -> Run | None:
-    """Return the run; None, with the reason in the form, if it cannot be created."""
+    """Create and return the run. If that is impossible, add the reason to the form and return None."""
     data = form.cleaned_data
     try:
         return create.create_twin_run(
@@ -98,7 +98,7 @@ def _try_create(form: TwinsForm, request: StaffRequest) -> Run | None:
 
 
 def _requested_step(request: StaffRequest) -> UUID | None:
-    """Return the step in the URL whose twins are shown, or None."""
+    """Return the code of the step to whose twins the URL limits the list, or None."""
     try:
         return UUID(request.GET.get("step", ""))
     except ValueError:

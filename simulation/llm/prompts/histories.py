@@ -18,7 +18,10 @@ class History(NamedTuple):
     k: int = 0
 
     def count_summarised(self, done: int) -> int:
-        """Return how many steps the summary covers after `done` of them. It is renewed every k steps, so k to 2k-1 steps stay in full."""
+        """Return how many steps the summary covers after `done` steps.
+
+        It is renewed every k steps, so k to 2k-1 steps stay in full.
+        """
         # The last k steps always stay in full, because the summary is renewed with a delay of one window.
         return max(0, (done // self.k - 1) * self.k) if self.kind == "summary" else 0
 
@@ -49,7 +52,7 @@ def render_history(history: History, steps: Sequence[Step], thoughts: Mapping[st
 
 
 def render_steps(steps: Sequence[Step], thoughts: Mapping[str, str]) -> str:
-    """Return a paragraph for each step, after the agent's thought before it."""
+    """Return one paragraph per step. It begins with the agent's thought before that step, if there is one."""
     return "\n\n".join(_render_paragraph(step, thoughts.get(str(step.number), "")) for step in steps)
 
 

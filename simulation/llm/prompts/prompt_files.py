@@ -9,7 +9,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth
+MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth of this
 EXAMPLES = "examples.json"
 LABELS = ("VALID", "INVALID")
 
@@ -76,7 +76,7 @@ def placeholder_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def files_of_family(folder: Path) -> Mapping[str, Placeholders]:
-    """Return the files that a set in this folder has: those for model raters if any of them exists."""
+    """Return the files that the set in this folder may contain: those for model raters if any of them exists."""
     try:
         return RATING if any((folder / name).exists() for name in RATING) else PLACEHOLDERS
     except (OSError, ValueError):
@@ -111,7 +111,7 @@ def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]
         with path.open("rb") as stream:
             # One byte more than allowed shows that the file is too long, without reading all of it.
             data = stream.read(MAX_FILE_BYTES + 1)
-        text = data.decode("utf-8-sig")  # the mark that some editors write at the beginning is dropped
+        text = data.decode("utf-8-sig")  # a byte order mark at the beginning is dropped
     except UnicodeDecodeError as error:
         return "", f"is not UTF-8 text (byte {error.start + 1})"
     except OSError as error:

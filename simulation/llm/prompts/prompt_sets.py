@@ -29,7 +29,10 @@ class PromptSetError(LabError):
 
 
 class SetName(NamedTuple):
-    """`name` or `name@hash` with the first 6 to 64 digits of a version's hash; without it, the current version."""
+    """A name such as `name` or `name@hash`, with the first 6 to 64 digits of a version's hash.
+
+    Without a hash, the current version is meant.
+    """
 
     name: str
     version: str = ""
@@ -56,7 +59,8 @@ class PromptTexts:
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # The mapping is copied and made read-only: the hash must stay true. A frozen dataclass is set this way.
+        # The mapping is copied and made read-only: the hash must stay true. Fields of a frozen dataclass can only be
+        # set in this way.
         object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
         object.__setattr__(self, "sha256", compute_hash(self.files))
 
@@ -108,7 +112,11 @@ def load_built_in() -> PromptTexts:
 
 @lru_cache(maxsize=1)
 def load_built_in_rating() -> PromptTexts:
-    """Return the built-in set for model raters. It is separate because the hash of the other is part of every run configuration."""
+    """Return the built-in set for model raters.
+
+    It is a separate set so that its changes do not affect the simulation set's hash, which is part of run
+    configurations.
+    """
     return _load_shipped(BUILT_IN_RATING, RATING)
 
 

@@ -22,7 +22,10 @@ def render_record(transcript: Sequence[TranscriptStep]) -> str:
 
 
 def split_record(transcript: Sequence[TranscriptStep], most: int) -> list[str]:
-    """Return the same in parts of at most `most` UTF-8 bytes, each readable by itself; a longer step is a part of its own."""
+    """Return the record in parts of at most `most` UTF-8 bytes, each complete in itself.
+
+    A longer step is a separate part.
+    """
     lines: list[str] = []
     pieces: list[list[str]] = []
     size = most
@@ -39,7 +42,7 @@ def split_record(transcript: Sequence[TranscriptStep], most: int) -> list[str]:
 
 
 def _step_entry(step: TranscriptStep, shown: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what was done, when, and its results. `shown` stores the last displayed state of each material."""
+    """Return a step's action, times and results. `shown` stores the last displayed state of each material."""
     entry: dict[str, Any] = {
         "step": step.number,
         "time": f"{format_clock(step.started_at)} to {format_clock(step.ended_at)}",
@@ -58,7 +61,7 @@ def _step_entry(step: TranscriptStep, shown: dict[str, Mapping[str, Any]]) -> di
 
 def _input_entry(material: Mapping[str, Any], shown: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
     code, state = material["barcode"], _visible_state(material)
-    # By value, not by time: a material that was touched without a change needs no repetition.
+    # Compare states, not times: a material that was used without being changed need not be repeated.
     if shown.get(code) == state:
         return {"barcode": code, "name": material["name"]}
     shown[code] = state

@@ -84,7 +84,7 @@ def _render_observations(history: Sequence[Step], inputs: Sequence[Material]) ->
     ]
     recent: list[str] = []
     for told in reversed(lines):
-        # At least the newest observation is always tried, the oldest is left out first.
+        # From the newest to the oldest, so that the oldest are left out first.
         if sum(map(len, recent)) + len(told) > _MAX_OBSERVATIONS_LENGTH:
             break
         recent.append(told)

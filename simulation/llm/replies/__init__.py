@@ -1,1 +1,4 @@
-"""Strict parsers for replies of language models: an outcome, an action or a verdict, or everything that is wrong with it."""
+"""Strict parsers for replies of language models.
+
+Each returns the parsed reply or raises an error with every problem.
+"""

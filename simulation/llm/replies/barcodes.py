@@ -21,7 +21,7 @@ def normalise_barcode(match: re.Match[str]) -> str:
 
 
 def is_separate_barcode(match: re.Match[str]) -> bool:
-    """Return whether this is a barcode although no input has it: a word of its own, not part of one like mat-finished."""
+    """Return whether the match is a barcode, even if no input has it, and not part of a word such as mat-finished."""
     full = _LONE.match(match.string, match.start())
     # A word such as "mat-finished" is no barcode; capitals or digits make one.
     return full is not None and (match[0].isupper() or any(sign.isdigit() for sign in match[1]))
@@ -37,5 +37,5 @@ def find_aliases(text: str) -> set[str]:
 
 
 def find_codes(text: str) -> set[str]:
-    """Return all barcodes and aliases in a text, in one spelling."""
+    """Return all barcodes and aliases in a text, the barcodes in the bench's spelling."""
     return {normalise_barcode(found) for found in BARCODE.finditer(text)} | find_aliases(text)

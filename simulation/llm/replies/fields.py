@@ -1,4 +1,4 @@
-"""Parse the fields of a transition reply: violations become problems, mere oddities become notes."""
+"""Parse the fields of a transition reply: violations are recorded as problems, harmless deviations as notes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from simulation.llm.replies.cleaning import normalise_text, quote_short
 from simulation.llm.replies.parse_notes import ParseNotes, describe_kind
 from simulation.llm.replies.vocabulary import implied_properties
 
-# A full plate of wells and their remainders: an action may use 96 materials.
+# An action may use 96 materials, for example all wells of a plate, and return each with its remainder.
 MOST_MATERIALS, MOST_OBSERVATIONS = 200, 200
 MOST_PROPERTIES, MOST_VALUES, DEEPEST = 40, 1000, 8  # bounds, so that a hostile reply fills neither a page nor a row
 LONGEST_NAME, LONGEST_KEY, LONGEST_TEXT, LONGEST_REASONING, LONGEST_TYPE = 200, 100, 4000, 20_000, 60
@@ -18,7 +18,7 @@ ReplaceCodes = Callable[[str], str]
 
 
 def parse_text(data: Mapping[str, Any], key: str, place: str, most: int, remarks: ParseNotes) -> str:
-    """Return a required text; "" and a problem if it is missing or empty."""
+    """Return a required text. If it is missing or empty, record a problem and return ""."""
     value = data.get(key)
     if not isinstance(value, str) or not value.strip():
         remarks.add_problem(f"{place}.{key} must be text that is not empty, not {describe_kind(value)}")
@@ -27,7 +27,7 @@ def parse_text(data: Mapping[str, Any], key: str, place: str, most: int, remarks
 
 
 def limit_length(text: str, place: str, most: int, remarks: ParseNotes) -> str:
-    """Return the text, or "" and a problem if it is too long."""
+    """Return the text. If it is too long, record a problem and return ""."""
     # Names that replace barcodes make a text longer, so the model is asked again instead of truncating.
     if len(text) <= most:
         return text
@@ -50,7 +50,10 @@ def parse_entries(data: Mapping[str, Any], key: str, most: int, remarks: ParseNo
 
 
 def parse_properties(entry: Mapping[str, Any], place: str, remarks: ParseNotes, retold: ReplaceCodes) -> dict[str, Any]:
-    """Return the open object of properties, within limits. Values implied by a legacy condition are added."""
+    """Return the properties, whose names are free, within limits.
+
+    Properties that a legacy condition implies are added.
+    """
     data = entry.get("properties")
     if not isinstance(data, Mapping):
         remarks.add_problem(f"{place}.properties must be an object, not {describe_kind(data)}")
@@ -73,7 +76,7 @@ def parse_properties(entry: Mapping[str, Any], place: str, remarks: ParseNotes, 
 
 
 def parse_measurement_type(entry: Mapping[str, Any], place: str, remarks: ParseNotes) -> str:
-    """Return the type, any word or two, in one spelling."""
+    """Return the measurement type in lower case, with underscores instead of spaces. Any words are allowed."""
     raw = parse_text(entry, "measurement_type", place, LONGEST_TYPE, remarks)
     normalised = re.sub(r"[\s_]+", "_", normalise_text(raw).lower())
     if raw and not re.fullmatch(r"[^\W\d_][\w/+.-]*", normalised):
@@ -84,7 +87,7 @@ def parse_measurement_type(entry: Mapping[str, Any], place: str, remarks: ParseN
 
 
 def parse_value(entry: Mapping[str, Any], place: str, remarks: ParseNotes) -> str:
-    """Return a reading as text; a bare number is used as written."""
+    """Return an observed value as text. A number is converted to text, a boolean to yes or no."""
     match entry.get("value"):
         case None:
             return ""
@@ -138,7 +141,7 @@ def _parse_nested_value(
 
 
 def _parse_key(key: str, taken: Mapping[str, Any], place: str, remarks: ParseNotes, retold: ReplaceCodes) -> str:
-    """Return a property's display name; "" and a problem if it is invalid or already used."""
+    """Return a property's display name. If it is invalid or already used, record a problem and return ""."""
     name = retold(key.strip()) if len(key) <= LONGEST_KEY else ""
     if not 0 < len(name) <= LONGEST_KEY:
         remarks.add_problem(

@@ -14,16 +14,16 @@ from simulation.lab.outcomes import Outcome
 
 
 class FormatProblems(NamedTuple):
-    """Format errors, and texts of a prompt that raters would read."""
+    """Format errors (`form`), and text from a prompt that raters would read in the outcome (`leaks`)."""
 
     form: tuple[str, ...]
     leaks: tuple[str, ...] = ()
 
 
 def find_problems(action: Action, inputs: Sequence[Material], outcome: Outcome) -> FormatProblems:
-    """Return the findings L11, L22 and L24: fields and closed lists, consistency, text of a prompt where raters read.
+    """Return the findings L11 (fields, closed lists), L22 (consistency) and L24 (prompt text where raters read).
 
-    L10 cannot occur, because parsing has replaced or dropped every barcode; all other codes are about matter.
+    L10 cannot occur, because parsing has replaced or dropped every barcode; all other codes concern physics.
     """
     told = {
         "input_materials": [material.to_visible() for material in inputs],
@@ -41,7 +41,7 @@ def find_problems(action: Action, inputs: Sequence[Material], outcome: Outcome) 
 
 
 def text_of_inputs(action: Action, inputs: Sequence[Material]) -> str:
-    """Return the text of labels and action before the step, which an outcome may repeat."""
+    """Return the action and the inputs' names and properties as text. An outcome may repeat this text."""
     return json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
 
 
@@ -61,7 +61,7 @@ def _find_prompt_text(read: transition.Transition, before: str) -> Iterator[str]
 
 
 def _is_no_op(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:
-    """Return whether the action uses only unlimited materials: they stay as they are, so it may have no results."""
+    """Return whether the finding only reports that an action on unlimited materials has no results. That is allowed."""
     unlimited = all(material.available_for_use == UNLIMITED for material in inputs)
     # Nothing has to be returned, because unlimited materials stay as they are.
     return finding.code == "L22" and finding.subject == action.name and bool(inputs) and unlimited

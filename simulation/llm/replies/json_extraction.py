@@ -30,7 +30,7 @@ def extract_last_object(text: str, expects: str) -> dict[str, Any]:
         if objects > _MOST_OBJECTS:
             raise MalformedCompletion(f"The reply holds more than {_MOST_OBJECTS} objects; answer with one")
         if end:
-            # The last complete object counts; the search continues behind it.
+            # The last complete object counts; the search continues after it.
             last_text, offset = text[start.start() : end], end
         else:
             unclosed, offset = unclosed + 1, start.end()

@@ -1,4 +1,4 @@
-"""Resolve which input a reply means by aliases and barcodes, and which material continues which."""
+"""Resolve which inputs the aliases and barcodes of a reply refer to, and which input each new material continues."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,10 @@ def make_alias(place: int) -> str:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The materials of an action in its order; `given` are codes that occur in their texts or in the action."""
+    """The materials of an action, in its order.
+
+    Codes in `given` occur in their texts or in the action, and are labels.
+    """
 
     materials: tuple[Material, ...]
     given: frozenset[str] = frozenset()
@@ -32,7 +35,10 @@ class Inputs:
         return cls(tuple(materials)).with_texts(given)
 
     def with_texts(self, given: str) -> "Inputs":
-        """Return the same inputs with codes of these texts as labels: a tube may be labelled S1. Barcodes of inputs are never labels."""
+        """Return the same inputs with the codes in these texts as labels: a tube may be labelled S1.
+
+        Barcodes of inputs are never labels.
+        """
         own_barcodes = {material.barcode for material in self.materials}
         return replace(self, given=self.given | frozenset(barcodes.find_codes(given)) - own_barcodes)
 
@@ -62,13 +68,16 @@ class Inputs:
         ).strip()
 
     def replace_in_property(self, text: str) -> str:
-        """Return the same, with aliases replaced where they refer to an input and are not part of a name."""
+        """Return the result of `replace_in_label`, with aliases replaced as well.
+
+        Aliases that are part of a name, such as Standard S1, are kept.
+        """
         return barcodes.ALIAS.sub(
             lambda f: self._replace_alias(f) if barcodes.is_reference(f) else f[0], self.replace_in_label(text)
         ).strip()
 
     def replace_in_observation(self, text: str) -> str:
-        """Return the same, with aliases replaced wherever they occur."""
+        """Return the result of `replace_in_label`, with aliases replaced wherever they occur."""
         return self.replace_in_reason(self.replace_in_label(text))
 
     def replace_in_reason(self, text: str) -> str:
@@ -91,7 +100,7 @@ class Inputs:
         return self.materials[int(match[1]) - 1].name[:MAX_NAME_FOR_CODE]
 
     def _replace_bracketed(self, match: re.Match[str]) -> str:
-        """Return "" for a barcode in brackets after a name, which adds nothing."""
+        """Return "" for a barcode in brackets that only repeats the name before it, else the unchanged text."""
         code = barcodes.normalise_barcode(match)
         is_own = code in {material.barcode for material in self.materials}
         code_match = barcodes.BARCODE.search(match[0])
@@ -104,7 +113,10 @@ class Inputs:
 def link_materials(
     entries: Sequence[Mapping[str, Any]], drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNotes
 ) -> tuple[NewMaterial, ...]:
-    """Return the new materials with `replaces` and `derived_from` as barcodes; echoes of unlimited inputs are omitted."""
+    """Return the new materials with `replaces` and `derived_from` as barcodes.
+
+    Unlimited inputs that were returned unchanged are left out.
+    """
     claims = [_parse_claim(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
     claims = _claim_by_name(entries, drafts, claims, inputs)
     linked_materials, taken = [], set()
@@ -163,7 +175,7 @@ def _check_alias_mix_up(
 
 
 def note_used_up(drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNotes) -> None:
-    """Note inputs that an outcome does not mention."""
+    """Add a note about the limited inputs that no new material continues: they are used up."""
     replaced = {draft.replaces for draft in drafts}
     used_up = [
         material.name for material in inputs.materials if _is_limited(material) and material.barcode not in replaced
@@ -176,7 +188,10 @@ def note_used_up(drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNo
 
 
 def _parse_claim(entry: Mapping[str, Any], index: int, inputs: Inputs, remarks: ParseNotes) -> Material | None:
-    """Return the input that `replaces` names. A barcode or word without an input is dropped."""
+    """Return the input that `replaces` names, or None.
+
+    A barcode or word that names no input is ignored, with a note.
+    """
     written = entry.get("replaces")
     if isinstance(written, list) and len(written) == 1:
         written = written[0]
@@ -197,7 +212,10 @@ def _claim_by_name(
     claims: Sequence[Material | None],
     inputs: Inputs,
 ) -> list[Material | None]:
-    """Return claims by name: without a readable `replaces`, a material continues the one input with the same unique name."""
+    """Return the claims, completed by name.
+
+    A material without a usable `replaces` continues the input with the same unique name.
+    """
     claimed = {claim.barcode for claim in claims if claim}
     silent = [
         # An explicit null means that it continues nothing, and a name must not override that.

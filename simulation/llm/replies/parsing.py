@@ -29,7 +29,7 @@ _SENTENCE_ENDS = ".!?…:;)]}\"'”’»—–"
 
 
 class ParsedOutcome(NamedTuple):
-    """An outcome, the secret after its reasoning, and notes on values that were interpreted."""
+    """An outcome, the secret explanation after its reasoning, and notes on values that were interpreted."""
 
     outcome: Outcome
     secret: str
@@ -63,7 +63,7 @@ def parse_outcome(text: str, inputs: Inputs) -> ParsedOutcome:
         drafts, observations = (), ()
     else:
         note_used_up(drafts, inputs, remarks)
-    # All problems at once, so that one repair turn can mend them.
+    # All problems at once, so that one repair turn can correct them.
     if remarks.problems:
         raise MalformedCompletion(*remarks.problems)
     outcome = Outcome(
@@ -80,7 +80,7 @@ def parse_outcome(text: str, inputs: Inputs) -> ParsedOutcome:
 def split_secret(reasoning: str) -> tuple[str, str]:
     """Return the reasoning up to the first SECRET: and the text after it; "" if there is none.
 
-    Lower case counts only at the start of a line or sentence: "top-secret:" does not count.
+    In lower case, the word counts only at the start of a line or sentence: "top-secret:" does not count.
     """
     for match in _SECRET.finditer(reasoning):
         end = match.start()  # walked back in a loop: a regular expression would retry from each position of a long run
@@ -111,7 +111,10 @@ def _parse_material(entry: Mapping[str, Any], index: int, inputs: Inputs, remark
 
 
 def _with_reply_labels(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
-    """Return the inputs with the reply's own labels: a reply with S1, S2, ... beyond the inputs uses these as labels."""
+    """Return the inputs with the reply's own labels.
+
+    If a label such as S5 exceeds the number of inputs, the reply uses S1, S2 and so on as labels, not as aliases.
+    """
     materials = data.get("new_materials")
     labels = (
         [(e.get("name"), e.get("properties")) for e in materials if isinstance(e, Mapping)]
@@ -124,7 +127,7 @@ def _with_reply_labels(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
 
 
 def _with_new_names(inputs: Inputs, drafts: tuple[NewMaterial, ...]) -> Inputs:
-    """Return the inputs with names of new materials as labels: a new material called S1 is meant by S1, not the alias."""
+    """Return the inputs with codes in new materials as labels: if a new material is called S1, S1 is not an alias."""
     return inputs.with_texts(" ".join(f"{draft.name} {json.dumps(draft.properties)}" for draft in drafts))
 
 
@@ -154,7 +157,7 @@ def _parse_observations(data: Mapping[str, Any], inputs: Inputs, remarks: ParseN
 
 
 def _parse_failure_reason(data: Mapping[str, Any], inputs: Inputs, remarks: ParseNotes) -> str:
-    """Return why the action failed: required if it did, and "" otherwise."""
+    """Return why the action failed, which a failed action must state, or "" if it succeeded."""
     written = data.get("failure_reason")
     if not isinstance(written, str | None):
         remarks.add_problem("failure_reason must be text")
@@ -180,7 +183,7 @@ def _parse_reasoning(data: Mapping[str, Any], remarks: ParseNotes) -> str:
 
 
 def _check_nothing_changed(drafts: tuple[NewMaterial, ...], inputs: Inputs, remarks: ParseNotes) -> None:
-    """Record a problem if a failed action changed a material. It may return its inputs unchanged, which means nothing."""
+    """Record a problem if a failed action changed a material. Inputs that are returned unchanged are allowed."""
     input_of = {material.barcode: material for material in inputs.materials}
     for draft in drafts:
         before = input_of.get(draft.replaces)

@@ -1,4 +1,4 @@
-"""Find tells: what would distinguish a twin from its original without any science."""
+"""Find tells: features that would distinguish a twin from its original without any scientific judgement."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ from simulation.llm.replies.cleaning import quote_short
 def find_tells(
     action: Action, inputs: Sequence[Material], original: Outcome, twin: Outcome, secret: str
 ) -> tuple[str, ...]:
-    """Return what must change before the twin may be shown: whether it succeeds, and the wording of its texts.
+    """Return what must be corrected before the twin may be shown: its success, or wording that reveals the error.
 
     Wording of labels, of the action or of the original may be repeated, and the explanation may quote the outcome.
     """
     before = [format_check.text_of_inputs(action, inputs), *(text for _, text in _list_texts(original))]
     known_hints = {hint for text in before for hint in tell_words.find_tell_words(text)}
-    # Runs that were on the bench before are no copy of the explanation.
+    # Sequences of words that occurred before the step are not copied from the explanation.
     runs = tell_words.unquoted_runs(secret) - tell_words.word_runs(*before)
     problems = [_describe_success_problem(original)] if twin.success != original.success else []
     for place, text in _list_texts(twin):

@@ -32,7 +32,7 @@ def parse_verdict(text: str) -> Verdict:
 
 
 def _split_reasoning(text: str, problems: list[str]) -> tuple[str, str]:
-    """Return the reasoning, and the text around it, because quotations in the reasoning decide nothing."""
+    """Return the reasoning and the text outside it. Only tags outside the reasoning count."""
     # A verdict quoted inside the reasoning must not count as the answer.
     opens, ends = list(_OPENS.finditer(text)), list(_ENDS.finditer(text))
     if len(opens) != 1 or len(ends) != 1 or ends[0].start() < opens[0].end():

@@ -1,4 +1,4 @@
-"""The closed lists of a material, and their older names in the paper's legacy prompt."""
+"""Parse fields of a material with closed lists of values. Older names from the paper's legacy prompt are accepted."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _IMPLIED_PROPERTIES = {"37c": {"temperature": "37 °C"}, "37c5%co2": {"temperatu
 
 
 def parse_availability(entry: Mapping[str, Any], place: str, remarks: ParseNotes) -> str:
-    """Return one of the three words; `supply` is the older name of the field."""
+    """Return the availability, one of three words. `supply` is the older name of the field."""
     key = "supply" if "available_for_use" not in entry and "supply" in entry else "available_for_use"
     member = _find_member(entry.get(key), AVAILABILITY, _LEGACY_AVAILABILITY)
     _note_member(entry, key, member, AVAILABILITY, place, remarks)
@@ -57,7 +57,7 @@ def _note_member(
 
 
 def _normalise_word(written: Any) -> str:
-    """Return a word of a closed list without differences in capitals, spaces and the degree sign."""
+    """Return a word for comparison: in lower case, without spaces, underscores, hyphens and degree signs."""
     if not isinstance(written, str) or len(written) > 100:
         return ""
     return re.sub(r"[\s_°]|-(?!\d)", "", normalise_text(written).replace("−", "-").lower())

@@ -59,7 +59,7 @@ class Command(BaseCommand):
             else:
                 self._check_file(options)
         finally:
-            # Now, while a closed pipe can still be handled; at exit Python would report an error.
+            # Flush now, while a closed pipe can still be handled; at exit Python would report an error.
             self.stdout.flush()
 
     def _check_stored_rows(self, recheck_all: bool) -> None:

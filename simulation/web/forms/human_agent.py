@@ -1,4 +1,4 @@
-"""Forms for a person at the bench: an experiment with who answers, and then one action after another."""
+"""Forms for a person as agent: one to choose the experiment and the cast that answers, and one for each action."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -19,7 +19,7 @@ from simulation.web.forms.run_form import make_cost_field
 
 
 class AnsweringCast(NamedTuple):
-    """The models that answer a person and judge, named by their `cast`."""
+    """The transition model that answers a person and the classifiers that judge, identified by their `cast`."""
 
     cast: str
     transition_model: str
@@ -28,7 +28,7 @@ class AnsweringCast(NamedTuple):
 
 
 def list_answering_casts() -> list[AnsweringCast]:
-    """Return each transition model with its classifiers once, under the first cast that has them, whatever its agent."""
+    """Return each combination of transition model and classifiers once, with the first cast that has it."""
     by_roles: dict[tuple[str, ...], AnsweringCast] = {}
     for info in cast_availability.list_casts():
         judges = (info.evidence_classifier, *info.panel)
@@ -81,7 +81,7 @@ class HumanEpisodeForm(forms.Form):
 
 
 class BenchMaterial(NamedTuple):
-    """A usable material, with its age for people."""
+    """A usable material, with the time since it was created and since it was last changed, as text."""
 
     material: Material
     age: str
@@ -90,7 +90,7 @@ class BenchMaterial(NamedTuple):
 
 
 def list_bench_materials(now: Situation, picked: Collection[str] = ()) -> list[BenchMaterial]:
-    """Return everything usable, in the order it came onto the bench."""
+    """Return all usable materials, in the order in which they came onto the bench."""
     return [
         BenchMaterial(
             m,
@@ -132,7 +132,7 @@ class ActionForm(forms.Form):
         return set(self["materials"].value() or []) if "materials" in self.fields else set()
 
     def clean(self) -> dict[str, Any]:
-        """Apply the catalogue's rejection of the materials; parameters were checked before."""
+        """Report the reason if the catalogue rejects the action. Its parameters were checked before."""
         cleaned = super().clean() or {}
         # The catalogue decides, by the same function as for agents; a rejection here costs no step.
         if not self.errors and (
@@ -142,7 +142,10 @@ class ActionForm(forms.Form):
         return cleaned
 
     def get_action(self) -> Action:
-        """Return the action as entered, with materials in the order of the bench. Materials in selectors count as ticked."""
+        """Return the action as entered, with materials in the order of the bench.
+
+        Materials chosen in a selector count as ticked.
+        """
         parameters, picked = self._entered_parameters(), set(self.cleaned_data.get("materials", ()))
         for parameter in self.kind.parameters:
             if parameter.type.endswith("material_selector"):

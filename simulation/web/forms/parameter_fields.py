@@ -75,7 +75,7 @@ class ParameterField(forms.Field):
 
 
 def make_fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, ParameterField]]:
-    """Yield a field for every parameter by name; an object has one per key, named `object.key`."""
+    """Yield the name and the form field of every parameter. An object has one field per key, named `object.key`."""
     materials = [(m.barcode, f"{m.name} ({m.barcode})") for m in inventory.list_usable()]
     for parameter in kind.parameters:
         label = humanise_name(parameter.name)
@@ -112,7 +112,7 @@ def _make_widget(parameter: Parameter, materials: Choices, label: str) -> forms.
 
 
 def _with_blank_choice(parameter: Parameter, choices: Choices) -> Choices:
-    """Return the choices after one that omits the parameter."""
+    """Return the choices, preceded by a blank one that omits the parameter."""
     # The default is named, so that leaving it blank is a decision.
     blank_label = "choose" if parameter.required else "not set"
     return [
@@ -128,7 +128,7 @@ def _default_unit(parameter: Parameter) -> str:
 
 
 def _build_help(parameter: Parameter) -> str:
-    """Return description, allowed values and default."""
+    """Return the help text of a parameter: its description, allowed values and default."""
     parts = [parameter.description]
     if parameter.type in ("range", "range_with_units"):
         parts.append(f"{parameter.minimum} to {parameter.maximum}")

@@ -26,7 +26,6 @@ def list_cast_choices() -> list[tuple[str, str]]:
 
 
 def list_prompt_sets() -> list[tuple[str, str]]:
-    # Name and hash, so that the choice still means the same texts if another version is imported.
     """Return the newest version of every set, by name and hash, so that a later import does not change the choice."""
     rows = prompt_store.list_current()
     return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
@@ -93,11 +92,11 @@ class RunForm(BudgetFields):
         label="Prompts",
         help_text="Used by language models only. Import others with manage.py prompts import.",
     )
-    # The id makes a form that is sent twice create one run.
+    # Because of this id, a form that is sent twice creates only one run.
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=create.create_submission_id)
 
     def clean_cast(self) -> str:
-        """Reject a cast that is not available, with what is missing."""
+        """Return the cast's name. Raise ValidationError, which states what is missing, if the cast is not available."""
         name = str(self.cleaned_data["cast"])
         # Checked again: a key can be removed while the form is open.
         line = next((line for line in self.available_casts if line.name == name), None)

@@ -34,7 +34,7 @@ class EpisodesForm(RunForm):
 
 
 class TwinsForm(RunForm):
-    """A run of twins: each accepted step of the chosen experiments, with these errors."""
+    """A run of twins of the accepted steps of the chosen experiments, with the chosen errors."""
 
     error = forms.ChoiceField(
         choices=[

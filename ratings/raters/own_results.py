@@ -88,7 +88,7 @@ def is_available(rater: Rater) -> bool:
 def own_result(rater: Rater) -> OwnResult:
     """Return the result of one rater, from the ratings that count. Raises StudyError if it may not be shown."""
     if not is_available(rater):
-        raise StudyError(f"{rater.study.name} tells no results now")
+        raise StudyError(f"{rater.study.name} does not show results to raters at present")
     # The same answers as in the study's results: repeats and surplus ratings are counted nowhere.
     counted = [r for r in _load_ratings(rater) if r.assignment.occasion == 1 and not r.assignment.surplus]
     judged = [r for r in counted if not r.cannot_judge]

@@ -303,7 +303,7 @@ def _rehearse_results(
 
 
 def list_design_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
-    """Return the contrasts of a results table that follow from the plan, as estimates like those of the forecast."""
+    """Return the contrasts that a study plan alone implies, from a results table, as estimates."""
     names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
     rows = [row for row in list_records(table) if row["family"] in sections_contrasts.BY_DESIGN]
     return [_build_contrast_result(*(row[name] for name in names)) for row in rows]

@@ -53,7 +53,7 @@ class CastInfo(NamedTuple):
     evidence_classifier: str
 
     def to_run_config(self) -> RunConfig:
-        """Return the run configuration; rules need neither models nor prompts."""
+        """Return the run configuration. Roles played by rules have no model and no prompt."""
         # The first classifier alone: rule-based casts have no panel.
         roles = (RoleConfig(self.agent), RoleConfig(self.transition_model), (RoleConfig(self.evidence_classifier),))
         return RunConfig(*roles, models={}, prompt_sha256="")

@@ -101,7 +101,7 @@ def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1
 
 @contextmanager
 def _reserve_job_thread(kind: str, threads: int) -> Iterator[bool]:
-    """Yield whether this thread may run a row of that kind."""
+    """Count this thread among those that run jobs, if `kind` is "job"; yield whether it may run a row of this kind."""
     global _job_threads
     if kind != "job":
         yield True

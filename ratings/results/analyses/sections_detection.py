@@ -40,7 +40,7 @@ def build_detection_tables(data: AnalysisData, results: Sequence[Estimate]) -> d
 
 
 def describe_reference(data: AnalysisData, has_rows: bool) -> list[str]:
-    """Return the sentence that names the reference of a table's numbers, or the reason why the table is empty."""
+    """Return the sentence that names the reference labels against which a table was computed; [] if it is not needed."""
     if not has_rows and data.table.reference_name != UNKNOWN:
         return []
     return [f"Reference: {REFERENCES[data.table.reference_name]}."]

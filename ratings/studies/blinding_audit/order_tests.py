@@ -132,7 +132,7 @@ def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
         Chance is measured by shuffling each batch of the same orders. If the kinds are spread evenly, slightly fewer
         neighbours are equal.
     """
-    check = Check("predictability", "Does the kind of one item tell the kind of the next?")
+    check = Check("predictability", "Does the kind of one item predict the kind of the next?")
     batches = _load_batches(study)
     rater_orders = [order for order in _load_rater_orders(study).values() if len(order) > 2]
     orders = [[wrong[item] for item in order] for order in rater_orders]
@@ -195,7 +195,7 @@ def _count_equal_neighbours(order: Iterable[bool]) -> int:
 
 def _check_creation_times(study: Study) -> Check:
     """Return the check that all items of one batch have the same creation time."""
-    check = Check("moments", "Do the times at which items were stored tell items apart?")
+    check = Check("moments", "Do the times at which items were stored distinguish their kinds?")
     rows = ItemSource.objects.filter(item__study=study).values_list("item__created_at", "perturbation")
     batches: dict[object, set[str]] = defaultdict(set)
     for moment, perturbation in rows:

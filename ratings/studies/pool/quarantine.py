@@ -112,8 +112,9 @@ def _describe_findings(named: Iterable[tuple[str, NameFinding]]) -> list[Reason]
 
 
 def load_declared_things(study: Study) -> dict[str, dict[str, str]]:
-    """Return, by the digest of each released item, the names that people declared things in the laboratory, with
-    their meanings.
+    """Return, for the digest of each released item, the words that people confirmed as names of laboratory objects.
+
+    Each word has its meaning.
     """
     rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
     return {digest: dict(things) for digest, things in rows if things}

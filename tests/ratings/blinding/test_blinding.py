@@ -386,7 +386,7 @@ def test_error_location_of_an_extra_material_is_any_of_its_rows() -> None:
     assert find_error_keys(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
 
 
-def test_error_location_of_an_omitted_property_is_its_row_or_the_missing_mark() -> None:
+def test_error_location_of_an_omitted_property_is_its_row_or_the_mark_for_something_missing() -> None:
     record = copy_with_value(STEP, ("outcome", "new_materials", 0, "properties"), {})
     assert find_error_keys(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
 

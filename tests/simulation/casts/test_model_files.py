@@ -97,7 +97,7 @@ def test_shipped_casts_include_the_eight_configurations_of_the_paper(
     assert (ids[player["model"]], told["max_tokens"], told["temperature"], told["thinking_budget"]) == config
 
 
-def test_paper_casts_share_transition_model_classifier_and_panel(shipped_files: ModelFiles) -> None:
+def test_casts_of_the_paper_share_the_transition_model_the_classifier_and_the_panel(shipped_files: ModelFiles) -> None:
     papers = [
         entry
         for entry in shipped_files.casts

@@ -25,7 +25,7 @@ def build_three_materials():
     )
 
 
-def test_barcode_is_mat_and_eight_letters_or_digits():
+def test_barcode_is_the_prefix_mat_and_eight_letters_or_digits():
     assert all(re.fullmatch(r"MAT-[A-Z0-9]{8}", make_barcode(seed, 1, 2)) for seed in range(200))
 
 

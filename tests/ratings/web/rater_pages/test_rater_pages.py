@@ -48,7 +48,7 @@ def test_rating_is_rejected_before_consent_guide_and_practice(
     assert not Rating.objects.exists() and not UnsavedAnswer.objects.exists()
 
 
-def test_answer_to_an_item_shown_before_a_guide_revision_is_saved(at_work: Client, rater: Rater) -> None:
+def test_answer_is_saved_if_the_item_was_shown_before_a_guide_revision(at_work: Client, rater: Rater) -> None:
     get_rating_page(at_work, get_assignment(rater))
     Study.objects.update(guide_version=2)
     at_work.post(get_rating_url(get_assignment(rater)), build_answer())

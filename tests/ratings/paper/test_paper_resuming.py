@@ -96,7 +96,8 @@ def test_replication_limit_counts_a_call_of_unknown_cost_at_its_worst_case(
     monkeypatch.setattr(replicate.Replicator, "_run_episodes", lose_costs)
     run_replication(plan, "40")
     first, second, *_ = Run.objects.order_by("pk")
-    assert run_usage.sum_usage(first).cost < 1 and run_usage.check_budget_counters(first).ledger_cost > 30
+    # The scripted replies, and so the number of calls, depend on the prompts: the calls cost about a dollar.
+    assert run_usage.sum_usage(first).cost < 3 and run_usage.check_budget_counters(first).ledger_cost > 30
     assert second.max_cost == 40 - run_usage.check_budget_counters(first).ledger_cost
 
 

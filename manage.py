@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """A fault ends the command as it ends a request: redacted in the log. `--traceback` shows it whole, to a developer."""
+    """Run a command. An unexpected exception is logged in redacted form, as in a request; `--traceback` raises it in full."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
     from django.core.management import execute_from_command_line
 
@@ -17,10 +17,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except InvalidConfiguration as error:
         sys.exit(str(error))
-    except Exception:  # whatever it is ends up here: a traceback holds what must not stand in a log
+    except Exception:  # a full traceback could put secrets into the log
         if "--traceback" in sys.argv:
             raise
-        logging.getLogger("wetbench.commands").exception("the command failed; with --traceback it says more")
+        logging.getLogger("wetbench.commands").exception("the command failed; --traceback shows all details")
         sys.exit(1)
 
 

@@ -8,7 +8,7 @@ The outputs come from the demo's data, created in a new SQLite database by one t
 figure that links lead to, the answers of the API, archives, exported episodes, agreement tables, the findings of the checker on
 `fixtures/checker`, the laboratory's report, and the error messages for bad inputs (`bench/bad_inputs.py`).
 
-The clock stands still and random numbers are seeded, so two runs of the same code give the same bytes. Code that draws random
+The clock is fixed and random numbers are seeded, so two runs of the same code give the same bytes. Code that draws random
 numbers in another order gets other codes, tokens and digests; these are therefore replaced: codes by their order of appearance in
 the file, the others by a constant. Exits with 1 if any file differs.
 """
@@ -78,7 +78,7 @@ class Outputs:
 
 
 def set_up_django(var_dir: str) -> None:
-    """Use a new SQLite database in a folder, a clock that stands still and the same random numbers in every run."""
+    """Use a new SQLite database in a folder, a fixed clock and the same random numbers in every run."""
     os.environ.update(
         WETBENCH_VAR_DIR=var_dir, DJANGO_SETTINGS_MODULE="wetbench_site.settings", SECRET_KEY="same-outputs" * 5
     )

@@ -55,4 +55,4 @@ def _check_line(number: int, raw: bytes, catalogue: Catalogue | None) -> Checked
 
 
 def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

@@ -63,7 +63,7 @@ def parse_action_text(text: str) -> Action:
 def parse_action_object(data: Mapping[str, Any]) -> Action:
     """Parse an action given as an object. Parameter values are text, numbers, booleans, lists or objects of these."""
     if unknown_keys := set(data) - {"name", "materials", "parameters"}:
-        others = sorted(key[:60] for key in unknown_keys if isinstance(key, str)) or ["something that is no text"]
+        others = sorted(key[:60] for key in unknown_keys if isinstance(key, str)) or ["something that is not text"]
         raise ActionFormatError(f"An action has name, materials and parameters, not {others[0]!r}")
     name, materials, parameters = data.get("name"), data.get("materials", ()), data.get("parameters", {})
     if not isinstance(name, str) or not 0 < len(name.strip()) <= _LONGEST_NAME:
@@ -108,7 +108,7 @@ def parse_parameter_text(written: str) -> dict[str, str]:
         key = key.strip(" \t-*`")
         if equals and _KEY.fullmatch(key):
             if key in spans:
-                raise ActionFormatError(f"PARAMETERS: {key} stands twice")
+                raise ActionFormatError(f"PARAMETERS: {key} occurs twice")
             spans[key], last = (piece.start + text.index("=") + 1, piece.end), key
         elif last and text.strip():
             # The separator belonged to the previous value, so that value is extended to the end of this part.
@@ -156,7 +156,7 @@ def _split_labels(text: str) -> dict[str, str]:
     for line in text.splitlines():
         label, rest = _parse_label(line)
         if label in parts:
-            raise ActionFormatError(f"{label}: stands twice; choose one action at a time")
+            raise ActionFormatError(f"{label}: occurs twice; choose one action at a time")
         if label:
             current = parts[label] = [rest]
         elif current is not None and line.strip() and not line.strip().startswith("```"):

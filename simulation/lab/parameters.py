@@ -85,7 +85,7 @@ class Parameter:
         return chosen
 
     def _read_range(self, value: Any) -> Decimal:
-        # Booleans are integers in Python; "true" is no number here.
+        # Booleans are integers in Python; "true" is not a number here.
         if isinstance(value, bool) or not _PLAIN_NUMBER.fullmatch(str(value).strip()):
             raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.describe_allowed()}")
         return self._check_bounds(

@@ -32,7 +32,9 @@ class RecognisableTwin(MalformedCompletion):
     """A twin whose form reveals that it is not the original."""
 
     def final_error(self, reason: str) -> LabError:
-        return UnusableTwin(f"the twin can be told from the original by its form: {summarise_problems(self.problems)}")
+        return UnusableTwin(
+            f"the form of the twin distinguishes it from the original: {summarise_problems(self.problems)}"
+        )
 
 
 class NoUsableAnswer(LabError):  # noqa: N818  # as above

@@ -148,7 +148,7 @@ def _parse_marks(values: object, keys: Collection[str], problems: list[str]) -> 
     # Compared in a normal form, because a model may write a unit or a dash differently than the page.
     key_of = {normalise_text(key): key for key in keys}
     problems += [
-        f'"marks" has {quote_short(mark)}, which is no key of this item'
+        f'"marks" has {quote_short(mark)}, which is not a key of this item'
         for mark in values
         if normalise_text(mark) not in key_of
     ]

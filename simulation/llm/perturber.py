@@ -87,5 +87,5 @@ def _get_explanation(reading: ParsedOutcome, changed: Sequence[Difference]) -> s
         raise UnusableTwin("the twin does not differ from the original in anything that can be seen")
     # Punctuation and spaces are removed, so that "N/A." and "n / a" count as no explanation.
     if re.sub(r"[\W_]", "", reading.secret).casefold() in _NO_EXPLANATION:
-        raise UnusableTwin("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
+        raise UnusableTwin("the twin does not state its error: nothing follows SECRET: in its reasoning")
     return reading.secret

@@ -47,9 +47,9 @@ def parse_reply(reply: Reply, requested: str) -> Completion:
     if error is not None or not wire.is_success(reply):
         return _refusal_or_raise(reply, data, error or {}, requested)
     if not isinstance(data.get("content"), list):
-        raise wire.make_garbled_error(reply, "the reply holds no content")
+        raise wire.make_garbled_error(reply, "the reply contains no content")
     if data.get("stop_reason") is None:
-        raise errors.make_error(reply, {"message": "the model broke off: no stop_reason is told"})
+        raise errors.make_error(reply, {"message": "the model broke off: no stop_reason is given"})
     stop = STOPS.get(str(data.get("stop_reason")), Stop.STOP)
     return Completion(
         text="".join(_collect_texts(data["content"])),

@@ -52,7 +52,7 @@ def parse_reply(reply: Reply, requested: str) -> Completion:
     if not choices and (blocked := _find_block_reason(data)):
         return _build_refusal(reply, data, blocked, requested)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise wire.make_garbled_error(reply, "the reply holds no choices")
+        raise wire.make_garbled_error(reply, "the reply contains no choices")
     broken = wire.as_mapping(choices[0].get("error"))
     if broken or choices[0].get("finish_reason") == "error":  # OpenRouter: the model stopped with an error
         raise errors.make_error(reply, broken or {"message": "the model broke off"})
@@ -143,7 +143,7 @@ def _join_text(content: object, reply: Reply) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
-        raise wire.make_garbled_error(reply, "the answer's content is no text")
+        raise wire.make_garbled_error(reply, "the answer's content is not text")
     parts = (wire.as_mapping(part).get("text") for part in content)
     return "".join(part for part in parts if isinstance(part, str))
 

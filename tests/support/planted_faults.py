@@ -55,7 +55,7 @@ RATINGS = (
           UPDATE ratings_itemsource SET twin_id = NULL, transition_id = (SELECT min(transition_id) FROM ratings_itemsource)
           """, "ratings_assignment", "one version of a transition"),
     plant_fault("sessions of crossovers", f"UPDATE ratings_assignment SET session = 2 WHERE id = {RATED}",
-          "ratings_assignment", "its study is no crossover"),
+          "ratings_assignment", "its study is not a crossover"),
     plant_fault("studies of assignments", f"""
           UPDATE ratings_assignment SET pair = (SELECT code FROM ratings_item WHERE id = {AN_ITEM}) WHERE id = {RATED}""",
           "ratings_assignment", "pair"),

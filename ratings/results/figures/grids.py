@@ -150,7 +150,7 @@ def describe_pairs(document: Document, name: str) -> str:
         f"{get_text(line, 'row')} {joiner} {get_text(line, 'col')} {format_percent(get_number(line, 'value'))}"
         for line in (ranked[0], ranked[-1])
     ]
-    what = "Same verdict" if name == "agreement_matrix" else "If the first says yes, so does the second"
+    what = "Same verdict" if name == "agreement_matrix" else "If the first answers yes, so does the second"
     return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
 
 

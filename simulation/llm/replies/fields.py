@@ -145,11 +145,11 @@ def _parse_key(key: str, taken: Mapping[str, Any], place: str, remarks: ParseNot
     name = retold(key.strip()) if len(key) <= LONGEST_KEY else ""
     if not 0 < len(name) <= LONGEST_KEY:
         remarks.add_problem(
-            f"{place}: {quote_short(key)} is no name of a property; allowed: 1 to {LONGEST_KEY} characters"
+            f"{place}: {quote_short(key)} is not a property name; allowed: 1 to {LONGEST_KEY} characters"
         )
         return ""
     # A second value of one name would silently replace the first.
     if name in taken:
-        remarks.add_problem(f"{place}: {quote_short(name)} stands there twice")
+        remarks.add_problem(f"{place}: {quote_short(name)} occurs there twice")
         return ""
     return name

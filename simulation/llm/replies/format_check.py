@@ -57,7 +57,7 @@ def _find_prompt_text(read: transition.Transition, before: str) -> Iterator[str]
     known_words = fields.find_prompt_phrases(before)
     for place, text in fields.iter_visible_texts(read):
         if new := sorted(fields.find_prompt_phrases(text) - known_words):
-            yield f"text of a prompt or of a planted error stands in {place}: {', '.join(map(repr, new[:3]))}"
+            yield f"text of a prompt or of a planted error occurs in {place}: {', '.join(map(repr, new[:3]))}"
 
 
 def _is_no_op(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:

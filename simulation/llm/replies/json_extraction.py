@@ -28,7 +28,7 @@ def extract_last_object(text: str, expects: str) -> dict[str, Any]:
         end = _find_end(text, start.start())
         objects += 1
         if objects > _MOST_OBJECTS:
-            raise MalformedCompletion(f"The reply holds more than {_MOST_OBJECTS} objects; answer with one")
+            raise MalformedCompletion(f"The reply contains more than {_MOST_OBJECTS} objects; answer with one")
         if end:
             # The last complete object counts; the search continues after it.
             last_text, offset = text[start.start() : end], end
@@ -83,7 +83,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         key = clean_text(key)  # cleaning may make two keys equal, so they are compared after it
         if key in data:
-            raise MalformedCompletion(f"The field {quote_short(key)} stands twice in one object")
+            raise MalformedCompletion(f"The field {quote_short(key)} occurs twice in one object")
         data[key] = _clean_value(value)
     return data
 
@@ -95,7 +95,7 @@ def _clean_value(value: Any) -> Any:
 
 
 def _reject_constant(written: str) -> NoReturn:
-    raise MalformedCompletion(f"{written} is no number of JSON; write a number or text")
+    raise MalformedCompletion(f"{written} is not a JSON number; write a number or text")
 
 
 def _parse_integer(written: str) -> int:

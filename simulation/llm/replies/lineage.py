@@ -202,7 +202,7 @@ def _parse_claim(entry: Mapping[str, Any], index: int, inputs: Inputs, remarks: 
         return None
     claim = inputs.find_input(written)
     if claim is None:
-        remarks.add_note(f"new_materials[{index}].replaces {quote_short(written)} is no input and was left out")
+        remarks.add_note(f"new_materials[{index}].replaces {quote_short(written)} is not an input and was left out")
     return claim
 
 
@@ -264,7 +264,7 @@ def _parse_parents(
         return ()
     barcodes = [material.barcode for word in words if (material := inputs.find_input(word))]
     if len(barcodes) < sum(1 for word in words if word.strip()):
-        remarks.add_note(f"{place}.derived_from names what is no input; that was left out")
+        remarks.add_note(f"{place}.derived_from names something that is not an input; it was left out")
     # With a single input there is only one possible origin.
     if not barcodes and not itself and len(inputs.materials) == 1:
         barcodes = [inputs.materials[0].barcode]

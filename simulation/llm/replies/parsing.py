@@ -147,7 +147,7 @@ def _parse_observations(data: Mapping[str, Any], inputs: Inputs, remarks: ParseN
             for key, text in raw.items()
         }
         if raw["description"] and not fields_text["description"]:
-            remarks.add_problem(f"{place}.description holds nothing but a barcode; say what was observed")
+            remarks.add_problem(f"{place}.description holds nothing but a barcode; state what was observed")
         observations.append(
             Observation(
                 fields_text["description"], fields.parse_measurement_type(entry, place, remarks), fields_text["value"]
@@ -168,7 +168,7 @@ def _parse_failure_reason(data: Mapping[str, Any], inputs: Inputs, remarks: Pars
         remarks.add_note(f"success is true, so failure_reason {quote_short(bare)} was left out")
         return ""
     if data.get("success") is False and not has_reason:
-        remarks.add_problem("success is false and failure_reason does not say why")
+        remarks.add_problem("success is false and failure_reason does not state why")
     reason = fields.limit_length(bare if has_reason else "", "failure_reason", fields.LONGEST_TEXT, remarks)
     return fields.limit_length(inputs.replace_in_reason(reason), "failure_reason", fields.LONGEST_TEXT, remarks)
 
@@ -177,7 +177,7 @@ def _parse_reasoning(data: Mapping[str, Any], remarks: ParseNotes) -> str:
     """Return the model's reasoning, which may be missing because nothing depends on it."""
     value = data.get("reasoning")
     if not isinstance(value, str):
-        remarks.add_note("reasoning is missing" if value is None else "reasoning is no text and was left out")
+        remarks.add_note("reasoning is missing" if value is None else "reasoning is not text and was left out")
         return ""
     return value[: fields.LONGEST_REASONING]
 

@@ -26,19 +26,19 @@ def find_tells(
     for place, text in _list_texts(twin):
         if hints := sorted(set(tell_words.find_tell_words(text)) - known_hints):
             problems.append(
-                f"{place} gives the mistake away by the word {quote_short(hints[0])}; tell only what is seen"
+                f"{place} reveals the mistake by the word {quote_short(hints[0])}; describe only what is seen"
             )
         if shared := sorted(tell_words.word_runs(text) & runs):
             said = quote_short(" ".join(shared[0]))
             problems.append(
-                f"{place} and what follows SECRET: both say {said}; put one of them in other words or in quotes"
+                f"{place} and what follows SECRET: both contain {said}; put one of them in other words or in quotes"
             )
     return tuple(problems)
 
 
 def _describe_success_problem(original: Outcome) -> str:
     now = "true: the action is carried out" if original.success else "false: the action cannot be begun"
-    return f"success must be {now}, and the mistake lies in what is told of it"
+    return f"success must be {now}, and the mistake must be in the reported outcome"
 
 
 def _list_texts(outcome: Outcome) -> Iterator[tuple[str, str]]:

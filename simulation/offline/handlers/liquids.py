@@ -40,7 +40,7 @@ def transfer_acoustically(context: ActionContext) -> None:
     volume, sources = context.get_number("amount"), _get_sources(context)
     if volume % _DROPLET:
         raise RefusalError(
-            f"not a whole number of droplets: {format_volume(volume)} is no multiple of {format_volume(_DROPLET)}"
+            f"not a whole number of droplets: {format_volume(volume)} is not a multiple of {format_volume(_DROPLET)}"
         )
     destinations = _get_destinations(context, sources)
     dead_volume = quantities.parse_quantity(

@@ -141,7 +141,7 @@ def test_agent_action_is_parsed_despite_surrounding_text(written):
     ("written", "told"),
     [
         ("I would rather not say.", "There is no line ACTION:"),
-        ("ACTION: Mix\nMATERIALS: MAT-A1B2C3D4\nACTION: Quit", "ACTION: stands twice"),
+        ("ACTION: Mix\nMATERIALS: MAT-A1B2C3D4\nACTION: Quit", "ACTION: occurs twice"),
         ("ACTION: Mix\nPARAMETERS: voltages={FSC:400", "never closed"),
         ("x" * 2_000_000, "50000 are read"),
         ('{"success": NaN}', "There is no line ACTION:"),

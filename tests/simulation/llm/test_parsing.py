@@ -86,11 +86,11 @@ def test_last_of_two_json_objects_counts():
         (write_reply(*KEPT)[:60], "never closed"),
         (write_reply(*KEPT).replace('"success": true', '"success": True'), "cannot be read"),
         (write_reply(*KEPT).replace('"success": true', '"success": true,'), "cannot be read"),
-        (write_reply(*KEPT).replace('"10 mL"', "NaN"), "NaN is no number"),
-        (write_reply(*KEPT).replace('"10 mL"', "-Infinity"), "-Infinity is no number"),
+        (write_reply(*KEPT).replace('"10 mL"', "NaN"), "NaN is not a JSON number"),
+        (write_reply(*KEPT).replace('"10 mL"', "-Infinity"), "-Infinity is not a JSON number"),
         (write_reply(*KEPT).replace('"10 mL"', "1e999"), "too large"),
         (write_reply(*KEPT).replace('"10 mL"', "1234567890123456789"), "more than 18 digits"),
-        (write_reply(*KEPT).replace('"success": true', '"success": true, "success": false'), "'success' stands twice"),
+        (write_reply(*KEPT).replace('"success": true', '"success": true, "success": false'), "'success' occurs twice"),
         ('{"a":' * 33 + "1" + "}" * 33, "nested deeper than 32"),
         ('{"a": ' + "[" * 100_000, "nested deeper than 32"),
         ("x" * 300_000, "characters; at most 262144"),
@@ -102,8 +102,8 @@ def test_last_of_two_json_objects_counts():
         (json.dumps(build_reply(KEPT, new_observations=["clear"])), "new_observations must be a list of objects"),
         (json.dumps({k: v for k, v in build_reply(KEPT).items() if k != "new_materials"}), "new_materials must be a list"),
         (json.dumps(build_reply([KEPT[0]] * 201)), "201 entries; allowed: 200"),
-        (json.dumps(build_reply((), success=False)), "does not say why"),
-        (json.dumps(build_reply((), success=False, failure_reason="None.")), "does not say why"),
+        (json.dumps(build_reply((), success=False)), "does not state why"),
+        (json.dumps(build_reply((), success=False, failure_reason="None.")), "does not state why"),
         (json.dumps(build_reply((), success=False, failure_reason=7)), "failure_reason must be text"),
         (json.dumps(build_reply([build_new_material("Brew")], success=False, failure_reason="no")), "success is false, so nothing changes"),
         (write_reply(build_new_material("  ", "S1")), "new_materials[0].name must be text"),
@@ -113,9 +113,9 @@ def test_last_of_two_json_objects_counts():
         (write_reply(build_new_material("Cells", "S1", properties={str(n): n for n in range(41)})), "41 entries; allowed: 40"),
         (write_reply(build_new_material("Cells", "S1", properties={"a": list(range(1001))})), "values; allowed: 1000"),
         (write_reply(build_new_material("Cells", "S1", properties={"a": "x" * 4001})), "properties.a has 4001 characters"),
-        (write_reply(build_new_material("Cells", "S1", properties={"": 1})), "'' is no name of a property"),
-        (write_reply(build_new_material("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' stands there twice"),
-        (write_reply(build_new_material("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' stands there twice"),
+        (write_reply(build_new_material("Cells", "S1", properties={"": 1})), "'' is not a property name"),
+        (write_reply(build_new_material("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' occurs there twice"),
+        (write_reply(build_new_material("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' occurs there twice"),
         (write_reply(observations=[build_observation("MAT-00000000")]), "new_observations[0].description holds nothing but a barcode"),
         (write_reply(build_new_material("Cells", "S1", properties={"a": json.loads("[" * 9 + "]" * 9)})), "deeper than 8"),
         (write_reply(build_new_material("Cells", "S1", available_for_use="maybe")), "available_for_use must be one of unlimited, "),
@@ -220,7 +220,7 @@ def test_length_limits_apply_after_barcodes_are_replaced_by_names():
         ),
         (
             write_reply(build_new_material("a", "S1", properties={f"{code} {code}": 1})),
-            "is no name of a property; allowed: 1 to 100",
+            "is not a property name; allowed: 1 to 100",
         ),
         (
             write_reply(build_new_material("a", "S1"), observations=[build_observation("S1 " * 80)]),
@@ -290,7 +290,7 @@ def test_material_whose_field_replaces_is_null_is_new_even_if_an_input_has_its_n
 def test_unknown_replaced_barcode_falls_back_to_the_material_name():
     reading = parse_outcome(write_reply(build_new_material("Cells", "MAT-ZZZZZZZZ")), INPUTS)
     assert reading.outcome.new_materials[0].replaces == CELLS
-    assert "is no input and was left out" in reading.notes[0]
+    assert "is not an input and was left out" in reading.notes[0]
 
 
 def test_returned_unlimited_material_is_ignored_and_a_portion_of_it_is_new():

@@ -105,7 +105,7 @@ def test_twin_with_its_secret_in_visible_text_is_requested_again():
         Perturbation.SUBTLE, shown, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: volume")
     )
     assert twin.explanation == "volume" and len(prompts) == 2
-    assert "planted error stands in new_observations[0]" in prompts[1].messages[2].text
+    assert "planted error occurs in new_observations[0]" in prompts[1].messages[2].text
 
 
 def test_unreadable_twin_raises_no_usable_answer_after_two_repairs():
@@ -126,7 +126,7 @@ def test_twin_that_fails_although_its_original_succeeded_is_requested_again():
     )
     assert twin.outcome.success and len(prompts) == 2
     assert "- success must be true: the action is carried out" in prompts[1].messages[2].text
-    with pytest.raises(UnusableTwin, match="by its form: success must be true"):
+    with pytest.raises(UnusableTwin, match="from the original: success must be true"):
         perturb(Perturbation.OBVIOUS, refused, refused, refused)
 
 
@@ -169,8 +169,8 @@ def test_twin_with_telltale_words_is_requested_again(materials, observation, wor
         Perturbation.SUBTLE, shown, write_reply(WRONG, observations=[build_observation()], reasoning="SECRET: volume")
     )
     assert twin.outcome.new_materials[0].name == "Cells"
-    assert f"gives the mistake away by the word '{word}'" in prompts[1].messages[2].text
-    with pytest.raises(UnusableTwin, match="can be told from the original by its form"):
+    assert f"reveals the mistake by the word '{word}'" in prompts[1].messages[2].text
+    with pytest.raises(UnusableTwin, match="form of the twin distinguishes it from the original"):
         perturb(Perturbation.OBVIOUS, shown, shown, shown)
 
 
@@ -180,7 +180,7 @@ def test_twin_that_repeats_its_explanation_in_visible_text_is_requested_again():
         observations=[build_observation("Twelve millilitres, which is two more than went in")],
         reasoning="SECRET: There are now two more than went in, and nothing was added.",
     )
-    with pytest.raises(UnusableTwin, match="both say"):  # "two more than went in" is five words
+    with pytest.raises(UnusableTwin, match="both contain"):  # "two more than went in" is five words
         perturb(
             Perturbation.SUBTLE,
             leak.replace("There are now", "That which is"),

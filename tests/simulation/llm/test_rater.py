@@ -71,7 +71,9 @@ def test_marks_must_be_a_list_of_keys(marks: Any):
 
 
 def test_unknown_mark_is_reported_and_a_repeated_mark_counts_once():
-    assert "'C:Volume', which is no key of this item" in collect_problems(build_answer(marks=["A:Volume", "C:Volume"]))
+    assert "'C:Volume', which is not a key of this item" in collect_problems(
+        build_answer(marks=["A:Volume", "C:Volume"])
+    )
     judged = parse_judgement(build_answer(marks=["B/name", "A:Volume ", "B/name"]), PLAUSIBILITY, KEYS)
     assert judged.marks == ("B/name", "A:Volume")
     assert "at most 200 are read" in collect_problems(build_answer(marks=["A:Volume"] * 201))
@@ -79,7 +81,7 @@ def test_unknown_mark_is_reported_and_a_repeated_mark_counts_once():
 
 def test_all_problems_of_an_answer_are_reported_together():
     told = collect_problems(build_answer(verdict="maybe", confidence=9, marks=["X"], reason=" ", mood="calm"))
-    for part in ("'maybe'", "1 to 5", "no key of this item", '"reason"', "'mood'"):
+    for part in ("'maybe'", "1 to 5", "not a key of this item", '"reason"', "'mood'"):
         assert part in told
     assert '"marks" is missing' in collect_problems(build_answer(marks=...))
 

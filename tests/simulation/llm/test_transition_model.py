@@ -263,7 +263,7 @@ def test_prompt_text_in_an_observation_triggers_a_repair_turn():
         observations=[build_observation("SECRET: it is wrong")],
     )
     _, prompts = predict_mix(leak, GOOD)
-    assert "text of a prompt or of a planted error stands in new_observations[0]" in prompts[1].messages[2].text
+    assert "text of a prompt or of a planted error occurs in new_observations[0]" in prompts[1].messages[2].text
 
 
 def test_prompt_text_of_the_original_label_is_allowed():
@@ -283,7 +283,7 @@ def test_prompt_text_that_is_not_in_the_original_label_triggers_a_repair_turn():
     assert (
         LLMTransitionModel(speak, TEXTS).predict_outcome(build_mix(on, name), on.get_situation()).new_observations == ()
     )
-    assert "stands in new_observations[0]: 'as an ai'" in speak.prompts[1].messages[2].text
+    assert "occurs in new_observations[0]: 'as an ai'" in speak.prompts[1].messages[2].text
 
 
 def test_failed_action_is_rejected_by_the_transition_model():

@@ -190,7 +190,7 @@ def test_acoustic_transfer_moves_nanolitres_from_each_source_to_each_destination
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"amount": "51 nL"}, "not a whole number of droplets: 51 nL is no multiple of 2.5 nL"),
+        ({"amount": "51 nL"}, "not a whole number of droplets: 51 nL is not a multiple of 2.5 nL"),
         ({"amount": "10 µL", "source_plate": "384 wells, 15 µL stay"}, "short of volume: needs 10 µL, 5 µL usable in dye (15 µL must stay in it)"),
     ],
 )  # fmt: skip

@@ -449,7 +449,7 @@ def test_spoilt_action_matches_its_fault_name(server):
     assert action_format.parse_action(spoilt_action("wrong_enum")).name == "Teleport"
     assert action_format.parse_action(spoilt_action("unknown_field")).parameters["mood"] == "calm"
     assert action_format.parse_action(spoilt_action("nan")).parameters == {"duration": "NaN"}
-    for name, why in (("missing_field", "no line ACTION"), ("two_objects", "stands twice"), ("nul", "not text")):
+    for name, why in (("missing_field", "no line ACTION"), ("two_objects", "occurs twice"), ("nul", "not text")):
         with pytest.raises(action_format.ActionFormatError, match=why):
             action_format.parse_action(spoilt_action(name))
 

@@ -72,7 +72,7 @@ def check_repeated_items() -> Iterator[Violation]:
 def check_crossover_sessions() -> Iterator[Violation]:
     crossover = Q(rater__study__protocol__design="crossover")
     for code in iter_rows(_ALL.filter(~crossover, session=2).values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "session 1: its study is no crossover", "session 2")
+        yield build_violation(Assignment, code, "session 1: its study is not a crossover", "session 2")
     live = _ALL.filter(crossover, released_at__isnull=True)
     # An item that its rater can read elsewhere is reassigned; then one version of the pair is missing.
     reassigned = StudyEvent.objects.filter(kind="taken back").values("study")

@@ -200,7 +200,7 @@ def write_api_answers(outputs: Outputs) -> None:
     client = Client(SERVER_NAME="127.0.0.1")
     description = client.get("/api/v1/openapi.json").json()
     outputs.write("api/openapi.json", json.dumps(description, indent=1))
-    from ratings.api.scopes import SCOPE_DESCRIPTIONS
+    from ratings.api.tokens import SCOPE_DESCRIPTIONS
 
     flags = [part for scope in SCOPE_DESCRIPTIONS for part in ("--scope", scope)]
     token = run_command("api_token", "create", "admin", "--name", "comparison", *flags).split()[0]

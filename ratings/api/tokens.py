@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from uuid import UUID
 
@@ -11,9 +11,20 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
 from ratings.models import ApiToken, Membership, Study
 from ratings.studies import access
+
+SCOPE_DESCRIPTIONS: Mapping[str, str] = {
+    "studies:read": "studies in which you have a role, with their protocols and progress",
+    "items:blinded": "items under their random codes; after unblinding also what raters saw of them",
+    "items:unblinded": "sources of items and ratings after unblinding",
+    "ratings:read": "ratings; their sources only together with items:unblinded",
+    "statistics:read": "the analysis of unblinded studies",
+    "episodes:read": "episodes of the laboratory (staff only)",
+    "transcripts:read": "transcripts of episodes: actions and outcomes, without prompts and replies (staff only)",
+}
+LABORATORY_SCOPES = frozenset({"episodes:read", "transcripts:read"})
+
 
 TOKEN_PREFIX = "wb_"
 DEFAULT_DAYS, MAX_DAYS, MAX_ACTIVE_TOKENS = 90, 365, 20

@@ -728,7 +728,7 @@ class Migration(migrations.Migration):
                 ),
                 ("name", models.CharField(max_length=60)),
                 ("token_sha256", models.CharField(max_length=64, unique=True)),
-                ("scopes", models.JSONField(default=list, help_text="names of ratings.api.scopes")),
+                ("scopes", models.JSONField(default=list, help_text="names of ratings.api.tokens")),
                 (
                     "limited",
                     models.BooleanField(

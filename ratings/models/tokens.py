@@ -18,7 +18,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=60)
     token_sha256 = models.CharField(max_length=64, unique=True)
-    scopes: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="names of ratings.api.scopes")
+    scopes: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="names of ratings.api.tokens")
     # Not derived from `studies`: deleting the only study of a token must not give it access to all of them.
     limited = models.BooleanField(default=False, help_text="reads `studies` alone, and nothing of the laboratory")
     studies: "models.ManyToManyField[Study, Any]" = models.ManyToManyField(Study, blank=True, related_name="+")

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from ratings.api import tokens
-from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
+from ratings.api.tokens import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
 from ratings.models import ApiToken
 
 ROOT = "/api/v1"

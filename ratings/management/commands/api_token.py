@@ -6,8 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.api import tokens
-from ratings.api.scopes import SCOPE_DESCRIPTIONS
-from ratings.api.tokens import TokenError
+from ratings.api.tokens import SCOPE_DESCRIPTIONS, TokenError
 from ratings.models import ApiToken
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.observability.audit_log import log_security_event

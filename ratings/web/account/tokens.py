@@ -14,8 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings.accounts import require_recent_for_post, two_factor
 from ratings.api import tokens
-from ratings.api.scopes import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS
-from ratings.api.tokens import TokenError
+from ratings.api.tokens import LABORATORY_SCOPES, SCOPE_DESCRIPTIONS, TokenError
 from ratings.models import Study
 from ratings.studies import access
 from ratings.web.decorators import StudyRequest, staff_or_member

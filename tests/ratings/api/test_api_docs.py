@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from ratings.api import openapi_schema
-from ratings.api.scopes import SCOPE_DESCRIPTIONS
+from ratings.api.tokens import SCOPE_DESCRIPTIONS
 from ratings.api.urls import api
 from tests.support import run_factory, study_factory
 from tests.support.api_client import create_api_program

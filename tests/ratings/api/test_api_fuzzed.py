@@ -14,7 +14,7 @@ from requests import Request
 from schemathesis import GenerationMode, checks
 from schemathesis.core.transport import Response
 
-from ratings.api.scopes import SCOPE_DESCRIPTIONS
+from ratings.api.tokens import SCOPE_DESCRIPTIONS
 from ratings.models import Study
 from ratings.results.analyses import store
 from simulation.models import Episode

@@ -13,8 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.api import tokens
-from ratings.api.scopes import SCOPE_DESCRIPTIONS
-from ratings.api.tokens import TokenError
+from ratings.api.tokens import SCOPE_DESCRIPTIONS, TokenError
 from ratings.models import ApiToken, Membership, Study
 from ratings.raters import erasure
 from tests.support import run_factory, study_factory

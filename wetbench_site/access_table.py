@@ -139,7 +139,7 @@ ACCESS_TABLE: dict[str, AccessRow] = {
     "ratings:quarantine": _allow_admins(BOTH),
     "ratings:vetting": _allow_staff(READ),
     "ratings:vet": _allow_staff(BOTH),
-    # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.job_access decides)
+    # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.access decides)
     "ratings:job": _allow_members(READ),
     "ratings:job_file": _allow_members(READ),
     "ratings:cancel_job": _allow_members(POST),

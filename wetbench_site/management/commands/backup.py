@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.management.arguments import integer_between
+from simulation.management.command_options import integer_between
 from wetbench_site.database_copies.errors import BackupError
 from wetbench_site.maintenance.backup import creation, retention
 from wetbench_site.maintenance.backup.creation import CreatedBackup

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ratings.models import Analysis, Benchmark, BlindingAudit
-from ratings.results.analyses import document_format
-from ratings.results.benchmarks import freeze
+from ratings.results.analyses import store
+from ratings.results.benchmarks import store as freeze
 from ratings.studies.blinding_audit import audit_runner
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
 
@@ -12,7 +12,7 @@ from wetbench_site.maintenance.verify.checks import Violation, build_check, buil
 @build_check("documents of analyses", "a stored analysis matches the digest in its files and figures", Analysis)
 def check_analysis_digests() -> Iterator[Violation]:
     for key, document, sha in iter_rows(Analysis.objects.order_by("pk").values_list("key", "document", "sha256")):
-        if (digest := document_format.hash_document(document)) != sha:
+        if (digest := store.hash_document(document)) != sha:
             yield build_violation(Analysis, key, sha, digest)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import Count, F, Max, Min, Q
 
-from simulation.calls import run_usage, text_store
+from simulation.calls import call_log, run_usage
 from simulation.casts import pricing
 from simulation.models import CallText, Leased, ModelCall, Run
 from simulation.providers.base import Usage
@@ -89,7 +89,7 @@ def check_request_texts() -> Iterator[Violation]:
     known: set[str] = set()
     for code, request in iter_rows(ModelCall.objects.order_by("pk").values_list("code", "request")):
         # Requests of an episode repeat most texts, so each is queried once.
-        missing = text_store.collect_hashes(request) - known
+        missing = call_log.collect_hashes(request) - known
         stored = set(CallText.objects.filter(pk__in=missing).values_list("pk", flat=True)) if missing else set()
         known |= stored
         for sha in sorted(missing - stored):

@@ -1,0 +1,73 @@
+"""Texts: strict JSON, characters that cannot be stored or seen, digests, counts with their nouns. Without Django."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+# PostgreSQL stores neither NUL nor lone surrogates.
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# Control characters except tab and line breaks, characters without width, and those that change the direction of text.
+INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+class DuplicateFieldError(ValueError):
+    """Raised if a field occurs twice in one JSON object."""
+
+
+def parse_json(text: str, **options: Any) -> Any:
+    """Parse JSON strictly. Raises ValueError for NaN, infinities, repeated fields and text that no database stores.
+
+    Options are those of `json.loads`. Python's parser by default accepts NaN, and uses the last of repeated fields.
+    """
+    hooks = {"parse_constant": reject_constant, "object_pairs_hook": reject_duplicates}
+    value = json.loads(text, **(hooks | options))
+    # Serialised again, because the text may contain these characters in escaped form.
+    text_again = json.dumps(value, ensure_ascii=False, default=str)
+    text_again.encode()
+    if "\\u0000" in text_again:
+        raise ValueError("contains the character NUL")
+    return value
+
+
+def reject_constant(name: str) -> Any:
+    """Raise ValueError for NaN and infinities. For use as `parse_constant` of a JSON parser."""
+    raise ValueError(f"{name} is not a number")
+
+
+def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields as a dict, or raise DuplicateFieldError. For use as `object_pairs_hook` of a JSON parser."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise DuplicateFieldError(f"the field {next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return data
+
+
+def is_storable(text: str) -> bool:
+    """Return whether every database stores the text: it has neither NUL nor lone surrogates."""
+    return not UNSTORABLE.search(text)
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal. Lone surrogates count as question marks."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def hash_json(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON with sorted keys, so that the order of its fields does not change it."""
+    return hash_text(json.dumps(value, sort_keys=True))
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 item", "2 items" or "2,000 items"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def join_words(words: Iterable[str], last: str = "and") -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    *first, final = words
+    return f"{', '.join(first)} {last} {final}" if first else final

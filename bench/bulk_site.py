@@ -34,7 +34,7 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.actions import QUIT, SUBMIT
 from simulation.lab.bench import Bench, step_to_json
 from simulation.lab.materials import build_inventory
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

@@ -26,9 +26,7 @@ from bench.reader_worlds import (
     compute_pair_agreements,
     compute_pair_kappas,
 )
-from ratings.stats import Estimate, detection, human_model, proportions
-from ratings.stats.agreement import coefficients, pairwise, retest
-from ratings.stats.areas import auc, delong, mrmc
+from ratings.stats import Estimate, areas, coefficients, detection, human_model, mrmc, pairwise, proportions
 from ratings.stats.ratings_table import Bools, Floats
 from ratings.stats.resampling import compute_percentile_interval, compute_symmetric_interval, sample_item_weights
 
@@ -268,9 +266,9 @@ def compute_area_intervals(study: SimulatedStudy, resamples: int) -> Iterator[Me
         yield compute_independent_interval(
             f"auc_signed, {source}", own.signed_ratings, own.reference == 1, float(truth)
         )
-        one_rater = auc.estimate_signed(study.table.select_rater("R1"), source)
+        one_rater = areas.estimate_signed(study.table.select_rater("R1"), source)
         yield to_interval(f"auc_signed of one rater, {source}", THIS, these[0], one_rater)
-    row = auc.estimate_confidence_correct(study.table, 0, resamples)
+    row = areas.estimate_confidence_correct(study.table, 0, resamples)
     right, wrong = split_by_correctness(get_population(), study)
     truth = float(compute_area(right.mean(axis=0), wrong.mean(axis=0)))
     target = NEW if row.method != "item_bootstrap" else THESE
@@ -281,12 +279,12 @@ def compute_area_intervals(study: SimulatedStudy, resamples: int) -> Iterator[Me
     else:
         yield to_interval("auc_confidence_correct", THESE, target_truth, row)
     rated = study.table.select_ratings(np.isfinite(study.table.confidence))
-    naive = delong.estimate_area(rated.confidence, rated.is_correct)
+    naive = mrmc.estimate_area(rated.confidence, rated.is_correct)
     interval = naive.interval or (None, None)
     yield MeasuredInterval(
         "auc_confidence_correct", "DeLong, ratings as independent", NEW, *interval, truth, naive=True
     )
-    rows = auc.estimate_type2(study.table, 0, resamples)
+    rows = areas.estimate_type2(study.table, 0, resamples)
     yield to_interval("type2_auc of one rater", THIS, float(compute_area(own[0][0], own[1][0])), rows[0])
     is_small = study.design.raters < 3
     mean = compute_area(*(own if is_small else (right, wrong))).mean()
@@ -297,8 +295,8 @@ def compute_independent_interval(quantity: str, scores: Floats, positive: Bools,
     """Return DeLong's normal interval with all ratings treated as independent, a naive method in common use."""
     known = np.isfinite(scores)
     scores, positive = scores[known], positive[known]
-    placed = delong.compute_placements(scores[positive], scores[~positive])
-    reason = delong.explain_no_interval(placed.area, placed.area_variance)
+    placed = mrmc.compute_placements(scores[positive], scores[~positive])
+    reason = mrmc.explain_no_interval(placed.area, placed.area_variance)
     interval = (None, None) if reason else compute_symmetric_interval(placed.area, placed.area_variance, within=(0, 1))
     return MeasuredInterval(
         quantity, "DeLong, ratings as independent", NEW, *interval, truth, naive=True, value=placed.area
@@ -373,7 +371,7 @@ def compute_model_intervals(study: SimulatedStudy, resamples: int) -> Iterator[M
 
 def compute_retest_intervals(study: SimulatedStudy, resamples: int) -> Iterator[MeasuredInterval]:
     """Yield the intervals for items rated twice by the same rater."""
-    estimates = EstimateIndex(retest.estimate_retest(study.repeats, resamples=resamples))
+    estimates = EstimateIndex(coefficients.estimate_retest(study.repeats, resamples=resamples))
     mix = study.design.source_shares
     new = compute_same_verdict(get_population(), mix).mean()
     row = estimates("retest_agreement")

@@ -21,8 +21,8 @@ from simulation.casts.pricing import Price
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import build_inventory
+from simulation.llm import prompt_sets
 from simulation.llm.agent import LLMAgent
-from simulation.llm.prompts import prompt_sets
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers import Message, Prompt, connections
 from simulation.providers.base import Completion, Connection, Params, Usage, WireOptions

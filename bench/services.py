@@ -37,7 +37,7 @@ class Broker(NamedTuple):
 
 
 class ModelServer(NamedTuple):
-    """The local substitute for the providers (simulation/scripted_server), accessed over HTTP."""
+    """The local substitute for the providers (tests/support/model_server), accessed over HTTP."""
 
     url: str
     pid: int
@@ -118,7 +118,7 @@ def start_redis() -> Iterator[Broker]:
 
 @contextmanager
 def start_model_server(*options: str) -> Iterator[ModelServer]:
-    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", *options]
+    command = [sys.executable, "-m", "tests.support.model_server", "--port", "0", *options]
     with run_process(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         # With port 0 the server chooses a free port and prints its address.
         url = server.stdout.readline().strip()

@@ -102,12 +102,10 @@ def resample_with_sklearn(table: Any, resamples: int) -> np.ndarray:
 
 def compute_same_quantities(table: Any, resamples: int) -> None:
     """Compute only these quantities with our code, including what the application adds: by source, and intervals for new raters."""
-    from ratings.stats import proportions
-    from ratings.stats.agreement import pairwise
-    from ratings.stats.areas import auc
+    from ratings.stats import areas, pairwise, proportions
 
     proportions.estimate_rates(table, by="source")
-    auc.estimate_areas(table, 0, resamples)
+    areas.estimate_areas(table, 0, resamples)
     pairwise.estimate_pair_means(table, 20, seed=0, resamples=resamples)
 
 

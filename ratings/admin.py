@@ -16,12 +16,12 @@ from django.http import HttpRequest
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import reauthentication_pages, sessions, two_factor
+from ratings.accounts import reauthentication, sessions, two_factor
 from ratings.models import Rater, Study, StudyEvent
 from ratings.raters import erasure
 from ratings.results import study_log
 from ratings.studies import StudyError
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models here
@@ -89,10 +89,10 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     actions = ["erase_personal_data", "reset_second_step"]
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return reauthentication_pages.ask_to_sign_in(request) or super().changeform_view(request, *args, **kwargs)
+        return reauthentication.ask_to_sign_in(request) or super().changeform_view(request, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        sign_in_page = reauthentication_pages.ask_to_sign_in(request) if request.method == "POST" else None
+        sign_in_page = reauthentication.ask_to_sign_in(request) if request.method == "POST" else None
         return sign_in_page or super().changelist_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
@@ -122,7 +122,7 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         user = self.get_object(request, unquote(id))
         if user is not None and user.pk == request.user.pk:
             raise PermissionDenied
-        if sign_in_page := reauthentication_pages.ask_to_sign_in(request):
+        if sign_in_page := reauthentication.ask_to_sign_in(request):
             return sign_in_page
         response = super().user_change_password(request, id, form_url)
         if user is not None and request.method == "POST" and response.status_code == 302:

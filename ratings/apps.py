@@ -15,22 +15,23 @@ class RatingsConfig(AppConfig):
         from django.db.models.signals import post_save
 
         from ratings import jobs, metrics
-        from ratings.accounts import login_throttling, sessions
+        from ratings.accounts import sessions, signing_in
         from ratings.paper import checks
-        from ratings.raters import recall
-        from ratings.studies import job_access, rights
-        from simulation.engine import cleanup
+        from ratings.raters import practice
+        from ratings.studies import access as job_access
+        from ratings.studies import readable_elsewhere
+        from simulation.engine import workers
         from simulation.web import access
-        from wetbench_site.observability import gauges
+        from wetbench_site.observability import registry
 
         jobs.register_job_kinds()
-        gauges.register_metrics("ratings", metrics.read_rating_gauges)
+        registry.register_metrics("ratings", metrics.read_rating_gauges)
         register(checks.check_paper_values, "paper")
-        access.register_sealed_check(job_access.is_sealed)
-        access.register_page_check(job_access.find_visible_jobs)
-        cleanup.register_cleanup(login_throttling.delete_expired)
-        cleanup.register_cleanup(sessions.SessionStore.clear_expired)
-        cleanup.register_cleanup(recall.recall_raters)
-        cleanup.register_cleanup(recall.announce_new_items)
+        access.SEALED_CHECKS.append(job_access.is_sealed)
+        access.PAGE_CHECKS.append(job_access.find_visible_jobs)
+        workers.register_cleanup(signing_in.delete_expired)
+        workers.register_cleanup(sessions.SessionStore.clear_expired)
+        workers.register_cleanup(practice.recall_raters)
+        workers.register_cleanup(practice.announce_new_items)
         user_logged_in.connect(sessions.on_sign_in, dispatch_uid="session begun")
-        post_save.connect(rights.record_rights, sender=User, dispatch_uid="rights noted")
+        post_save.connect(readable_elsewhere.record_rights, sender=User, dispatch_uid="rights noted")

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from ratings.accounts import signing_in
 from ratings.models import Study
 from ratings.raters import invitations, simulated_raters
 from ratings.results.analyses import analysis_job, store
 from ratings.results.analyses.filters import Filters
-from ratings.studies import access, lifecycle
+from ratings.studies import lifecycle
 from simulation.casts import load_files
 from simulation.engine import workers
 from simulation.models import Episode, Experiment, Run, Transition
@@ -53,7 +54,7 @@ def create_demo_links(directory: Path) -> DemoLinks:
     finished = next(slug for slug, part in slugs.items() if part.get("unblind"))
     to_rate = next(slug for slug, part in slugs.items() if part.get("invite"))
     return DemoLinks(
-        admin=f"/sign-in/{access.create_link(get_or_create_admin(), 'admin')}/",
+        admin=f"/sign-in/{signing_in.create_link(get_or_create_admin(), 'admin')}/",
         rater=_create_rater_link(Study.objects.get(slug=to_rate)),
         dashboard=f"/studies/{finished}/",
     )

@@ -4,22 +4,22 @@ A handler may return `said` (a sentence: what was done) and `href` with `label` 
 shows. Of the project's modules, this one imports only the registry.
 """
 
-from simulation.jobs import job_kinds
+from simulation.jobs import jobs
 
 JOB_KINDS = (
     ("analysis", "Analysis of a study", "ratings.results.analyses.analysis_job"),
-    ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_jobs"),
+    ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_runner"),
     ("benchmark", "Benchmark", "ratings.results.benchmarks.benchmark_job"),
-    ("comparison", "Comparison of two studies", "ratings.results.comparison_job"),
-    ("export", "Export of a study", "ratings.exchange.archive.archive_job"),
+    ("comparison", "Comparison of two studies", "ratings.results.analyses.analysis_job"),
+    ("export", "Export of a study", "ratings.exchange.archive.build"),
     ("figure", "Figure for print", "ratings.results.figure_job"),
     ("import_items", "Import of items", "ratings.exchange.imports.import_jobs"),
     ("import_ratings", "Import of ratings", "ratings.exchange.imports.import_jobs"),
-    ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_job"),
+    ("machine_rating", "Ratings by a machine", "ratings.raters.machine_raters"),
 )
 
 
 def register_job_kinds() -> None:
     """Register all kinds of jobs. The app calls it at its start."""
     for kind, title, module in JOB_KINDS:
-        job_kinds.declare_kind(kind, title, module)
+        jobs.declare_kind(kind, title, module)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.db.models import Max
 
 from ratings.models import Rating, RatingEvent
-from wetbench_site.observability.gauges import Gauge, build_single_gauge, cache_for_one_minute
+from wetbench_site.observability.registry import Gauge, build_single_gauge, cache_for_one_minute
 
 
 def read_rating_gauges() -> Iterator[Gauge]:

@@ -6,17 +6,7 @@ from ratings.web import jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import links, rater_home, rating
 from ratings.web.results import benchmarks, comparison, figures, paper, result_files
-from ratings.web.study import (
-    audit_pages,
-    builder,
-    dashboard,
-    export,
-    import_pages,
-    machines,
-    rater_list,
-    study,
-    vetting,
-)
+from ratings.web.study import builder, dashboard, export, machines, study, vetting
 
 app_name = "ratings"
 
@@ -25,8 +15,8 @@ rater_urls: list[URLPattern] = [*links.urls, *account.urls, *rater_home.urls, *r
 
 # Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [
-    *builder.urls, *study.urls, *dashboard.urls, *rater_list.urls, *import_pages.urls, *export.urls, *vetting.urls,
-    *audit_pages.urls, *jobs.urls, *result_files.urls, *comparison.urls, *figures.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
+    *builder.urls, *study.urls, *dashboard.urls, *export.urls, *vetting.urls, *jobs.urls,
+    *result_files.urls, *comparison.urls, *figures.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

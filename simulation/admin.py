@@ -39,101 +39,72 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by al
         return False
 
 
-@admin.register(Experiment)
-class ExperimentAdmin(ReadOnlyAdmin):
-    list_display = ["name", "group", "max_steps"]
-    search_fields = ["name", "slug", "goal"]
-
-
-@admin.register(CatalogueEntry)
-class CatalogueEntryAdmin(ReadOnlyAdmin):
-    list_display = ["name", "kind"]
-    list_filter = ["kind"]
-    search_fields = ["name"]
-
-
-@admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
-    list_display = ["code", "kind", "cast", "seed", "created_by", "created_at"]
-    list_filter = ["kind", "cast"]
-    list_select_related = ["created_by"]
-
-
-@admin.register(Episode)
-class EpisodeAdmin(ReadOnlyAdmin):
-    list_display = ["code", "experiment", "cast", "replicate", "status", "counts", "next_number", "created_at"]
-    list_filter = ["status", "cast", "experiment", "counts"]
-    list_select_related = ["experiment"]
-    search_fields = ["code"]
-
-
-@admin.register(Transition)
-class TransitionAdmin(ReadOnlyAdmin):
-    list_display = ["code", "episode", "number", "action_name", "accepted"]
-    list_filter = ["accepted", "action_name"]
-    list_select_related = ["episode__experiment"]
-    search_fields = ["code"]
-
-
-@admin.register(EvidenceReview)
-class EvidenceReviewAdmin(ReadOnlyAdmin):
-    list_display = ["code", "episode", "classifier", "sufficient", "created_at"]
-    list_filter = ["classifier", "sufficient"]
-    list_select_related = ["episode__experiment"]
-
-
-@admin.register(MissingReview)
-class MissingReviewAdmin(ReadOnlyAdmin):
-    list_display = ["episode", "classifier", "reason", "created_at"]
-    list_filter = ["classifier", "reason"]
-    list_select_related = ["episode__experiment"]
-
-
-@admin.register(LanguageModel)
-class LanguageModelAdmin(ReadOnlyAdmin):
-    list_display = ["name", "provider", "model_id", "context_limit", "lifecycle", "retires_on"]
-    list_filter = ["provider", "lifecycle"]
-
-
-@admin.register(ModelPrice)
-class ModelPriceAdmin(ReadOnlyAdmin):
-    list_display = ["model", "effective_from", "input", "cache_read", "output", "source", "read_on"]
-    list_select_related = ["model"]
-
-
-@admin.register(CastDefinition)
-class CastDefinitionAdmin(ReadOnlyAdmin):
-    list_display = ["name", "description"]
-
-
-@admin.register(PromptSet)
-class PromptSetAdmin(ReadOnlyAdmin):
-    list_display = ["name", "sha256", "created_at"]
-
-
-@admin.register(ModelCall)
-class ModelCallAdmin(ReadOnlyAdmin):
-    list_display = ["code", "role", "speaker", "number", "turn", "attempt", "state", "output", "cost", "started_at"]
-    list_filter = ["state", "role", "provider", "error_class"]
-    # These may have invisible or misleading characters from models. The call's own page escapes them and makes
-    # them visible.
-    exclude = ["request", "reply", "reply_headers"]
-    search_fields = ["code"]
-
-
-@admin.register(ProviderGate)
-class ProviderGateAdmin(ReadOnlyAdmin):
-    list_display = ["name", "limit", "closed_until", "faults_running", "blocked"]
-
-
-@admin.register(Twin)
-class TwinAdmin(ReadOnlyAdmin):
-    list_display = ["code", "transition", "perturbation", "cast", "number", "status", "kind"]
-    list_filter = ["status", "perturbation", "cast", "kind"]
-    list_select_related = ["transition"]
-    search_fields = ["code"]
-
-
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
-    list_display = ["owner", "kind", "seen_at"]
+# Calls have further columns whose invisible or misleading characters only the call's own page makes visible.
+_OPTIONS: dict[type[Model], dict[str, list[str]]] = {
+    Experiment: {"list_display": ["name", "group", "max_steps"], "search_fields": ["name", "slug", "goal"]},
+    CatalogueEntry: {"list_display": ["name", "kind"], "list_filter": ["kind"], "search_fields": ["name"]},
+    Run: {
+        "list_display": ["code", "kind", "cast", "seed", "created_by", "created_at"],
+        "list_filter": ["kind", "cast"],
+        "list_select_related": ["created_by"],
+    },
+    Episode: {
+        "list_display": ["code", "experiment", "cast", "replicate", "status", "counts", "next_number", "created_at"],
+        "list_filter": ["status", "cast", "experiment", "counts"],
+        "list_select_related": ["experiment"],
+        "search_fields": ["code"],
+    },
+    Transition: {
+        "list_display": ["code", "episode", "number", "action_name", "accepted"],
+        "list_filter": ["accepted", "action_name"],
+        "list_select_related": ["episode__experiment"],
+        "search_fields": ["code"],
+    },
+    EvidenceReview: {
+        "list_display": ["code", "episode", "classifier", "sufficient", "created_at"],
+        "list_filter": ["classifier", "sufficient"],
+        "list_select_related": ["episode__experiment"],
+    },
+    MissingReview: {
+        "list_display": ["episode", "classifier", "reason", "created_at"],
+        "list_filter": ["classifier", "reason"],
+        "list_select_related": ["episode__experiment"],
+    },
+    LanguageModel: {
+        "list_display": ["name", "provider", "model_id", "context_limit", "lifecycle", "retires_on"],
+        "list_filter": ["provider", "lifecycle"],
+    },
+    ModelPrice: {
+        "list_display": ["model", "effective_from", "input", "cache_read", "output", "source", "read_on"],
+        "list_select_related": ["model"],
+    },
+    CastDefinition: {"list_display": ["name", "description"]},
+    PromptSet: {"list_display": ["name", "sha256", "created_at"]},
+    ModelCall: {
+        "list_display": [
+            "code",
+            "role",
+            "speaker",
+            "number",
+            "turn",
+            "attempt",
+            "state",
+            "output",
+            "cost",
+            "started_at",
+        ],
+        "list_filter": ["state", "role", "provider", "error_class"],
+        "exclude": ["request", "reply", "reply_headers"],
+        "search_fields": ["code"],
+    },
+    ProviderGate: {"list_display": ["name", "limit", "closed_until", "faults_running", "blocked"]},
+    Twin: {
+        "list_display": ["code", "transition", "perturbation", "cast", "number", "status", "kind"],
+        "list_filter": ["status", "perturbation", "cast", "kind"],
+        "list_select_related": ["transition"],
+        "search_fields": ["code"],
+    },
+    Worker: {"list_display": ["owner", "kind", "seen_at"]},
+}
+for _model, _options in _OPTIONS.items():
+    admin.site.register(_model, ReadOnlyAdmin, **_options)

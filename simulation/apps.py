@@ -6,8 +6,8 @@ class SimulationConfig(AppConfig):
     verbose_name = "Laboratory"
 
     def ready(self) -> None:
-        from simulation import metrics, readiness  # models must not be imported before
-        from wetbench_site.observability import gauges, readiness_checks
+        from simulation import monitoring  # models must not be imported before
+        from wetbench_site.observability import registry
 
-        gauges.register_metrics("simulation", metrics.read_laboratory_gauges)
-        readiness_checks.register_database_check(readiness.check_worker)
+        registry.register_metrics("simulation", monitoring.read_laboratory_gauges)
+        registry.register_database_check(monitoring.check_worker)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from simulation.web import budgets, calls, catalogue, comparison, controls, episodes, human_agent, models, runs, twins
+from simulation.web import calls, catalogue, episodes, human_agent, runs, twins
 
 app_name = "simulation"
 
@@ -14,23 +14,23 @@ urlpatterns = [
     path("episodes/new/", runs.start_episodes, name="new_episodes"),
     path("episodes/person/", human_agent.start_human_episode, name="new_person"),
     path("episodes/<uuid:code>/", episodes.show_episode, name="episode"),
-    path("episodes/<uuid:code>/beside/", comparison.compare_episodes, name="beside"),
+    path("episodes/<uuid:code>/beside/", episodes.compare_episodes, name="beside"),
     path("episodes/<uuid:code>/play/", human_agent.show_bench, name="play"),
     path("episodes/<uuid:code>/stop/", episodes.stop_episode, name="stop_episode"),
     path("episodes/<uuid:code>/retry/", episodes.retry_episode, name="retry_episode"),
     path("runs/<uuid:code>/", runs.show_run, name="run"),
     path("runs/<uuid:code>/calls/", calls.list_run_calls, name="run_calls"),
-    path("runs/<uuid:code>/stop/", controls.stop_run, name="stop_run"),
-    path("runs/<uuid:code>/pause/", controls.pause_run, name="pause_run"),
-    path("runs/<uuid:code>/resume/", controls.resume_run, name="resume_run"),
+    path("runs/<uuid:code>/stop/", runs.stop_run, name="stop_run"),
+    path("runs/<uuid:code>/pause/", runs.pause_run, name="pause_run"),
+    path("runs/<uuid:code>/resume/", runs.resume_run, name="resume_run"),
     path("episodes/<uuid:code>/verdicts/", episodes.request_verdicts, name="request_verdicts"),
-    path("runs/<uuid:code>/verdicts/", controls.request_run_verdicts, name="request_run_verdicts"),
-    path("runs/<uuid:code>/again/", controls.retry_blocked, name="try_again"),
-    path("runs/<uuid:code>/continue/", budgets.continue_run, name="continue_run"),
+    path("runs/<uuid:code>/verdicts/", runs.request_run_verdicts, name="request_run_verdicts"),
+    path("runs/<uuid:code>/again/", runs.retry_blocked, name="try_again"),
+    path("runs/<uuid:code>/continue/", runs.continue_run, name="continue_run"),
     path("calls/<uuid:code>/", calls.show_call, name="call"),
     path("calls/<uuid:code>/request/", calls.download_request, name="call_request"),
     path("calls/<uuid:code>/reply/", calls.download_reply, name="call_reply"),
-    path("models/", models.list_models, name="models"),
+    path("models/", catalogue.list_models, name="models"),
     path("twins/", twins.list_twins, name="twins"),
     path("twins/<uuid:code>/", twins.show_twin, name="twin"),
     path("twins/<uuid:code>/retry/", twins.retry_twin, name="retry_twin"),

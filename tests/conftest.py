@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulation.scripted_server import Server, run_in_thread
 from tests.support import database_cleanup
+from tests.support.model_server import Server, run_in_thread
 from tests.support.services import PostgresCluster, RedisServer
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
@@ -70,14 +70,13 @@ def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     from django.utils import timezone
 
-    from ratings.studies.blinding_audit import inspection
-    from ratings.studies.blinding_audit.copy import guard, process
+    from ratings.studies.blinding_audit import audit_runner, inspection, scratch_copy
 
     def inspect_here(study: Any, progress: Any = None) -> dict[str, Any]:
         return inspection.run_inspection(study, timezone.now(), progress)
 
-    monkeypatch.setattr(guard, "_is_allowed", True)
-    monkeypatch.setattr(process, "inspect_copy", inspect_here)
+    monkeypatch.setattr(scratch_copy, "_is_allowed", True)
+    monkeypatch.setattr(audit_runner, "inspect_copy", inspect_here)
 
 
 @pytest.fixture(scope="session")

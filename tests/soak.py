@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation.scripted_server import run_in_process
 from tests.support import killed_site
 from tests.support.killed_site import RUN_EPISODES, WITH_BUDGET, RunningSite
+from tests.support.model_server import run_in_process
 from tests.support.services import PostgresCluster, RedisServer
 from tests.support.soaking import answer_checks, report, soak_studies
 from tests.support.soaking.failures import FailureInjector

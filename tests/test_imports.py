@@ -18,9 +18,8 @@ FOR_EVERY_ROOM = ("wetbench_site.text", "wetbench_site.validation")
 ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 # Modules that run without Django in rooms that do not.
 WITHOUT_DJANGO = (
-    "simulation/casts/cast_files.py", "simulation/casts/casting.py", "simulation/casts/datafiles.py",
-    "simulation/casts/model_entries.py", "simulation/casts/model_files.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
-    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/checker_rater.py", "ratings/results/figures",
+    "simulation/casts/casting.py", "simulation/casts/data_files.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
+    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/checker_rater.py", "ratings/results/figures",
     "wetbench_site/observability/log_context.py",
 )  # fmt: skip
 # Reference implementations for tests: one is under the GPL, and none is in requirements.txt (pandas is required by statsmodels).

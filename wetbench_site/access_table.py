@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
 # stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may create studies.

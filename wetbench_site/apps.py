@@ -3,15 +3,18 @@
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate, pre_migrate
 
+# Shared tasks belong to the Celery app that exists when they are first used. Not imported in `__init__`, which pure modules pass.
+from wetbench_site import celery  # noqa: F401
+
 
 class SiteConfig(AppConfig):
     name = "wetbench_site"
     verbose_name = "Site"
 
     def ready(self) -> None:
-        from wetbench_site import checks, migrate_limits  # noqa: F401  # the import registers its checks
+        from wetbench_site import checks, database  # noqa: F401  # the import registers its checks
 
         # `migrate` sends these signals only for apps with models, and all pre_migrate signals before its first change.
         sender = apps.get_app_config("simulation")
-        pre_migrate.connect(migrate_limits.set_migration_limits, sender=sender)
-        post_migrate.connect(migrate_limits.reset_limits, sender=sender)
+        pre_migrate.connect(database.set_migration_limits, sender=sender)
+        post_migrate.connect(database.reset_limits, sender=sender)

@@ -23,9 +23,9 @@ def _keep_logging_setup(**_signal: Any) -> None:
 
 @worker_init.connect
 def _check_site_at_start(**_signal: Any) -> None:
-    from wetbench_site import startup  # imports models, so only after Django's setup
+    from wetbench_site import checks  # imports models, so only after Django's setup
 
     try:
-        startup.check_site()
+        checks.check_site()
     except InvalidConfiguration as error:
         sys.exit(str(error))

@@ -3,18 +3,85 @@
 Problems that can be found without the database are system checks, so every command reports them as well.
 """
 
+import functools
+import logging
 import os
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
-from django.db import connection
+from django.core.checks import CheckMessage, Error, Tags, register, run_checks
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
-from wetbench_site import migration_state
+from wetbench_site.environment import InvalidConfiguration
+
+Key = tuple[str, str]  # app, name
+
+LAST_RELEASE_WITH_ALL_MIGRATIONS = "d524dde"
+_MAX_NAMES = 3
+
+
+def find_missing_migrations(applied: Iterable[Key]) -> list[Key]:
+    """Return the migrations that still have to be applied, sorted.
+
+    If only some of the replaced migrations are applied, these are the others.
+    """
+    applied_keys = set(applied)
+    return sorted(
+        {key for name, migration in _load_migrations() for key in _list_unapplied(name, migration, applied_keys)}
+    )
+
+
+def find_unknown_migrations(applied: Iterable[Key]) -> list[Key]:
+    """Return the migrations of our apps that this version lacks, sorted: a newer version applied them."""
+    known = {key for name, migration in _load_migrations() for key in (name, *_list_replaced(migration))}
+    apps = {app for app, _ in known}
+    return sorted(key for key in set(applied) - known if key[0] in apps)
+
+
+def find_migration_gaps(applied: Iterable[Key]) -> list[Key]:
+    """Return the replaced migrations that are absent although others of their set are applied, sorted."""
+    applied_keys = set(applied)
+    replaced = [set(_list_replaced(migration)) for _, migration in _load_migrations()]
+    return sorted(key for keys in replaced if keys & applied_keys for key in keys - applied_keys)
+
+
+def explain_migration_gaps(applied: Iterable[Key], holder: str) -> str:
+    """Return why `holder` ("This database", a backup's name) cannot be migrated and what to do; "" if it can be."""
+    missing = [".".join(key) for key in find_migration_gaps(applied)]
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _MAX_NAMES} more" if len(missing) > _MAX_NAMES else ""
+    release = LAST_RELEASE_WITH_ALL_MIGRATIONS
+    return (
+        f"{holder} was made by a release older than {release} and lacks {', '.join(missing[:_MAX_NAMES])}{more}, which this"
+        f" version no longer contains. Upgrade to {release} first: check out that commit, run `python manage.py migrate`"
+        " there, then install this version again."
+    )
+
+
+def _list_unapplied(name: Key, migration: Migration, applied_keys: set[Key]) -> Iterable[Key]:
+    """Return what is left to apply of one migration of this version: itself, or the absent migrations it replaces."""
+    replaced = set(_list_replaced(migration))
+    if not replaced:
+        return () if name in applied_keys else (name,)
+    # Django ignores the row of a migration as long as it has `replaces`: only the replaced ones count.
+    return replaced - applied_keys if replaced & applied_keys else (name,)
+
+
+def _list_replaced(migration: Migration) -> Iterator[Key]:
+    yield from ((app, name) for app, name in migration.replaces)
+
+
+@functools.cache
+def _load_migrations() -> tuple[tuple[Key, Migration], ...]:
+    return tuple(MigrationLoader(None).disk_migrations.items())
+
 
 MOUNTS = Path("/proc/mounts")
 # SQLite needs file locks and shared memory, which are not reliable on these file systems.
@@ -39,9 +106,9 @@ def check_durability(app_configs: Any = None, databases: Any = None, **kwargs: A
 def check_migrations() -> list[CheckMessage]:
     """Return an error if migrations of this version are not applied. `migrate` itself does not run this check."""
     applied = MigrationRecorder(connection).applied_migrations()
-    if reason := migration_state.explain_migration_gaps(applied, "This database"):
+    if reason := explain_migration_gaps(applied, "This database"):
         return [Error(reason, id="wetbench.E010")]
-    missing = migration_state.find_missing_migrations(applied)
+    missing = find_missing_migrations(applied)
     if not missing:
         return []
     message = f"The database lacks {len(missing)} migrations, such as {'.'.join(missing[0])}."
@@ -51,7 +118,7 @@ def check_migrations() -> list[CheckMessage]:
 def list_missing_migrations() -> list[str]:
     """Return the migrations that are not applied, with one query. Migrations of a newer version are no problem."""
     applied = MigrationRecorder(connection).applied_migrations()
-    return [".".join(key) for key in migration_state.find_missing_migrations(applied)]
+    return [".".join(key) for key in find_missing_migrations(applied)]
 
 
 def _check_exposure() -> Iterator[Error]:
@@ -131,3 +198,27 @@ def _fetch_setting(statement: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return str(cursor.fetchone()[0])
+
+
+log = logging.getLogger("wetbench.starting")
+
+
+def check_site() -> None:
+    """Raise InvalidConfiguration with every problem found. Servers and workers call it; commands do not."""
+    errors = [*run_checks(tags=["wetbench"]), *_check_database()]
+    if errors:
+        problems = "\n".join(f"- {fault.msg} {fault.hint or ''}".rstrip() for fault in errors)
+        raise InvalidConfiguration(f"WetBench cannot start:\n{problems}")
+
+
+def _check_database() -> list[CheckMessage]:
+    """Return the errors of the database; none if it is not available."""
+    try:
+        return [*check_durability(databases=["default"]), *check_migrations()]
+    # A database that is down can come back without a restart of the site; /readyz reports it until then.
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("the database did not answer at the start and was not checked: %s", error)
+        return []
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()

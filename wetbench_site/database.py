@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 
 
 def release_connection() -> None:
@@ -52,3 +52,23 @@ def _begin_long_read() -> None:
         # The site's limits are meant for pages; an export or a verification reads for minutes.
         for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
             cursor.execute(f"SET LOCAL {limit} = 0")
+
+
+# A waiting ALTER TABLE blocks every later query of the table, raters' included, so it waits 2 s at most.
+LIMITS = {"lock_timeout": "2s", "statement_timeout": "60s"}
+
+
+def set_migration_limits(using: str, **signal: Any) -> None:
+    """Set the limits for the session of the command."""
+    _execute_on_postgres(using, *(f"SET {name} = '{value}'" for name, value in LIMITS.items()))
+
+
+def reset_limits(using: str, **signal: Any) -> None:
+    _execute_on_postgres(using, *(f"RESET {name}" for name in LIMITS))
+
+
+def _execute_on_postgres(using: str, *statements: str) -> None:
+    if connections[using].vendor == "postgresql":
+        with connections[using].cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)

@@ -5,14 +5,136 @@ A secret NAME can also be stored in a file that NAME_FILE names. Unknown, malfor
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from wetbench_site import env_types
-from wetbench_site.env_types import Value, ValueType
+Value = str | int | float | bool | list[str]
+
+
+class ValueType(NamedTuple):
+    """A type of values. `parse` raises ValueError for a text that is not `allowed`."""
+
+    allowed: str
+    parse: Callable[[str], Value]
+
+
+def _reject_if(condition: bool) -> None:
+    if condition:
+        raise ValueError
+
+
+def text_type(allowed: str) -> ValueType:
+    """Return a type for any text; `allowed` describes the expected content."""
+    return ValueType(allowed, lambda text: text)
+
+
+def choice_type(*names: str) -> ValueType:
+    def parse_choice(text: str) -> str:
+        _reject_if(text not in names)
+        return text
+
+    return ValueType(", ".join(names[:-1]) + " or " + names[-1], parse_choice)
+
+
+def number_type(low: float = 0, high: float = 1e9) -> ValueType:
+    """Return a type for numbers greater than `low`, up to `high`."""
+
+    def parse_number(text: str) -> float:
+        _reject_if(not low < float(text) <= high)
+        return float(text)
+
+    upper_bound = f" and at most {high:g}" if high < 1e9 else ""
+    return ValueType(f"a number greater than {low:g}{upper_bound}", parse_number)
+
+
+def integer_type(low: int, high: int) -> ValueType:
+    def parse_integer(text: str) -> int:
+        # int() also accepts signs, underscores and digits of other scripts.
+        _reject_if(not re.fullmatch(r"[0-9]{1,10}", text) or not low <= int(text) <= high)
+        return int(text)
+
+    return ValueType(f"a whole number from {low} to {high}", parse_integer)
+
+
+def secret_type(min_length: int) -> ValueType:
+    """Return a type for secrets: printable ASCII without blanks, `min_length` characters or more."""
+
+    def parse_secret(text: str) -> str:
+        _reject_if(not re.fullmatch(rf"[\x21-\x7e]{{{min_length},}}", text))
+        return text
+
+    return ValueType(f"{min_length} characters or more, without blanks", parse_secret)
+
+
+def _parse_flag(text: str) -> bool:
+    _reject_if(text not in ("true", "false"))
+    return text == "true"
+
+
+def _parse_hosts(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    _reject_if(
+        not all(re.fullmatch(r"\*|\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\]", name) for name in names)
+    )
+    return names
+
+
+def _parse_url(text: str) -> str:
+    parts = urlsplit(text)
+    _reject_if(parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None)
+    _reject_if(bool(parts.query or parts.fragment) or bool(re.search(r"[^\x21-\x7e]", text)))
+    _reject_if(parts.port == 0)  # `port` raises ValueError if it is not a number up to 65535
+    return text
+
+
+def _parse_site_url(text: str) -> str:
+    _reject_if(urlsplit(_parse_url(text)).path not in ("", "/"))
+    return text.rstrip("/")
+
+
+def _parse_database_url(text: str) -> str:
+    scheme = urlsplit(text).scheme
+    _reject_if(scheme not in ("sqlite", "postgres", "postgresql"))
+    _reject_if(not dj_database_url.parse(text)["NAME"])
+    return text
+
+
+def _parse_broker_url(text: str) -> str:
+    parts = urlsplit(text)
+    _reject_if(parts.scheme not in ("redis", "rediss") or not parts.hostname)
+    _reject_if(parts.port == 0 or not re.fullmatch(r"/?[0-9]*", parts.path))
+    return text
+
+
+def _parse_log_level(text: str) -> str:
+    _reject_if(text not in logging.getLevelNamesMapping())
+    return text
+
+
+def split_secrets(text: str) -> list[str]:
+    """Return the secrets of a text that separates them by commas or line breaks."""
+    return [secret_text.strip() for secret_text in re.split(r"[,\n]", text)]
+
+
+def _parse_secrets(text: str) -> list[str]:
+    return [str(secret_type(20).parse(key)) for key in split_secrets(text)]
+
+
+FLAG = ValueType("true or false", _parse_flag)
+HOSTS = ValueType("host names without scheme or port, separated by commas", _parse_hosts)
+ADDRESS = ValueType("an address such as https://host/path", _parse_url)
+SITE = ValueType("an address such as https://wetbench.example.org, without a path", _parse_site_url)
+DATABASE = ValueType("postgres://user:password@host:port/name or sqlite:///path", _parse_database_url)
+BROKER = ValueType("redis://host:port/number or rediss://host:port/number", _parse_broker_url)
+LEVEL = ValueType("DEBUG, INFO, WARNING, ERROR or CRITICAL", _parse_log_level)
+SECRETS = ValueType("keys of 20 characters or more, separated by commas", _parse_secrets)
 
 
 class InvalidConfiguration(ImproperlyConfigured):
@@ -34,42 +156,42 @@ PREFIX = "WETBENCH_"  # only variables of WetBench start with it, so an unknown 
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER", "LOCAL")
 
 VARIABLES = (
-    Variable("WETBENCH_PROFILE", env_types.choice_type("embedded", "production"), "embedded"),
-    Variable("SECRET_KEY", env_types.secret_type(20), secret=True, required=True),
-    Variable("WETBENCH_OLD_SECRET_KEYS", env_types.SECRETS, secret=True),
-    Variable("DATABASE_URL", env_types.DATABASE, secret=True),
-    Variable("WETBENCH_SCRATCH_DATABASE_URL", env_types.DATABASE, secret=True),
-    Variable("CELERY_BROKER_URL", env_types.BROKER, secret=True),
-    Variable("WETBENCH_HOSTS", env_types.HOSTS, "localhost,127.0.0.1,[::1]", required=True),
-    Variable("WETBENCH_URL", env_types.SITE, required=True),
-    Variable("WETBENCH_HTTPS", env_types.FLAG, "false", production="true"),
-    Variable("WETBENCH_PROXIES", env_types.integer_type(0, 9), "0"),
-    Variable("WETBENCH_WEB_WORKERS", env_types.integer_type(1, 16), "1", production="2"),
-    Variable("WETBENCH_VAR_DIR", env_types.text_type("a folder")),
-    Variable("WETBENCH_API_PER_MINUTE", env_types.integer_type(1, 10**6), "600"),
-    Variable("WETBENCH_DISK_FREE_MB", env_types.integer_type(1, 10**9), "1024"),
-    Variable("WETBENCH_METRICS_TOKEN", env_types.secret_type(20), secret=True),
-    Variable("WETBENCH_LOG_FORMAT", env_types.choice_type("line", "json"), "line", production="json"),
-    Variable("WETBENCH_LOG_LEVEL", env_types.LEVEL, "INFO"),
-    Variable("WETBENCH_REQUEST_LOG", env_types.FLAG, "false", production="true"),
-    Variable("WETBENCH_DEBUG", env_types.FLAG, "false"),
-    Variable("WETBENCH_WRITES_PER_MINUTE", env_types.integer_type(1, 10**6), "60"),
-    Variable("WETBENCH_EXPORTS_PER_HOUR", env_types.integer_type(1, 10**6), "5"),
-    Variable("WETBENCH_PACE", env_types.number_type(), "1"),
-    Variable("WETBENCH_JOB_FILE_DAYS", env_types.number_type(), "7"),
-    *(Variable(f"{name}_API_KEY", env_types.text_type("the provider's key"), secret=True) for name in PROVIDERS),
-    *(Variable(f"{name}_BASE_URL", env_types.ADDRESS) for name in PROVIDERS),
-    Variable("WETBENCH_PROVIDER_CALLS", env_types.integer_type(1, 10**6), "64"),
-    Variable("WETBENCH_PROVIDER_START", env_types.integer_type(1, 10**6), "20"),
-    Variable("WETBENCH_CALL_SECONDS", env_types.number_type(), "300"),
-    Variable("EMAIL_HOST", env_types.text_type("a host name")),
-    Variable("EMAIL_PORT", env_types.integer_type(1, 65535), "587"),
-    Variable("EMAIL_HOST_USER", env_types.text_type("a name")),
-    Variable("EMAIL_HOST_PASSWORD", env_types.text_type("a password"), secret=True),
-    Variable("EMAIL_USE_TLS", env_types.FLAG, "true"),
-    Variable("EMAIL_USE_SSL", env_types.FLAG, "false"),
-    Variable("EMAIL_TIMEOUT", env_types.number_type(), "20"),
-    Variable("EMAIL_FROM", env_types.text_type("a sender"), "WetBench <wetbench@localhost>"),
+    Variable("WETBENCH_PROFILE", choice_type("embedded", "production"), "embedded"),
+    Variable("SECRET_KEY", secret_type(20), secret=True, required=True),
+    Variable("WETBENCH_OLD_SECRET_KEYS", SECRETS, secret=True),
+    Variable("DATABASE_URL", DATABASE, secret=True),
+    Variable("WETBENCH_SCRATCH_DATABASE_URL", DATABASE, secret=True),
+    Variable("CELERY_BROKER_URL", BROKER, secret=True),
+    Variable("WETBENCH_HOSTS", HOSTS, "localhost,127.0.0.1,[::1]", required=True),
+    Variable("WETBENCH_URL", SITE, required=True),
+    Variable("WETBENCH_HTTPS", FLAG, "false", production="true"),
+    Variable("WETBENCH_PROXIES", integer_type(0, 9), "0"),
+    Variable("WETBENCH_WEB_WORKERS", integer_type(1, 16), "1", production="2"),
+    Variable("WETBENCH_VAR_DIR", text_type("a folder")),
+    Variable("WETBENCH_API_PER_MINUTE", integer_type(1, 10**6), "600"),
+    Variable("WETBENCH_DISK_FREE_MB", integer_type(1, 10**9), "1024"),
+    Variable("WETBENCH_METRICS_TOKEN", secret_type(20), secret=True),
+    Variable("WETBENCH_LOG_FORMAT", choice_type("line", "json"), "line", production="json"),
+    Variable("WETBENCH_LOG_LEVEL", LEVEL, "INFO"),
+    Variable("WETBENCH_REQUEST_LOG", FLAG, "false", production="true"),
+    Variable("WETBENCH_DEBUG", FLAG, "false"),
+    Variable("WETBENCH_WRITES_PER_MINUTE", integer_type(1, 10**6), "60"),
+    Variable("WETBENCH_EXPORTS_PER_HOUR", integer_type(1, 10**6), "5"),
+    Variable("WETBENCH_PACE", number_type(), "1"),
+    Variable("WETBENCH_JOB_FILE_DAYS", number_type(), "7"),
+    *(Variable(f"{name}_API_KEY", text_type("the provider's key"), secret=True) for name in PROVIDERS),
+    *(Variable(f"{name}_BASE_URL", ADDRESS) for name in PROVIDERS),
+    Variable("WETBENCH_PROVIDER_CALLS", integer_type(1, 10**6), "64"),
+    Variable("WETBENCH_PROVIDER_START", integer_type(1, 10**6), "20"),
+    Variable("WETBENCH_CALL_SECONDS", number_type(), "300"),
+    Variable("EMAIL_HOST", text_type("a host name")),
+    Variable("EMAIL_PORT", integer_type(1, 65535), "587"),
+    Variable("EMAIL_HOST_USER", text_type("a name")),
+    Variable("EMAIL_HOST_PASSWORD", text_type("a password"), secret=True),
+    Variable("EMAIL_USE_TLS", FLAG, "true"),
+    Variable("EMAIL_USE_SSL", FLAG, "false"),
+    Variable("EMAIL_TIMEOUT", number_type(), "20"),
+    Variable("EMAIL_FROM", text_type("a sender"), "WetBench <wetbench@localhost>"),
 )
 
 
@@ -145,8 +267,8 @@ def _parse_variable(variable: Variable, text: str, production: bool) -> Value:
 
 def _split_secrets(variable: Variable, text: str) -> Iterator[str]:
     yield text
-    if variable.value_type is env_types.SECRETS:
-        yield from env_types.split_secrets(text)
+    if variable.value_type is SECRETS:
+        yield from split_secrets(text)
 
 
 def _read_variable(variable: Variable, environ: Mapping[str, str]) -> str:

@@ -1,6 +1,9 @@
 """Error pages. They show the status and what to do next, and nothing about the request, the user or the error."""
 
+import sys
+
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template import loader
 
@@ -35,3 +38,16 @@ def _render_page(request: HttpRequest, status: int) -> str:
     """Return the page of a status, rendered without a request."""
     # Context processors of a request read the session, and the database may be what failed.
     return loader.render_to_string(f"{status}.html", {"request_id": getattr(request, "request_id", "")})
+
+
+RETRY_AFTER_SECONDS = 2
+_DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
+
+
+def handle_server_error(request: HttpRequest) -> HttpResponse:
+    """Return the error response. Django calls it as `handler500` while the exception of a view or middleware is handled."""
+    if not isinstance(sys.exc_info()[1], _DATABASE_UNAVAILABLE):
+        return server_error(request)
+    # Without the request: its context processors would query the database that is not available.
+    page = loader.get_template("503.html").render()
+    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})

@@ -65,7 +65,7 @@ MIDDLEWARE = [
     "wetbench_site.middleware.security.security_headers_middleware",
     # Before host names, HTTPS and sessions are checked: probes ask from inside, by IP address.
     "wetbench_site.observability.health.machine_endpoints_middleware",
-    "ratings.api.errors.problem_documents",
+    "ratings.api.responses.problem_documents",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -165,10 +165,10 @@ AUTH_PASSWORD_VALIDATORS = [
         ("CommonPasswordValidator", {}),
         ("UserAttributeSimilarityValidator", {}),
     )
-] + [{"NAME": "ratings.accounts.passwords.MaximumLengthValidator"}]
+] + [{"NAME": "ratings.accounts.signing_in.MaximumLengthValidator"}]
 # The first one hashes new passwords. The others verify hashes of older versions, which are replaced at the next sign-in.
 PASSWORD_HASHERS = [
-    "ratings.accounts.passwords.Argon2",
+    "ratings.accounts.signing_in.Argon2",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.ScryptPasswordHasher",
@@ -177,9 +177,9 @@ PASSWORD_HASHERS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_USERNAME_CALLABLE = "ratings.accounts.login_throttling.get_attempted_name"
-AXES_CLIENT_IP_CALLABLE = "ratings.accounts.login_throttling.counted_address"
-AXES_LOCKOUT_CALLABLE = "ratings.accounts.login_throttling.locked_out_response"
+AXES_USERNAME_CALLABLE = "ratings.accounts.signing_in.get_attempted_name"
+AXES_CLIENT_IP_CALLABLE = "ratings.accounts.signing_in.counted_address"
+AXES_LOCKOUT_CALLABLE = "ratings.accounts.signing_in.locked_out_response"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else an attacker who keeps guessing locks the owner out
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in the log of security events
@@ -297,4 +297,4 @@ LOGGING = logs.build_logging_config(
     ENVIRONMENT.get_text("WETBENCH_LOG_LEVEL"),
     environment.list_secrets(os.environ) | {SECRET_KEY},
 )
-DEFAULT_EXCEPTION_REPORTER = "wetbench_site.observability.exception_reporter.ReporterWithoutLocals"
+DEFAULT_EXCEPTION_REPORTER = "wetbench_site.observability.redaction.ReporterWithoutLocals"

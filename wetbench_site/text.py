@@ -26,7 +26,7 @@ def parse_json(text: str, **options: Any) -> Any:
     hooks = {"parse_constant": reject_constant, "object_pairs_hook": reject_duplicates}
     value = json.loads(text, **(hooks | options))
     # Serialised again, because the text may contain these characters in escaped form.
-    text_again = json.dumps(value, ensure_ascii=False, default=str)
+    text_again = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     text_again.encode()
     if "\\u0000" in text_again:
         raise ValueError("contains the character NUL")

@@ -14,4 +14,4 @@ urlpatterns = [
     path("", include("ratings.urls")),
 ]
 handler400 = "wetbench_site.error_pages.bad_request"
-handler500 = "wetbench_site.error_handlers.handle_server_error"
+handler500 = "wetbench_site.error_pages.handle_server_error"

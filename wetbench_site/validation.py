@@ -8,10 +8,11 @@ import json
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Tag, ValidationError
 from pydantic_core import PydanticCustomError
 
 from wetbench_site.text import DuplicateFieldError, parse_json
@@ -52,12 +53,46 @@ class Allowed(NamedTuple):
     text: str
 
 
-Text = Annotated[str, Field(min_length=1)]
+def _need_visible(text: str) -> str:
+    return text if text.strip() else reject()
 
 
-def reject(allowed: str) -> NoReturn:
-    """Raise the error of a validator whose message is "is 'value'; allowed: ..."."""
-    raise PydanticCustomError("not_allowed", "allowed: {allowed}", {"allowed": allowed})
+def _need_iso_date(text: str) -> str:
+    try:
+        # Compared again, because the parser accepts other spellings of a day.
+        is_day = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_day = False
+    return text if is_day else reject()
+
+
+Text = Annotated[str, Field(min_length=1)]  # not empty
+VisibleText = Annotated[Text, AfterValidator(_need_visible)]  # not only spaces
+Day = Annotated[str, AfterValidator(_need_iso_date), Allowed("a day like 2026-11-21")]
+
+
+def reject(allowed: str = "") -> NoReturn:
+    """Raise the error of a validator whose message is "is 'value'; allowed: ..."; by default what the field declares."""
+    raise PydanticCustomError("not_allowed", "not allowed", {"allowed": allowed})
+
+
+def one_of(choices: Sequence[str]) -> tuple[AfterValidator, Allowed]:
+    """Return the metadata of `Annotated[str, ...]` for a text that is one of these, for lists that a `Literal` cannot repeat."""
+    return AfterValidator(lambda text: text if text in choices else reject()), Allowed(
+        ", ".join(choice or "empty" for choice in choices)
+    )
+
+
+def need_unique(key: str) -> AfterValidator:
+    """Return a validator of a list of models that rejects a repeated value of the field `key`."""
+
+    def validate(entries: list[Any]) -> list[Any]:
+        values = [getattr(entry, key) for entry in entries]
+        repeated = sorted({value for value in values if values.count(value) > 1})
+        reject_parts([("", f"the {key} {value!r} occurs twice") for value in repeated])
+        return entries
+
+    return AfterValidator(validate)
 
 
 def reject_parts(problems: Sequence[tuple[str, str]]) -> None:
@@ -82,21 +117,21 @@ def find_problems(model: type[BaseModel], data: Any, context: Any = None) -> lis
 
 def _describe(details: Any, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     """Yield (path, message) of one error of pydantic."""
-    place, kind = details["loc"], details["type"]
-    path = format_path(place)
+    kind, context = details["type"], details.get("ctx", {})
+    parts, annotation, metadata = _follow_path(
+        model, details["loc"][:-1] if kind == "extra_forbidden" else details["loc"]
+    )
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
     if kind == "parts":
-        for below, message in details["ctx"]["problems"]:
-            yield f"{path}{'' if below.startswith('[') or not below or not path else '.'}{below}", message
+        for below, message in context["problems"]:
+            yield f"{path}{'' if below.startswith('[') else '.'}{below}".strip("."), message
     elif kind == "extra_forbidden":
-        owner = _find_annotation(model, place[:-1])[0]
-        names = sorted(field.alias or name for name, field in owner.model_fields.items())
-        yield path, f"unknown field; allowed: {', '.join(names)}"
+        names = ", ".join(sorted(annotation.model_fields))
+        yield f"{path}.{details['loc'][-1]}".removeprefix("."), f"unknown field; allowed: {names}"
     elif kind == "value_error":
-        yield path, str(details["ctx"]["error"])
-    elif kind == "not_allowed":
-        yield path, format_problem(details["input"], details["ctx"]["allowed"])
+        yield path, str(context["error"])
     else:
-        allowed = describe_allowed(*_find_annotation(model, place))
+        allowed = context.get("allowed") or describe_allowed(annotation, metadata)
         yield (
             path,
             f"is missing; allowed: {allowed}" if kind == "missing" else format_problem(details["input"], allowed),
@@ -107,11 +142,6 @@ def format_problem(value: Any, allowed: str) -> str:
     """Return "is 'value'; allowed: ...", with a long value shortened."""
     quoted = repr(value)
     return f"is {quoted if len(quoted) <= _MAX_QUOTED else quoted[: _MAX_QUOTED - 3] + '...'}; allowed: {allowed}"
-
-
-def format_path(place: Sequence[str | int]) -> str:
-    """Return a path such as `parameters[3].minimum`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
@@ -133,7 +163,7 @@ def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     if origin is Literal:
         return ", ".join(str(choice) or "empty" for choice in arguments)
     if annotation is bool:
-        return "true, false"
+        return "true or false"
     if annotation in (int, float):
         number = "a whole number" if annotation is int else "a number"
         return (
@@ -151,23 +181,43 @@ def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 
 def _name_entries(annotation: Any) -> str:
     described = describe_allowed(annotation)
-    return "texts" if described.startswith("text") else "objects" if described == "an object" else described
+    plurals = {"text": "texts", "an object": "objects", "a number": "numbers", "a whole number": "whole numbers"}
+    return next((plural for word, plural in reversed(plurals.items()) if described.startswith(word)), described)
 
 
-def _find_annotation(model: Any, place: Sequence[str | int]) -> tuple[Any, Sequence[Any]]:
-    """Return the type and the constraints that are declared for the value at a place."""
+def _follow_path(model: Any, place: Sequence[str | int]) -> tuple[list[str | int], Any, Sequence[Any]]:
+    """Return the path of a value without the tags of unions, and the type and the constraints declared for it."""
+    parts: list[str | int] = []
     annotation, metadata = model, ()
     for part in place:
-        while get_origin(annotation) in (Annotated, Union, types.UnionType):
-            annotation = get_args(annotation)[0]
+        annotation = _choose_member(annotation, None)
+        if get_origin(annotation) in (Union, types.UnionType):  # a union with tags: this part is the tag
+            annotation = _choose_member(annotation, part)
+            continue
+        parts.append(part)
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            field = next(f for name, f in annotation.model_fields.items() if part in (name, f.alias))
+            field = annotation.model_fields[str(part)]
             annotation, metadata = field.annotation, tuple(field.metadata)
-        elif get_origin(annotation) in (dict, Mapping, types.MappingProxyType):
-            annotation, metadata = get_args(annotation)[1], ()
-        elif get_args(annotation):
-            annotation, metadata = get_args(annotation)[0], ()
-    return annotation, metadata
+        elif arguments := get_args(annotation):
+            annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
+            metadata = getattr(annotation, "__metadata__", ())
+    return parts, annotation, metadata
+
+
+def _choose_member(annotation: Any, tag: Any) -> Any:
+    """Return the type inside `Annotated` and `... | None`; with a tag, the member of the union that has it."""
+    while get_origin(annotation) in (Annotated, Union, types.UnionType):
+        members = get_args(annotation)
+        if get_origin(annotation) is Annotated:
+            annotation = members[0]
+        elif tag is not None:
+            annotation = next(one for one in members if Tag(tag) in getattr(one, "__metadata__", ()))
+            tag = None
+        elif any(isinstance(entry, Tag) for one in members for entry in getattr(one, "__metadata__", ())):
+            return annotation
+        else:
+            annotation = members[0]
+    return annotation
 
 
 def read_json_file(path: Path) -> tuple[Any, list[str]]:

@@ -10,14 +10,14 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver
 
-from wetbench_site import loopback_only, startup
+from wetbench_site import checks, loopback_only
 from wetbench_site.environment import InvalidConfiguration
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
 site = get_wsgi_application()
 try:
-    startup.check_site()
+    checks.check_site()
 except InvalidConfiguration as error:
     sys.stderr.write(f"{error}\n")
     sys.exit(

@@ -1,13 +1,25 @@
 """Record and check recent sign-ins, which irreversible actions require."""
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
+from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
 
-from ratings.accounts import login_throttling
+from ratings.accounts import signing_in
+from wetbench_site.observability.logs import log_security_event
 
 MAX_AGE = timedelta(minutes=15)  # for irreversible actions
 _SESSION_KEY = "came_by_link_at"
@@ -54,7 +66,7 @@ def verify_identity(request: HttpRequest, password: str) -> bool:
         authenticated = authenticate(request, username=user.get_username(), password=password)
         if authenticated is None or authenticated.pk != user.pk:
             return False
-        login_throttling.clear_attempts(request, user.get_username())
+        signing_in.clear_attempts(request, user.get_username())
         return True
     return _is_within_max_age(request.session.get(_SESSION_KEY))
 
@@ -62,3 +74,100 @@ def verify_identity(request: HttpRequest, password: str) -> bool:
 # A time in the future comes from a clock that was changed, and is not trusted.
 def _is_within_max_age(at: object) -> bool:
     return isinstance(at, int) and 0 <= time.time() - at < MAX_AGE.total_seconds()
+
+
+PASSWORD = "confirm_password"
+View = Callable[..., HttpResponseBase]
+
+
+def require_recent_sign_in(view: View) -> View:
+    """Wrap a view so that it asks for the password unless the user signed in or gave it within the last 15 minutes.
+
+    A GET request is redirected to the page that asks for the password, which leads back to the view. A POST request
+    is answered with that page, which then submits the same data again. Passwords are excluded and must be typed
+    again.
+    """
+
+    @wraps(view)
+    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return ask_to_sign_in(request) or view(request, *args, **kwargs)
+
+    return guarded_view
+
+
+def require_recent_for_post(view: View) -> View:
+    """Wrap a view so that it requires a recent sign-in for POST requests only (see `require_recent_sign_in`)."""
+
+    @wraps(view)
+    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return (request.method == "POST" and ask_to_sign_in(request)) or view(request, *args, **kwargs)
+
+    return guarded_view
+
+
+def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
+    """Return the response that asks for the password, or None if the last sign-in is recent.
+
+    `back` is the name of the URL to return to. After a POST request with a file, the user must select the file there
+    again.
+    """
+    if is_recent(request):
+        return None
+    # The page that asks submits the original data together with the password, to the original URL.
+    if request.method == "POST" and PASSWORD in request.POST and _check_password(request):
+        return None
+    # A browser cannot fill in a file again, so with a file the user returns to the page and selects it there.
+    if request.method != "POST" or request.FILES:
+        match = request.resolver_match
+        return _redirect_to_page(
+            request, reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path()
+        )
+    # htmx would place the page into a fragment; this response makes it open the whole page instead.
+    if request.headers.get("HX-Request") == "true":
+        return _redirect_to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
+    # Passwords are left out: they must not be written into the HTML of a page.
+    submitted = [(name, value) for name, values in request.POST.lists() for value in values if _is_resubmitted(name)]
+    return _render_page(request, {"kept": submitted, "refused": PASSWORD in request.POST})
+
+
+@sensitive_post_parameters(PASSWORD)
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def confirm_password(request: HttpRequest) -> HttpResponse:
+    """Show the page that asks for the password, and redirect to `next` after a correct one."""
+    is_wrong = request.method == "POST" and not _check_password(request)
+    if request.method == "POST" and not is_wrong:
+        return HttpResponseRedirect(_next_url(request))
+    return _render_page(request, {"next": _next_url(request), "refused": is_wrong})
+
+
+def _check_password(request: HttpRequest) -> bool:
+    if not verify_identity(request, request.POST.get(PASSWORD, "")):
+        log_security_event("confirmation failed", request)
+        return False
+    # From here the action and others may run without asking again, until the 15 minutes have passed.
+    record_reauthentication(request)
+    return True
+
+
+def _render_page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    context |= {"needs_password": has_password(request), "field": PASSWORD}
+    has_error = context["refused"] or request.method == "POST"
+    # 422, because browsers and htmx treat it as a form with an error; the submitted data is still in the page.
+    return render(request, "ratings/confirm.html", context, status=422 if has_error else 200)
+
+
+def _redirect_to_page(request: HttpRequest, next_url: str) -> HttpResponse:
+    address = f"{reverse('ratings:confirm')}?{urlencode({'next': next_url})}"
+    return HttpResponseClientRedirect(address) if request.headers.get("HX-Request") == "true" else redirect(address)
+
+
+def _next_url(request: HttpRequest) -> str:
+    next_url = request.POST.get("next") or request.GET.get("next") or ""
+    # A redirect target from the request could lead to another site.
+    safe = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, request.is_secure())
+    return next_url if safe else reverse("home")
+
+
+def _is_resubmitted(name: str) -> bool:
+    return name != "csrfmiddlewaretoken" and "password" not in name

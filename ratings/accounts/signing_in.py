@@ -1,23 +1,116 @@
 """Sign-in by password, with a user name or an e-mail address, and by links, of which only the hash is stored."""
 
 import hashlib
+import ipaddress
+import math
 import secrets
+import time
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from axes.backends import AxesBackend
+from axes.handlers.proxy import AxesProxyHandler
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.contrib.auth import login
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.hashers import make_password
+from django.contrib.auth.hashers import Argon2PasswordHasher, make_password
 from django.contrib.auth.models import AnonymousUser, User
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
-from ratings.accounts import login_throttling
+from ratings.accounts import reauthentication, two_factor
 from ratings.models import SignInLink
+from wetbench_site.client_address import get_client_address
+from wetbench_site.observability.logs import log_security_event
 from wetbench_site.prepared_queries import PreparedQuery
+
+_NAME_ATTRIBUTE = "signing_in_as"
+
+
+def record_attempted_name(request: HttpRequest, name: str) -> None:
+    """Record the user name that this request tries, so that guesses by user name and by e-mail address share one
+    count.
+
+    A name without an account may be a password typed into the wrong field. It is therefore counted and logged as a
+    hash keyed with the site's secret.
+    """
+    exists = User.objects.filter(username=name).exists()
+    # Unknown names share one format, so the log does not show which names exist.
+    setattr(request, _NAME_ATTRIBUTE, name if exists else f"nobody {_hash_name(name)}")
+
+
+def _hash_name(name: str) -> str:
+    # The salt must not change when this module moves, so that stored counts remain valid.
+    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
+
+
+def get_attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
+    """Return the name that this request tries, in the form that django-axes counts and the log shows."""
+    # At most 250 characters, which the column of django-axes can store.
+    return str(getattr(request, _NAME_ATTRIBUTE, "") or (credentials or {}).get("username") or "")[:250]
+
+
+def counted_address(request: HttpRequest) -> str | None:
+    """Return the client address that django-axes counts; for IPv6 its /64 network, since a household has 2^64
+    addresses.
+    """
+    address_text = get_client_address(request)
+    if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
+        return address_text
+    # An IPv4 address inside IPv6 is counted as IPv4, or one computer would have two counts.
+    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+def is_locked(request: HttpRequest, name: str) -> bool:
+    """Return whether this address has given too many wrong passwords for this account.
+
+    If so, mark the request: django-axes then does not count it again, and answers it with `locked_out_response`.
+    """
+    if AxesProxyHandler.is_allowed(request, {"username": name}):
+        return False
+    request.axes_locked_out = True  # type: ignore[attr-defined]  # read by axes, so that this attempt is not counted again
+    return True
+
+
+def clear_attempts(request: HttpRequest, name: str) -> None:
+    """Delete the records of wrong passwords from this address for this account, after a correct one."""
+    # Only of this address: attempts from elsewhere remain counted.
+    AccessAttempt.objects.filter(username=name, ip_address=counted_address(request)).delete()
+
+
+def locked_out_response(
+    request: HttpRequest, response: object = None, credentials: dict[str, Any] | None = None
+) -> HttpResponse:
+    """Return a page with status 429 and the waiting time. It is the same for every name, so it reveals no account."""
+    seconds = _seconds_left(request, get_attempted_name(request, credentials))
+    log_security_event("locked out", request, name=get_attempted_name(request, credentials))
+    fragment = request.headers.get("HX-Request") == "true"
+    template = "registration/_locked_out.html" if fragment else "registration/locked_out.html"
+    answer = render(request, template, {"minutes": max(1, math.ceil(seconds / 60))}, status=429)
+    # In seconds, as HTTP requires for this header.
+    answer["Retry-After"] = str(max(1, math.ceil(seconds)))
+    return answer
+
+
+def _seconds_left(request: HttpRequest, name: str) -> float:
+    tries = AccessAttempt.objects.filter(username=name, ip_address=counted_address(request))
+    last = tries.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
+    since = (timezone.now() - last).total_seconds() if last else 0.0
+    return max(0.0, float(settings.AXES_COOLOFF_TIME.total_seconds()) - since)
+
+
+def delete_expired() -> int:
+    """Delete the expired records of wrong passwords and return how many there were."""
+    # Expired counts lock nobody; deleting them removes the addresses from the database.
+    deleted, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
+    return int(deleted)
+
 
 LINK_LIFETIME = timedelta(hours=24)
 
@@ -35,14 +128,14 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
         if username and "@" in username and (user := find_by_email(username)):
             username = user.get_username()
         if request is not None and username:
-            login_throttling.record_attempted_name(request, username)
-            if login_throttling.is_locked(request, username):
+            record_attempted_name(request, username)
+            if is_locked(request, username):
                 # One hash, so that a locked name takes as long to reject as a wrong password.
                 make_password(password)
                 raise PermissionDenied
         # Django's own check, because that of django-axes would look up the lock once more.
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
-        if found and request is not None and login_throttling.is_locked(request, found.get_username()):
+        if found and request is not None and is_locked(request, found.get_username()):
             raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
         return found
 
@@ -173,3 +266,85 @@ def describe_expiry(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
     if revoked_at:
         return "This link was revoked, or replaced by a newer one."
     return "This link has expired." if expires_at <= timezone.now() else ""
+
+
+_WAITING = "waiting_for_code"
+CODE_TIMEOUT = 10 * 60  # seconds between password and code
+
+
+def sign_in(request: HttpRequest, user: User, then: str, by_link: bool = False, fresh: bool = True) -> bool:
+    """Sign the user in under a new session key. Return False if a code is required first; `then` is the page to show
+    afterwards.
+
+    `fresh` is False for a link that was opened before, because other people may have found it in a browser's history.
+    """
+    # Checked before the login: with a second factor, a password alone must not create a signed-in session.
+    needs_code = two_factor.find_device(user) is not None
+    if by_link and request.user.pk == user.pk and (two_factor.is_verified(request) or not needs_code):
+        _record_sign_in(request, by_link, fresh)
+        return True
+    if needs_code:
+        # The hash covers the password, so a password that is changed in between ends the sign-in.
+        waiting = {"user": user.pk, "mark": user.get_session_auth_hash(), "at": int(time.time())}
+        request.session.cycle_key()  # somebody who knew the old key must not be partly signed in with it
+        request.session[_WAITING] = {**waiting, "then": then, "by_link": by_link, "fresh": fresh}
+        return False
+    login(request, user)
+    _record_sign_in(request, by_link, fresh)
+    return True
+
+
+def find_user_awaiting_code(request: HttpRequest) -> User | None:
+    """Return the user who gave a correct password or link in this browser within the last 10 minutes, or None.
+
+    Return None also if the password has changed since then or the account was deactivated.
+    """
+    pending: dict[str, Any] | None = request.session.get(_WAITING)
+    # Not negative: a clock that was set back must not extend the time.
+    if pending is None or not 0 <= time.time() - pending["at"] < CODE_TIMEOUT:
+        return None
+    user = User.objects.filter(pk=pending["user"], is_active=True).first()
+    return user if user and user.get_session_auth_hash() == pending["mark"] else None
+
+
+def finish_sign_in(request: HttpRequest, user: User, device: Any) -> str:
+    """Sign the user in after a correct code, and return the page to show."""
+    pending: dict[str, Any] = request.session.pop(_WAITING)
+    # A new session key, so that a key known before the sign-in is worthless.
+    login(request, user)
+    two_factor.mark_verified(request, device)
+    _record_sign_in(request, pending["by_link"], pending["fresh"])
+    return str(pending["then"])
+
+
+def _record_sign_in(request: HttpRequest, by_link: bool, fresh: bool) -> None:
+    if not fresh:
+        # Anybody who finds the link in a browser's history would otherwise count as recently signed in.
+        reauthentication.clear_reauthentication(request)
+    elif by_link:
+        reauthentication.record_link_sign_in(request)
+
+
+MAX_LENGTH = 128  # characters
+
+
+class Argon2(Argon2PasswordHasher):
+    """Argon2id with the minimum parameters that OWASP recommends.
+
+    With Django's default of 100 MiB, a few simultaneous sign-ins would fill the memory of a small server.
+    """
+
+    time_cost = 2
+    memory_cost = 19 * 1024  # KiB
+    parallelism = 1
+
+
+class MaximumLengthValidator:
+    """Limit the length of a password, because the time for hashing grows with it."""
+
+    def validate(self, password: str, user: User | None = None) -> None:
+        if len(password) > MAX_LENGTH:
+            raise ValidationError(f"This password is longer than {MAX_LENGTH} characters.", "password_too_long")
+
+    def get_help_text(self) -> str:
+        return f"Your password can have at most {MAX_LENGTH} characters."

@@ -8,9 +8,9 @@ from django.http import Http404
 from ninja import Query, Router
 from pydantic import Field
 
-from ratings.api import cursors, schemas
-from ratings.api.auth import ApiRequest, read_operation
-from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
+from ratings.api import responses, schemas
+from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
+from ratings.api.tokens import ApiRequest, read_operation
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, Transition
 
@@ -36,10 +36,10 @@ class EpisodeQuery(PageQuery):
 def list_episodes(request: ApiRequest, window: Query[EpisodeQuery]) -> schemas.Episodes:
     """List episodes, newest first."""
     matches = _select_episodes(request).order_by("-pk").filter(**_build_filters(window))
-    if last_row := cursors.parse_cursor("episodes", window.cursor):
+    if last_row := responses.parse_cursor("episodes", window.cursor):
         matches = matches.filter(pk__lt=_get_key(last_row[0]))
-    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.build_next_url(request, "episodes", window, [str(rows[-1].code)]) if more else None
+    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = responses.build_next_url(request, "episodes", window, [str(rows[-1].code)]) if more else None
     return schemas.Episodes(data=[_format_episode(row) for row in rows], next=next_url)
 
 
@@ -55,10 +55,10 @@ def get_episode(request: ApiRequest, code: UUID) -> schemas.Episode:
 def get_transcript(request: ApiRequest, code: UUID, window: Query[PageQuery]) -> schemas.Transcript:
     """Return the actions and outcomes of an episode step by step, as a classifier sees them."""
     row, list_name = _get_episode(request, code), f"transcript/{code}"
-    last_step = cursors.parse_cursor(list_name, window.cursor)
+    last_step = responses.parse_cursor(list_name, window.cursor)
     transitions = row.transitions.filter(number__gt=last_step[0] if last_step else 0).order_by("number")
-    steps, more = cursors.split_page(list(transitions[: window.limit + 1]), window.limit)
-    next_url = cursors.build_next_url(request, list_name, window, [steps[-1].number]) if more else None
+    steps, more = responses.split_page(list(transitions[: window.limit + 1]), window.limit)
+    next_url = responses.build_next_url(request, list_name, window, [steps[-1].number]) if more else None
     data = [_format_step(step) for step in steps]
     return schemas.Transcript(episode=row.code, goal=row.experiment.goal, data=data, next=next_url)
 

@@ -11,10 +11,10 @@ from django.db.models import Count, Q, QuerySet
 from django.http import Http404
 from ninja import Query, Router
 
-from ratings.api import cursors, schemas
-from ratings.api.auth import ApiRequest, read_operation
-from ratings.api.cursors import PageQuery
+from ratings.api import responses, schemas
+from ratings.api.responses import PageQuery
 from ratings.api.studies import get_readable_study
+from ratings.api.tokens import ApiRequest, read_operation
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import public_perturbation
@@ -28,10 +28,10 @@ def list_items(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sche
     """List items in the order of their random codes."""
     study = get_readable_study(request, slug)
     list_name, matches = f"items/{study.code}", _select_items(study)
-    if last_row := cursors.parse_cursor(list_name, window.cursor):
+    if last_row := responses.parse_cursor(list_name, window.cursor):
         matches = matches.filter(code__gt=last_row[0])
-    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.build_next_url(request, list_name, window, [str(rows[-1].code)]) if more else None
+    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = responses.build_next_url(request, list_name, window, [str(rows[-1].code)]) if more else None
     with_sources = shows_sources(request, study)
     return schemas.Items(blinded=not with_sources, data=_format_items(study, rows, with_sources), next=next_url)
 

@@ -9,13 +9,13 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from ninja import Query, Router
 
-from ratings.api import cursors, schemas
-from ratings.api.auth import ApiRequest, read_operation
-from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
+from ratings.api import responses, schemas
 from ratings.api.items import shows_sources
+from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
 from ratings.api.studies import get_readable_study
+from ratings.api.tokens import ApiRequest, read_operation
 from ratings.exchange import exports
-from ratings.exchange.archive import fields
+from ratings.exchange.archive import archive_files
 from ratings.models import Item, Rating, Study
 from ratings.models.study_events import ApiExported
 from ratings.results import BlindRow, rating_rows
@@ -33,12 +33,14 @@ def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sc
     study = get_readable_study(request, slug)
     blinded = not shows_sources(request, study)
     list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
-    last_row = cursors.parse_cursor(list_name, window.cursor)
-    page_rows, more = cursors.split_page(_load_page(study, blinded, last_row, window.limit + 1), window.limit)
+    last_row = responses.parse_cursor(list_name, window.cursor)
+    page_rows, more = responses.split_page(_load_page(study, blinded, last_row, window.limit + 1), window.limit)
     if last_row is None:
         _log_export(request, study, blinded)
     next_url = (
-        cursors.build_next_url(request, list_name, window, _get_row_position(page_rows[-1], blinded)) if more else None
+        responses.build_next_url(request, list_name, window, _get_row_position(page_rows[-1], blinded))
+        if more
+        else None
     )
     data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page_rows]
     return schemas.Ratings(blinded=blinded, data=data, next=next_url)
@@ -118,7 +120,7 @@ def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
 def _convert_cells(cells: Mapping[str, object]) -> Any:
     """Return the cells of a CSV row as JSON values."""
     return schemas.Rating(
-        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in fields.RATING_FIELDS}
+        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in archive_files.RATING_FIELDS}
     )
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from ratings.exchange.archive import fields
+from ratings.exchange.archive import archive_files
 
 _PYTHON_TYPES: dict[str, Any] = {
     "text": str, "count": int, "number": float, "flag": bool, "moment": datetime, "list": list[str],
@@ -55,12 +55,12 @@ class Studies(ApiModel):
     next: str | None = NEXT_PAGE_FIELD
 
 
-def _build_columns(columns: tuple[fields.Field, ...]) -> dict[str, Any]:
+def _build_columns(columns: tuple[archive_files.Field, ...]) -> dict[str, Any]:
     return {column.name: (_PYTHON_TYPES[column.kind] | None, Field(description=column.meaning)) for column in columns}
 
 
 _NOT_SOURCE_COLUMNS = ("item", "ratings", "could_not_judge")
-Rating: Any = create_model("Rating", __base__=ApiModel, **_build_columns(fields.RATING_FIELDS))
+Rating: Any = create_model("Rating", __base__=ApiModel, **_build_columns(archive_files.RATING_FIELDS))
 Source: Any = create_model(
     "Source",
     __base__=ApiModel,
@@ -68,7 +68,7 @@ Source: Any = create_model(
         _build_columns(
             tuple(
                 one
-                for one in fields.ITEM_FIELDS
+                for one in archive_files.ITEM_FIELDS
                 if one.name not in (*_NOT_SOURCE_COLUMNS, "classifiers", "payload_sha256")
             )
         )

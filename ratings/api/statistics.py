@@ -5,11 +5,10 @@ from django.urls import reverse
 from ninja import Router
 
 from ratings.api import schemas
-from ratings.api.auth import ApiRequest, read_operation
-from ratings.api.errors import ConflictError
+from ratings.api.responses import ConflictError
 from ratings.api.studies import get_readable_study
-from ratings.results import study_pairs
-from ratings.results.analyses import document_format, store
+from ratings.api.tokens import ApiRequest, read_operation
+from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from simulation.models import Job
 
@@ -31,7 +30,7 @@ def get_statistics(request: ApiRequest, slug: str) -> HttpResponse:
     if lookup.analysis is None or not (lookup.is_fresh and lookup.analysis.full):
         return _create_analysis_pending_response(lookup)
     # canonical bytes: their SHA-256 is that of results.json in the archive
-    response = HttpResponse(document_format.encode_document(lookup.analysis.document), content_type="application/json")
+    response = HttpResponse(store.encode_document(lookup.analysis.document), content_type="application/json")
     response["ETag"] = f'"{lookup.analysis.sha256}"'
     return response
 
@@ -52,7 +51,7 @@ def get_contrasts(request: ApiRequest, slug: str, other: str) -> HttpResponse:
         )
     if first == second or first.kind != second.kind:
         raise ConflictError("Choose two different studies of the same kind.")
-    job = study_pairs.request_comparison(first, second, request.auth.user)
+    job = store.request_comparison(first, second, request.auth.user)
     if job.status != "done":
         return _create_pending_response(job.status, "The comparison is being computed.", job)
     return JsonResponse({"first": first.slug, "second": second.slug, "table": job.result["table"]})

@@ -5,11 +5,11 @@ from typing import Any
 from django.http import Http404
 from ninja import Query, Router
 
-from ratings.api import cursors, schemas, tokens
-from ratings.api.auth import ApiRequest, read_operation
-from ratings.api.cursors import STALE_CURSOR, CursorError, PageQuery
+from ratings.api import responses, schemas, tokens
+from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
+from ratings.api.tokens import ApiRequest, read_operation
 from ratings.models import Study
-from ratings.studies.progress import stop_rule
+from ratings.studies.progress import evaluate_stop_rule
 
 router = Router(tags=["studies"])
 
@@ -18,10 +18,10 @@ router = Router(tags=["studies"])
 def list_studies(request: ApiRequest, window: Query[PageQuery]) -> schemas.Studies:
     """List the studies in which you have a role, newest first."""
     matches = tokens.select_readable_studies(request.auth).order_by("-pk").defer("protocol", "guide")
-    if last_row := cursors.parse_cursor("studies", window.cursor):
+    if last_row := responses.parse_cursor("studies", window.cursor):
         matches = matches.filter(pk__lt=_get_key(last_row[0]))
-    rows, more = cursors.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = cursors.build_next_url(request, "studies", window, [str(rows[-1].code)]) if more else None
+    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
+    next_url = responses.build_next_url(request, "studies", window, [str(rows[-1].code)]) if more else None
     return schemas.Studies(data=[schemas.Study(**_get_study_columns(row)) for row in rows], next=next_url)
 
 
@@ -29,7 +29,7 @@ def list_studies(request: ApiRequest, window: Query[PageQuery]) -> schemas.Studi
 def get_study(request: ApiRequest, slug: str) -> schemas.WholeStudy:
     """Return one study with its protocol and its progress."""
     row = get_readable_study(request, slug)
-    stop = stop_rule.evaluate_stop_rule(row)
+    stop = evaluate_stop_rule(row)
     progress = schemas.Progress(
         items=row.items.count(), ratings=stop.given, wanted=stop.wanted, complete=stop.met, said=stop.said
     )

@@ -17,11 +17,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.blinding.mark_keys import MISSING, REJECTED, has_known_lineage, list_equivalent_keys, observation_key
-from ratings.blinding.mark_keys import list_mark_keys as list_mark_keys
+from ratings.blinding.material_rows import (
+    MISSING,
+    REJECTED,
+    has_known_lineage,
+    list_equivalent_keys,
+    observation_key,
+    rows_by_key,
+)
 from ratings.blinding.material_rows import align_materials as align_materials
 from ratings.blinding.material_rows import format_difference as format_difference
-from ratings.blinding.material_rows import rows_by_key
+from ratings.blinding.material_rows import list_mark_keys as list_mark_keys
 from ratings.blinding.pseudonyms import (
     AVAILABILITY,
     CONDITIONS,

@@ -7,8 +7,18 @@ It reads blinded payloads only, so it works for simulated and imported items ali
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ratings.blinding.mark_keys import MISSING, REJECTED, has_known_lineage, observation_key, step_key
-from ratings.blinding.material_rows import MaterialRow, Payload, align_materials, list_separately, rows_by_key
+from ratings.blinding.material_rows import (
+    MISSING,
+    REJECTED,
+    MaterialRow,
+    Payload,
+    align_materials,
+    has_known_lineage,
+    list_separately,
+    observation_key,
+    rows_by_key,
+    step_key,
+)
 
 _PART_NAMES = {
     "name": "name",

@@ -1,12 +1,21 @@
-"""Put each material before an action beside what it became, row by row, from the blinded payload alone.
+"""The rows of an item: each material before an action beside what it became, similar materials as tables, and mark keys.
 
-A row's `key` is its name within its material: ":Volume" for a property, "/name", "/place" and "/availability" for the
-rest. Prefixed with the material's letter, it is the stored key of a rater's mark (see `mark_keys`).
+Everything depends on the blinded payload alone. A row's `key` is its name within its material: ":Volume" for a property,
+"/name", "/place" and "/availability" for the rest. Prefixed with the material's letter, it is the stored key of a mark.
+
+Eighteen wells that were washed alike would fill a page with equal rows: rows equal in all materials of a table are shown
+once, the others for each material. In a record of many steps, rows that a step left unchanged are folded.
+
+Keys of marks. transition: "A:Volume", "A/name", "A/place", "A/availability" (rows of material A), "A/gone" (nothing is left
+of it), "A/row" (its row in a table), "A+:Volume" (a row that such a table shows once for A and all others), "seen/1" (an
+observation, counted from 1), "rejected", and "missing": something that should be there is not. evidence: "step/1" and
+"missing". The plain layout shows a material's rows one by one, a table shows them in one row; the keys of both are valid.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from math import ceil
 from typing import Any, NamedTuple
 
 from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
@@ -160,3 +169,231 @@ def _unique_key(key: str, taken: dict[str, tuple[str, str]]) -> str:
         number += 1
         candidate = f"{key} ({number})"
     return candidate
+
+
+MIN_GROUP = 3  # materials; two are as easy to read as rows
+MAX_NARROW_MATERIALS = 16  # materials of a table shown beside single materials
+MAX_NARROW_LINES = 26  # lines of text in such a table, roughly estimated
+
+
+class RowGroup(NamedTuple):
+    """Material rows with the same properties. `shared` rows are equal in all of them; `table` has each material's
+    other rows.
+    """
+
+    lanes: tuple[MaterialRow, ...]
+    shared: tuple[PropertyRow, ...]
+    columns: tuple[str, ...]
+    table: tuple[tuple[MaterialRow, tuple[PropertyRow, ...]], ...]
+
+    @property
+    def split_names(self) -> tuple[str, tuple[str, ...]]:
+        """The words that all names begin with, and the rest of each: "Culture", ("well 1", "well 2", ...)."""
+        # If a name changed, a common beginning would hide the change.
+        names = [lane.name for lane in self.lanes]
+        if any(lane.before and lane.after and lane.before["name"] != lane.after["name"] for lane in self.lanes):
+            return "", tuple(names)
+        words = [name.split(" ") for name in names]
+        # The number stays with each name: "well 1" and "well 2", not "1" and "2".
+        shared = count_common_words(words, keep_numbers=True)
+        return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
+
+    @property
+    def table_with_short_names(self) -> list[tuple[MaterialRow, str, tuple[PropertyRow, ...]]]:
+        """The rows of the table, each with its material's name without the words that all names begin with."""
+        return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.split_names[1], strict=True)]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the table can be shown beside single materials.
+
+        It can if its materials differ in at most one property and it is short enough.
+        """
+        if len(self.columns) > 1:
+            return False
+        rows = (*self.shared, *(row for _, own in self.table for row in own))
+        return len(self.lanes) <= MAX_NARROW_MATERIALS and sum(map(_estimate_lines, rows)) <= MAX_NARROW_LINES
+
+
+class StepResult(NamedTuple):
+    """Similar materials after a step of a record: `batch` has the rows that the step changed, `same` the unchanged
+    ones.
+    """
+
+    batch: RowGroup
+    same: RowGroup
+
+
+def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], list[MaterialRow]]:
+    """Return the groups in order of their first material, and the materials in no group."""
+    materials = list(materials)
+    groups, by_ref = _group_alike(materials), {lane.ref: lane for lane in materials}
+    grouped = [_build_group(group, range(len(group[0].rows))) for group in groups if len(group) >= MIN_GROUP]
+    # A group of one or two returns to single materials with the full name.
+    alone = [_name_row_first(by_ref[lane.ref]) for group in groups if len(group) < MIN_GROUP for lane in group]
+    return grouped, alone
+
+
+def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
+    """Return with how many common words all lines begin, leaving at least one word of each line.
+
+    With `keep_numbers`, the last common word is not counted if a number follows it in every line.
+    """
+    limit = min(map(len, lines)) - 1
+    n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
+    return (
+        n_shared - 1 if keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines) else n_shared
+    )
+
+
+def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[StepResult]]]:
+    """Yield each step of an evidence record with its resulting materials in groups."""
+    known: dict[str, Payload] = {}
+    for step in steps:
+        before = [known[material["ref"]] for material in step["made"] if material["ref"] in known]
+        # The letter decides: a material with the letter of an earlier step continues that one.
+        after = [m | {"continues": m["ref"] if m["ref"] in known else ""} for m in step["made"]]
+        yield (
+            step,
+            [
+                _build_step_result(group)
+                for group in _group_alike(align_materials({"before": before, "after": after, "rejected": ""}))
+            ],
+        )
+        known |= {material["ref"]: material for material in step["made"]}
+
+
+def _group_alike(materials: Iterable[MaterialRow]) -> list[list[MaterialRow]]:
+    """Return the material rows in groups of those that have the same labels and exist, or are gone, at the same
+    times.
+    """
+    groups: dict[tuple[object, ...], list[MaterialRow]] = {}
+    for lane in map(_drop_name_row, materials):
+        # The labels are part of the key: a table needs the same rows for all its materials.
+        key = (lane.before is None, lane.after is None, lane.gone, *(row.label for row in lane.rows))
+        groups.setdefault(key, []).append(lane)
+    return list(groups.values())
+
+
+def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
+    indexes = range(len(group[0].rows))
+    # A row that changed in one material counts as changed in all, so that columns stay complete.
+    changed_indexes = [place for place in indexes if any(lane.rows[place].changed for lane in group)]
+    results = [_after_only(lane) for lane in group]
+    return StepResult(
+        _build_group(results, changed_indexes),
+        _build_group(results, [place for place in indexes if place not in changed_indexes]),
+    )
+
+
+def _estimate_lines(row: PropertyRow) -> int:
+    """Return about how many lines of text a row takes. The row has three columns if it changed, else two."""
+    value_lines = (
+        max(len(row.before), len(row.after)) / 13  # about 13 characters fit in a changed column, 26 in a single one
+        if row.changed and row.before and row.after
+        else len(row.after or row.before) / 26
+    )
+    return max(ceil(len(row.label) / 13), ceil(value_lines), 2 if row.difference else 1)
+
+
+def _after_only(lane: MaterialRow) -> MaterialRow:
+    """Return the material as the step left it. Its earlier values are shown at the step that produced them."""
+    return lane._replace(rows=tuple(PropertyRow(row.label, "", row.after, False, "", row.key) for row in lane.rows))
+
+
+def _drop_name_row(lane: MaterialRow) -> MaterialRow:
+    """Return the material without the row that repeats its heading."""
+    return lane._replace(rows=tuple(row for row in lane.rows if row.key != NAME))
+
+
+def _name_row_first(lane: MaterialRow) -> MaterialRow:
+    """Return the material with the row of its name first if the action changed it, and without that row otherwise."""
+    names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
+    return lane._replace(rows=(*names, *_drop_name_row(lane).rows))
+
+
+def _build_group(group: Sequence[MaterialRow], indexes: Iterable[int]) -> RowGroup:
+    """Return the group with the rows at these indexes. Indexes, not labels: two rows may have the same label."""
+    is_equal = {place: len({lane.rows[place] for lane in group}) == 1 for place in indexes}
+    different = [place for place in is_equal if not is_equal[place]]
+    return RowGroup(
+        tuple(group),
+        tuple(group[0].rows[place] for place in is_equal if is_equal[place]),
+        tuple(group[0].rows[place].label for place in different),
+        tuple((lane, tuple(lane.rows[place] for place in different)) for lane in group),
+    )
+
+
+MISSING = "missing"
+REJECTED = "rejected"
+
+
+def list_mark_keys(payload: Payload) -> list[str]:
+    """Return every key that a rater of this payload may mark, in the order of the page."""
+    if payload["kind"] == "evidence":
+        return [*(step_key(step["number"]) for step in payload["steps"]), MISSING]
+    materials = align_materials(payload) if has_known_lineage(payload) else list_separately(payload)
+    rejected = [REJECTED] if payload["rejected"] else []
+    # The observation itself is not part of the key: texts can repeat, positions cannot.
+    observation_keys = [observation_key(number) for number, _ in enumerate(payload["observations"], 1)]
+    # A key may be offered by two layouts; it is listed once.
+    return list(
+        dict.fromkeys([*rejected, *_list_row_keys(materials), *_list_group_keys(materials), *observation_keys, MISSING])
+    )
+
+
+def has_known_lineage(payload: Payload) -> bool:
+    """Return whether it is known which output continues which input.
+
+    Items without this field were frozen by an early release, in which it was always known.
+    """
+    return bool(payload.get("lineage", True))  # the only safe reading of a missing field
+
+
+def step_key(number: int) -> str:
+    return f"step/{number}"
+
+
+def observation_key(number: int) -> str:
+    """Return the key of an observation, counted from 1."""
+    return f"seen/{number}"
+
+
+def list_equivalent_keys(payload: Payload, key: str) -> list[str]:
+    """Return the keys of a material's row in all layouts: its own, and the one it has in a table of similar
+    materials.
+    """
+    # Without lineage every layout is the plain one, which has no tables.
+    if not has_known_lineage(payload):
+        return [key]
+    ref, rest = _split_key(key)
+    for batch in group_materials(align_materials(payload))[0]:
+        if any(lane.ref == ref for lane in batch.lanes):
+            # In a table, a row that differs is marked as the material's row; one that is shared has its own key.
+            is_shared = any(row.key == rest for row in batch.shared)
+            return [key, shared_key(batch, rest) if is_shared else f"{ref}/row"]
+    return [key]
+
+
+def shared_key(batch: RowGroup, row_key: str) -> str:
+    """Return the key of a row that a table shows once for all its materials."""
+    return f"{batch.lanes[0].ref}+{row_key}"
+
+
+def _split_key(key: str) -> tuple[str, str]:
+    """Return "A" and ":Volume" for "A:Volume". The letters of a material contain neither ":" nor "/"."""
+    index = min(place for place in (key.find(":"), key.find("/")) if place >= 0)
+    return key[:index], key[index:]
+
+
+def _list_row_keys(materials: list[MaterialRow]) -> Iterator[str]:
+    for lane in materials:
+        yield from (f"{lane.ref}{row.key}" for row in lane.rows)
+        if lane.gone:
+            yield f"{lane.ref}/gone"
+
+
+def _list_group_keys(materials: list[MaterialRow]) -> Iterator[str]:
+    for batch in group_materials(materials)[0]:
+        yield from (shared_key(batch, row.key) for row in batch.shared)
+        yield from (f"{lane.ref}/row" for lane in batch.lanes)

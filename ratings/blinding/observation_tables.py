@@ -7,8 +7,7 @@ measures, from which every sentence can be reconstructed word for word. The grou
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ratings.blinding.mark_keys import observation_key
-from ratings.blinding.row_groups import count_common_words
+from ratings.blinding.material_rows import count_common_words, observation_key
 
 MIN_TABLE = 3  # observations; fewer remain sentences
 MAX_NARROW_ROWS = 16  # rows of a table shown beside others

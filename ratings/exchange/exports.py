@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 
-from ratings.exchange.codebook import COLUMN_MEANINGS
-from ratings.exchange.tables.spreadsheet_safe import escape_cell
+from ratings.exchange.rating_tables import escape_cell
 from ratings.models import Study
 from ratings.models.study_events import TableExported
 from ratings.protocol.reference import public_perturbation
@@ -19,11 +18,67 @@ from ratings.results import BlindRow, RatingRow, iter_blind_rows, iter_rating_ro
 from ratings.results.analyses.filters import Filters
 from ratings.studies import lifecycle
 
+
+class Field(NamedTuple):
+    """A column. `kind` is text, count, number, flag (1 or 0), moment (UTC) or list (JSON). An empty cell means none or unknown."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+# In the order of the columns in ratings.csv. Add new columns at the end: programs may rely on positions.
+# Columns whose meaning ends in (sealed) are empty before unblinding.
+RATING_FIELDS = (
+    Field("study", "text", "short name of the study"),
+    Field("item", "text", "code of the item; it is random and does not reveal where the item came from; empty before unblinding if imported is 1"),
+    Field("pair", "text", "shared by all versions of one transition: an original and its twins (sealed)"),
+    Field("rater", "text", "the rater's code in this study"),
+    Field("verdict", "flag", "1 plausible or sufficient, 0 not; empty: the rater could not judge"),
+    Field("confidence", "count", "1 to 5"),
+    Field("source", "text", "what generated the item (sealed)"),
+    Field("perturbation", "text", "planted error: none, obvious or subtle; empty: not stated in an import, or an evidence item (sealed)"),
+    Field("truth", "flag", "1 correct, 0 wrong; known for rule-based items and for imports that declare it; empty: not known (sealed)"),
+    Field("experiment", "text", "the experiment that the item comes from (sealed)"),
+    Field("action", "text", "the laboratory action (sealed)"),
+    Field("opened_at", "moment", "time at which the item was first shown, UTC"),
+    Field("submitted_at", "moment", "time of the first answer, UTC"),
+    Field("seconds", "number", "seconds between opened_at and submitted_at by the server's clock; empty: not known"),
+    Field("position", "count", "position in this rater's own order, counted from 1"),
+    Field("simulated", "flag", "1: a simulated rater, including imported ones"),
+    Field("occasion", "count", "1: counts; 2: the same item shown to the same rater again, used only for test-retest agreement"),
+    Field("session", "count", "crossover studies: 1 or 2, separated by the washout; 1 in all other studies"),
+    Field("surplus", "flag", "1: submitted after the item had been reassigned to another rater; not counted"),
+    Field("cannot_judge", "flag", "1: the rater could not judge; excluded from rates and agreement"),
+    Field("layout", "text", "display arm: plain, aligned, balance or confirm; empty: rating collected elsewhere"),
+    Field("layout_shown", "text", "layout that was shown: plain if it was unclear which output continues which input"),
+    Field("context", "flag", "1: the goal and earlier steps were shown"),
+    Field("marks", "text", "whether the rater could mark rows: off, if_not_plausible or always"),
+    Field("marked", "list", "keys of the marked rows, a JSON list"),
+    Field("localised", "flag", "1: a marked row contains the planted error; 0: no marked row does, or the verdict was that nothing is wrong; empty: the location of the error is not known, or rows could not be marked (sealed)"),
+    Field("first_verdict", "flag", "confirm arm: the verdict before the balance sheet was shown"),
+    Field("first_confidence", "count", "confirm arm: the confidence before the balance sheet was shown"),
+    Field("revision", "count", "number of versions of the answer; this row shows the last one, versions.csv lists all"),
+    Field("active_seconds", "number", "seconds during which the page was visible and the rater active, measured by the browser"),
+    Field("first_verdict_seconds", "number", "active seconds until the first choice of a verdict"),
+    Field("changes", "count", "number of changes of the verdict before the first submission"),
+    Field("hand", "text", "input used: keys, pointer or both; empty: not known"),
+    Field("viewport", "text", "page width x height in CSS pixels"),
+    Field("guide_version", "count", "version of the instructions that the rater had read"),
+    Field("interface_version", "text", "version of the rating screen; empty: rating collected elsewhere"),
+    Field("imported", "flag", "1: collected elsewhere and imported"),
+    Field("note", "text", "the rater's note; empty before unblinding"),
+    Field("counts", "flag", "1: included in the results (occasion 1, not surplus, not reassigned); ratings of dropped raters are not in this file"),
+    Field("reference", "text", "what verdicts are compared with: planted or unperturbed, otherwise declared wrong or declared right by an import; empty: not known (sealed)"),
+)  # fmt: skip
+COLUMN_MEANINGS: Mapping[str, str] = {field.name: field.meaning for field in RATING_FIELDS}
 COLUMNS = tuple(COLUMN_MEANINGS)
-SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised", "reference")
+SEALED = tuple(name for name, meaning in COLUMN_MEANINGS.items() if meaning.endswith("(sealed)"))
 
 Cells = Mapping[str, object]
 NO_FILTERS = Filters()
+# It is unknown how ratings that were collected elsewhere were displayed and entered.
+_UNKNOWN_IF_IMPORTED = ("layout", "layout_shown", "context", "marks", "changes", "guide_version")
 
 
 def iter_rating_cells(study: Study, blinded: bool, filters: Filters = NO_FILTERS) -> Iterator[Cells]:
@@ -41,7 +96,24 @@ def iter_rating_cells(study: Study, blinded: bool, filters: Filters = NO_FILTERS
 
 def format_rating_cells(study: Study, row: BlindRow, blinded: bool) -> Cells:
     """Return the cells of one rating by the column names in COLUMNS."""
-    return {**_fill_rating_cells(study, row), **(_get_withheld_cells(row.imported) if blinded else {})}
+    cells: dict[str, object] = {**dict.fromkeys(COLUMNS, ""), "study": study.slug}
+    column_names, read_columns = _get_column_reader(type(row))  # type: ignore[arg-type]  # mypy takes a class for one of its rows
+    for name, value in zip(column_names, read_columns(row), strict=True):
+        format_value = _FORMATTERS.get(type(value))
+        cells[name] = format_value(value) if format_value else value
+    # Imported ratings have the defaults of the database in these columns. Exporting the defaults would
+    # state how items were displayed, which was never recorded.
+    if row.imported:
+        cells |= dict.fromkeys(_UNKNOWN_IF_IMPORTED, "")
+    if isinstance(row, RatingRow):
+        cells["perturbation"] = _format_value(public_perturbation(row.perturbation, row.reference))
+    # An import without times stores 0 seconds, which means that the time is unknown.
+    cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
+    if blinded:
+        # People who import ratings write the notes and know their own items. A note, or an item code in the row of an
+        # imported rating, would let them link codes to sources.
+        cells |= {"note": "", "item": ""} if row.imported else {"note": ""}
+    return cells
 
 
 def export_csv_lines(
@@ -52,7 +124,7 @@ def export_csv_lines(
     # Log before the first line is sent: a client that disconnects early has still received data.
     # The seal is checked in the line above, so a refused export is not logged.
     lifecycle.log_event(study, TableExported(blinded=blinded, filters=filters.to_dict()), user)
-    return _format_rating_lines(cells)
+    return format_table_lines(COLUMNS, ([row[name] for name in COLUMNS] for row in cells))
 
 
 class _LineBuffer:
@@ -93,48 +165,15 @@ def _format_safe_cell(value: Any, exact: bool) -> object:
     return escape_cell(str(_format_value(value)))
 
 
-def _format_rating_lines(rating_cells: Iterable[Cells]) -> Iterator[str]:
-    return format_table_lines(COLUMNS, ([row[name] for name in COLUMNS] for row in rating_cells))
-
-
-def _fill_rating_cells(study: Study, row: BlindRow) -> Cells:
-    cells: dict[str, object] = {**dict.fromkeys(COLUMNS, ""), "study": study.slug}
-    column_names, read_columns = _get_column_reader(type(row))  # type: ignore[arg-type]  # mypy takes a class for one of its rows
-    for name, value in zip(column_names, read_columns(row), strict=True):
-        format_value = _FORMATTERS.get(type(value))
-        cells[name] = format_value(value) if format_value else value
-    # Imported ratings have the defaults of the database in these columns. Exporting the defaults would
-    # state how items were displayed, which was never recorded.
-    if row.imported:
-        cells |= dict.fromkeys(_UNKNOWN_IF_IMPORTED, "")
-    if isinstance(row, RatingRow):
-        cells["perturbation"] = _format_value(public_perturbation(row.perturbation, row.reference))
-    # An import without times stores 0 seconds, which means that the time is unknown.
-    cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
-    return cells
-
-
 @cache
 def _get_column_reader(row_class: type[BlindRow]) -> tuple[tuple[str, ...], Callable[[BlindRow], tuple[Any, ...]]]:
     """Return the columns that rows of this class have, and a function that reads all of them at once."""
-    # The row classes have attributes named like the CSV columns. One attrgetter reads a row much faster than
-    # a getattr per column, and the columns of a class never change, so the result is cached.
+    # One attrgetter reads a row much faster than a getattr per column.
     column_names = tuple(name for name in COLUMNS if hasattr(row_class, name))
     return column_names, attrgetter(*column_names)
 
 
-def _get_withheld_cells(imported: bool) -> Cells:
-    # Withheld before unblinding: people who import ratings write the notes and know their own items. A note, or an
-    # item code in the row of an imported rating, would let them link codes to sources.
-    return {"note": "", "item": ""} if imported else {"note": ""}
-
-
-# It is unknown how ratings that were collected elsewhere were displayed and entered.
-_UNKNOWN_IF_IMPORTED = ("layout", "layout_shown", "context", "marks", "changes", "guide_version")
-
-
 def _format_value(value: Any) -> object:
-    """Return a value as its cell: booleans as 1 and 0, unknown as empty, a list as JSON."""
     format_value = _FORMATTERS.get(type(value))
     return format_value(value) if format_value else value
 

@@ -37,7 +37,7 @@ class Benchmark(models.Model):
 class Analysis(models.Model):
     """A stored result. Pages, files, figures and the API all read this row, so they cannot disagree.
 
-    `state_digest` is the digest of the state of the ratings (ratings.studies.progress.state_digest). `key` identifies
+    `state_digest` is the digest of the state of the ratings (ratings.studies.progress). `key` identifies
     the request: subject, state digest, filters, version, seed, resamples. `full` is true once intervals by resampling
     are included.
     """

@@ -62,7 +62,7 @@ class RightsPeriod(models.Model):
     """A period in which an account is or was staff or superuser, stored so that it is known later what the account
     could read.
 
-    `ratings.studies.rights` writes it whenever an account is saved. Changes made with SQL are not recorded.
+    `ratings.studies.readable_elsewhere` writes it whenever an account is saved. Changes made with SQL are not recorded.
     """
 
     STAFF, SUPERUSER = "staff", "superuser"

@@ -1,6 +1,6 @@
 """The content of events in a study's log: one class for each event, with its fields and their types.
 
-Content is data that the code may evaluate. `ratings.results.event_sentences` describes it in sentences, which nothing
+Content is data that the code may evaluate. `ratings.results.study_log` describes it in sentences, which nothing
 parses. No content includes a person's name: accounts are stored by their number.
 """
 

@@ -13,8 +13,15 @@ from ratings.paper.plan import ReplicationNames
 from ratings.results.analyses import store
 from ratings.results.analyses.tables import list_records
 from ratings.results.benchmarks import store as benchmark_store
-from ratings.results.declared_models import DeclaredModel, find_agent_models, find_declared_models, find_successors
-from ratings.results.paper_values import ENSEMBLES, PaperValue, load_paper_values
+from ratings.results.paper_values import (
+    ENSEMBLES,
+    DeclaredModel,
+    PaperValue,
+    find_agent_models,
+    find_declared_models,
+    find_successors,
+    load_paper_values,
+)
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 
 NOT_CREATED = "not created yet (run `make paper`), or in a study in which you have no role"
@@ -404,10 +411,9 @@ def _find_human_model(model_match: _ModelMatch, parts: ReplicationResults, docum
 def _find_fraction(model_match: _ModelMatch, parts: ReplicationResults) -> OurNumber:
     if parts.benchmark is None:
         return _build_missing(parts.missing_reasons["benchmark"])
-    ensemble = {
-        "majority_sufficient_rate": MAJORITY,
-        "consensus_sufficient_rate": CONSENSUS,
-    }.get(model_match.entry.quantity)
+    ensemble = {"majority_sufficient_rate": MAJORITY, "consensus_sufficient_rate": CONSENSUS}.get(
+        model_match.entry.quantity
+    )
     for row in list_records(parts.benchmark.document["tables"]["fractions"]):
         if ensemble is None:
             is_match = (row["who"], row["kind"]) == (model_match.model, "classifier")

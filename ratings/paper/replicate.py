@@ -20,7 +20,7 @@ from ratings.raters import simulated_raters
 from ratings.results.analyses import analysis_job, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.benchmarks import benchmark_job as benchmark_playing
-from ratings.results.benchmarks import freeze
+from ratings.results.benchmarks import store as benchmark_store
 from ratings.studies import StudyError, lifecycle
 from simulation import scripted_server
 from simulation.calls import run_usage
@@ -231,7 +231,7 @@ class Replicator:
         benchmark = Benchmark.objects.filter(name=name).first()
         if benchmark is None:
             note = SCRIPTED_NOTE if self.names.scripted else ""
-            benchmark = freeze.freeze_benchmark(name, runs, demonstration.get_or_create_admin(), note)
+            benchmark = benchmark_store.freeze_benchmark(name, runs, demonstration.get_or_create_admin(), note)
         self.say("Comparing the agents")
         benchmark_playing.compute_benchmark(benchmark)
 

@@ -13,8 +13,7 @@ from django.utils import timezone
 from ratings.accounts import sessions, two_factor
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 from ratings.models.study_events import LEGACY, ApiExported, Erased
-from ratings.studies import StudyError
-from ratings.studies.assignments import running_raters
+from ratings.studies import StudyError, running_raters
 from ratings.studies.lifecycle import Actor, log_event
 
 ACTIVE_STATUSES = ("open", "paused")

@@ -1,15 +1,19 @@
 """Create, resend and revoke invitations. A token is shown once; only its hash is stored."""
 
 from datetime import timedelta
+from typing import NamedTuple
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
+from django.db.models import Q
+from django.http import HttpRequest
 from django.utils import timezone
 
 from ratings.accounts import signing_in
-from ratings.models import Invitation, Rater, Study
-from ratings.models.study_events import Invited
-from ratings.studies import StudyClosed, StudyError
+from ratings.models import Invitation, Rater, RaterProfile, SignInLink, Study
+from ratings.models.study_events import Invited, Joined
+from ratings.raters import email_messages
+from ratings.studies import StudyClosed, StudyError, access, readable_elsewhere, reassign
 from ratings.studies.lifecycle import Actor, log_event
 
 INVITATION_LIFETIME = timedelta(days=7)
@@ -105,3 +109,207 @@ def _check_can_invite(rater: Rater) -> None:
         raise StudyError(f"{rater.label} has withdrawn from {study.name}")
     if study.status not in ("open", "paused"):
         raise StudyClosed(f"{study.name} is {study.status}; links can be created while a study is open")
+
+
+class InvitationExpired(StudyError):  # noqa: N818  # shown to its holder as a state, not as an error
+    """The invitation was genuine and no longer works; the message states why."""
+
+
+class JoinForm(NamedTuple):
+    """What a rater enters when joining. `profile` is None if the rater filled it in for an earlier study."""
+
+    password: str = ""
+    profile: dict[str, str | int | None] | None = None
+
+
+def find_invitation(token: str) -> Invitation | None:
+    """Return the invitation with this token, whatever its state, or None."""
+    invitations = Invitation.objects.select_related("rater__study", "rater__user")
+    return invitations.filter(token_sha256=signing_in.hash_token(token)).first()
+
+
+def describe_expiry(invitation: Invitation) -> str:
+    # The order decides what the holder reads: the link itself first, then the rater, then the study.
+    """Return why this invitation can no longer be accepted; "" if it can."""
+    rater = invitation.rater
+    if reason := signing_in.describe_expiry(invitation.revoked_at, invitation.used_at, invitation.expires_at):
+        return reason
+    if rater.withdrawn_at or rater.user_id or not rater.is_person:
+        return "This place in the study is no longer available."
+    if rater.study.status not in ("open", "paused"):
+        return "The study has ended."
+    return _describe_address_refusal(invitation)
+
+
+_REFUSALS = {
+    "staff": "The account of this address is staff, who can read the sources of items.",
+    "member": "The account of this address has or had a role in this study and cannot rate in it.",
+    "reader": "The account of this address can read the sources of this study's items in another study.",
+}
+
+
+def _describe_address_refusal(invitation: Invitation) -> str:
+    """Return why an account with this address may not join; "" if none is refused, or if there is no address."""
+    # Without this check, opening the link without signing in would create a new account, and nobody would know
+    # what its owner has read.
+    if not invitation.email:
+        return ""
+    # User names are compared as well, because an account may use its address as its name.
+    has_address = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
+    reasons = [refusal_reason(invitation, user) for user in User.objects.filter(has_address)]
+    # An account that is already a rater of this study is refused when it joins.
+    return next((_REFUSALS[why] for why in reasons if why in _REFUSALS), "")
+
+
+def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
+    """Return the account that would join: the signed-in user, else the owner of the invited address. None: a new
+    account.
+    """
+    if isinstance(visitor, User):
+        return visitor
+    owner = signing_in.find_by_email(invitation.email) if invitation.email else None
+    return owner if owner and not refusal_reason(invitation, owner) else None
+
+
+def refusal_reason(invitation: Invitation, user: User) -> str:
+    """Return why this user cannot join this study; "" if they can.
+
+    The user can or could see sources ("staff", "member"), can read every item elsewhere ("reader"), or is already a
+    rater ("joined").
+    """
+    study = invitation.rater.study
+    # Staff can open the source of every item, so their ratings would not be blind.
+    if user.is_staff or user.is_superuser:
+        return "staff"
+    if access.get_role(user, study):
+        return "member"
+    if study.raters.filter(user=user).exists():
+        return "joined"
+    # A former role counts, because its holder may have seen sources.
+    if readable_elsewhere.had_role(study, user):
+        return "member"
+    # The most expensive check comes last; it compares the items of other studies.
+    return "reader" if readable_elsewhere.can_read_every_item(study, user) else ""
+
+
+def generate_user_name(invitation: Invitation) -> str:
+    """Return the name of a new account. It reveals nothing about the person and is the same each time the page is
+    shown.
+    """
+    return f"rater-{invitation.token_sha256[:10]}"  # of the digest, not of the token, which must not appear in a page
+
+
+@transaction.atomic
+def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, form: JoinForm) -> Rater:
+    """Store the consent, mark the invitation as used and return the rater. Of several simultaneous requests one
+    succeeds.
+
+    Raises InvitationExpired if the invitation no longer works, StudyError if the account may not join.
+    """
+    # Every function that changes raters locks in this order: account, study, rater, invitations. This prevents deadlocks.
+    # A request that grants the account a role at this moment waits for this lock, and then reassigns what it can read.
+    visitor = _lock_account(invitation, visitor)
+    Study.objects.select_for_update().get(pk=invitation.rater.study_id)
+    rater = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.rater_id)
+    now = timezone.now()
+    is_valid = Q(used_at__isnull=True, revoked_at__isnull=True, expires_at__gt=now)
+    # The conditional UPDATE decides between simultaneous requests; the loser reads the reason from the current row.
+    if not Invitation.objects.filter(is_valid, pk=invitation.pk).update(used_at=now):
+        raise InvitationExpired(describe_expiry(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
+    if rater.user_id or rater.withdrawn_at or not rater.is_person or rater.study.status not in ("open", "paused"):
+        raise InvitationExpired("This place in the study is no longer available.")
+    # Checked again under the lock: an account with this address may have received a role since the page was shown.
+    if not isinstance(visitor, User) and (refused := _describe_address_refusal(invitation)):
+        raise InvitationExpired(refused)
+    user = find_joining_user(invitation, visitor) or _create_user(invitation)
+    if reason := refusal_reason(invitation, user):
+        raise StudyError(reason)
+    # An existing password is never replaced here, or the holder of a link could take over the account.
+    if form.password and not user.has_usable_password():
+        user.set_password(form.password)
+        user.save(update_fields=["password"])
+    _join_study(rater, user, form)
+    return rater
+
+
+def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User | AnonymousUser:
+    """Lock the account that would join, and return the visitor with current values."""
+    account = visitor if isinstance(visitor, User) else find_joining_user(invitation, visitor)
+    # NO KEY: rows that refer to this account can still be inserted while it is locked.
+    locked = User.objects.select_for_update(no_key=True).get(pk=account.pk) if account else None
+    return locked if locked and isinstance(visitor, User) else visitor
+
+
+def _join_study(rater: Rater, user: User, form: JoinForm) -> None:
+    now = timezone.now()
+    profile, _ = RaterProfile.objects.get_or_create(user=user)
+    # A profile is answered once and then used in all studies.
+    if form.profile is not None and profile.answered_at is None:
+        RaterProfile.objects.filter(pk=profile.pk).update(**form.profile, answered_at=now)
+    rater.user, rater.consented_at, rater.last_seen_at = user, now, now
+    rater.save(update_fields=["user", "consented_at", "last_seen_at"])
+    log_event(rater.study, Joined(rater=rater.label))  # without an actor: the log must not link a name to a code
+    # What the account can already read elsewhere is reassigned before the first item is shown.
+    reassign.release_readable_items(rater.study, [rater])
+
+
+def _create_user(invitation: Invitation) -> User:
+    """Create an account without a password. It gets the invited e-mail address unless another account has it."""
+    # Two accounts with one address could not be distinguished when a link is requested by e-mail.
+    is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
+    return User.objects.create_user(
+        generate_user_name(invitation), email="" if is_address_unusable else invitation.email
+    )
+
+
+MIN_INTERVAL = timedelta(minutes=2)  # between two e-mails to one address, so that nobody can flood it
+
+
+def resend_link(token: str, request: HttpRequest) -> None:
+    """Send a new link to the address that an expired link was sent to, if any."""
+    if invitation := find_invitation(token):
+        _resend_invitation(invitation, request)
+        return
+    # The same response whatever the token is: it must not show which tokens exist.
+    result = signing_in.peek_link(token, request.user, "rater")
+    if result.owner is not None:
+        send_sign_in_link(result.owner, request)
+
+
+def send_sign_in_link(user: User, request: HttpRequest) -> None:
+    """Send a rater an e-mail with a link that signs them in again.
+
+    Nothing is sent to staff, to accounts without an address, or within two minutes of the last link.
+    """
+    recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - MIN_INTERVAL)
+    # Nothing for staff: a link by e-mail would bypass their password and second factor.
+    if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
+        return
+    token = signing_in.create_link(user, "rater")
+    email_messages.send_in_background(
+        email_messages.write_sign_in_link(
+            user.email, email_messages.build_link(token, email_messages.make_url_builder(request))
+        )
+    )
+
+
+def _resend_invitation(invitation: Invitation, request: HttpRequest) -> None:
+    rater = invitation.rater
+    if rater.user is not None:
+        send_sign_in_link(rater.user, request)
+        return
+    last = rater.invitations.first()  # an invitation that an admin revoked stays revoked
+    # Only if the address is still the current one: a link that was sent to a wrong address must not be renewed there.
+    if last is None or not last.email or last.email != invitation.email or last.revoked_at:
+        return
+    if last.created_at > timezone.now() - MIN_INTERVAL:
+        return
+    try:
+        token = create_invitation(rater, email=last.email)
+    except StudyError:
+        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
+        return
+    url = email_messages.build_link(token, email_messages.make_url_builder(request))
+    email_messages.send_in_background(
+        email_messages.write_invitation(last.email, rater.study, url, INVITATION_LIFETIME.days)
+    )

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from ratings.models import Invitation, PracticeAnswer, Study
 from ratings.protocol.study_protocol import load_protocol
-from ratings.studies.progress import study_counts
-from ratings.studies.progress.study_counts import RaterCounts
+from ratings.studies.progress import RaterCounts, count_study
 
 NO_PROGRESS = RaterCounts(0, 0, 0, 0, None, None)  # for a rater added after the counts were made
 
@@ -48,7 +47,7 @@ def list_raters(study: Study) -> list[RaterRow]:
     is_pool = load_protocol(study.protocol).design == "pool"
     practice, progress, invitations = (
         _count_practice(study),
-        study_counts.count_study(study).raters,
+        count_study(study).raters,
         _load_last_invitations(study),
     )
     return [
@@ -82,7 +81,7 @@ def _build_row(
 
 def count_unrated(study: Study) -> dict[int, int | None]:
     """Return the number of unrated items by rater; None if unknown (in a pool, or before joining)."""
-    is_pool, progress = load_protocol(study.protocol).design == "pool", study_counts.count_study(study).raters
+    is_pool, progress = load_protocol(study.protocol).design == "pool", count_study(study).raters
     rows = ((rater, progress.get(rater.pk, NO_PROGRESS)) for rater in study.raters.order_by("number"))
     return {
         rater.pk: None if is_pool or not rater.user_id else counts.live - counts.live_rated for rater, counts in rows

@@ -20,14 +20,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.blinding.mark_keys import list_mark_keys
+from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study_events
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import DECLARED_WRONG
 from ratings.raters import invitations
 from ratings.rating import SubmissionResult, next_item, submit
-from ratings.studies import StudyError, designs, lifecycle
-from ratings.studies.assignments import running_raters, slots
+from ratings.studies import StudyError, designs, lifecycle, reassign, running_raters
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -115,7 +114,7 @@ def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ..
     these are too few, the open places are planned again for more raters.
     """
     # The lock that claiming takes: nobody can join or claim while rater rows are taken.
-    study = slots.lock_study(study.pk)
+    study = reassign.lock_study(study.pk)
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:

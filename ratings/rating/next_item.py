@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Rater
 from ratings.rating import pool_claims
-from ratings.studies import crossover, designs
+from ratings.studies import designs
 from ratings.studies.designs import get_arm as get_arm  # exported for the pages of raters
 from wetbench_site.prepared_queries import PreparedQuery
 
@@ -118,13 +118,13 @@ def find_washout_end(rater: Rater, now: datetime | None = None) -> datetime | No
     if not designs.is_crossover(rater.study) or _has_ended(rater):
         return None
     assignment = _first_unrated(rater)
-    return crossover.compute_session_2_start(rater) if assignment and _is_in_washout(rater, assignment, now) else None
+    return designs.compute_session_2_start(rater) if assignment and _is_in_washout(rater, assignment, now) else None
 
 
 def _is_in_washout(rater: Rater, assignment: Assignment, now: datetime | None = None) -> bool:
     # The caller's rater has its study loaded; the relation of the assignment would load both again.
     assignment.rater = rater
-    return crossover.is_too_early(assignment, now or timezone.now())
+    return designs.is_too_early(assignment, now or timezone.now())
 
 
 def is_shown(assignment: Assignment) -> bool:
@@ -138,7 +138,7 @@ def mark_opened(assignment: Assignment) -> bool:
     """
     now = timezone.now()
     # An open URL from session 1 must not start an item of session 2 early.
-    if crossover.is_too_early(assignment, now):
+    if designs.is_too_early(assignment, now):
         return False
     stored = Assignment.objects.filter(pk=assignment.pk)
     # One conditional UPDATE: of two tabs, the first one sets the time.

@@ -18,9 +18,8 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import Arm, StudyProtocol
-from ratings.studies import designs
-from ratings.studies.assignments import readable_elsewhere, slots
-from ratings.studies.assignments.slots import LIVE
+from ratings.studies import designs, readable_elsewhere, reassign
+from ratings.studies.reassign import LIVE
 
 # How many slots of an item are taken. Released and repeated assignments take none.
 _TAKEN = Count("assignments", filter=Q(
@@ -81,7 +80,7 @@ def find_next_expiry(rater: Rater) -> datetime | None:
 
 @transaction.atomic
 def _claim_locked(rater: Rater, now: datetime) -> Assignment | None:
-    study = rater.study = slots.lock_study(rater.study_id)
+    study = rater.study = reassign.lock_study(rater.study_id)
     # Again under the lock: a second tab of the same rater may have claimed meanwhile.
     reserved = _active_assignments(rater).first()
     if reserved or not study.is_open:
@@ -115,7 +114,7 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
     ) is None:
         return None
     values = {
-        "slot": slots.find_free_slot(best.item, study.ratings_per_item),
+        "slot": reassign.find_free_slot(best.item, study.ratings_per_item),
         "reserved_until": now + designs.get_reservation_time(study),
     }
     # The rater had this item before: the old row is used again, because a rater has one assignment per item.

@@ -15,8 +15,7 @@ from django.utils import timezone
 from ratings.models import Assignment, InitialRating, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.answers import FIRST
 from ratings.rating import next_item
-from ratings.studies import StudyClosed, StudyError, crossover, designs
-from ratings.studies.assignments import slots
+from ratings.studies import StudyClosed, StudyError, designs, reassign
 from wetbench_site.prepared_queries import PreparedQuery
 
 
@@ -227,7 +226,7 @@ def can_correct(assignment: Assignment) -> bool:
         return False
     # Session 2 may show the other condition of the same pair; an answer of session 1 must not change with that
     # knowledge.
-    if designs.is_crossover(rater.study) and assignment.session == 1 and crossover.has_begun_session_2(rater):
+    if designs.is_crossover(rater.study) and assignment.session == 1 and designs.has_begun_session_2(rater):
         return False
     rated = rater.assignments.filter(rating__isnull=False)
     # Two answers can have the same time, so the primary key decides which one is the last.
@@ -260,9 +259,9 @@ def _lock_assignment(assignment: Assignment) -> Assignment:
     # A shared lock is enough unless a free slot may have to be found (in a pool, or if the assignment was
     # released): raters then do not wait for each other.
     if designs.is_pool_study(study) or assignment.released_at:
-        study = slots.lock_study(study.pk)
+        study = reassign.lock_study(study.pk)
     else:
-        slots.lock_study_shared(study)
+        reassign.lock_study_shared(study)
         # The state that was loaded for the page is still current in nearly all requests, so the rows are not read
         # again.
         if _lock_rows_in_sql(assignment.pk) == _row_state(assignment):
@@ -334,7 +333,7 @@ def _check_open_for_rating(assignment: Assignment) -> None:
     if not study.is_open:
         raise StudyClosed(f"{study.name} is {study.status} and accepts no more ratings.")
     # Also checked when the item is opened; a request can reach this line without that page.
-    if crossover.is_too_early(assignment, timezone.now()):
+    if designs.is_too_early(assignment, timezone.now()):
         raise StudyError("This item belongs to your second session, which is not open yet.")
     if assignment.rater.withdrawn_at:
         raise StudyClosed(f"You have withdrawn from {study.name}.")
@@ -433,7 +432,7 @@ def _settle_reservation(assignment: Assignment) -> None:
     # A repeated item has no slot and is never counted, so there is nothing to take again.
     if is_released and assignment.occasion == FIRST:
         # The slot may be free now and taken a moment later by a claim; the lock is the one that claims take.
-        slots.lock_study(assignment.rater.study_id)
-        assignment.slot = slots.find_free_slot(assignment.item_id, assignment.rater.study.ratings_per_item)
+        reassign.lock_study(assignment.rater.study_id)
+        assignment.slot = reassign.find_free_slot(assignment.item_id, assignment.rater.study.ratings_per_item)
         assignment.surplus = assignment.slot is None
     assignment.save(update_fields=["released_at", "reserved_until", "slot", "surplus"])

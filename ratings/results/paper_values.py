@@ -6,20 +6,23 @@ configuration, or as the name of a classifier), never by the name of a cast.
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ratings.models import Benchmark, ItemSource, Study
+from ratings.results.rating_rows import format_source_name
 from ratings.stats.estimates import CONSENSUS, MAJORITY
-from simulation.lab import json_lines
+from wetbench_site.validation import locate_problems, read_json_file
 
 PATH = Path(settings.BASE_DIR) / "fixtures" / "paper_values.json"
 
-Study = Literal["transition_plausibility", "evidence_sufficiency", "benchmark"]
+StudyName = Literal["transition_plausibility", "evidence_sufficiency", "benchmark"]
 Role = Literal["agent", "transition_model", "twin_maker", "evidence_classifier", "human"]
 Quantity = Literal[
     "plausibility_rate", "mean_confidence", "confidence_histogram", "avg_pairwise_kappa", "avg_pairwise_agreement",
@@ -62,7 +65,7 @@ class PaperValue(BaseModel):
 
     key: str = Field(min_length=1, max_length=60)
     quantity: Quantity
-    study: Study
+    study: StudyName
     model: str | None = None
     models: tuple[str, ...] | None = Field(None, strict=False, min_length=2)
     role: Role | None = None
@@ -141,25 +144,19 @@ class PaperValues(BaseModel):
 
 def read_paper_values(path: Path = PATH) -> PaperValues:
     """Return the values of a data file. Raises PaperValuesError with every problem, each with its line and key."""
-    text = ""
+    data, unreadable = read_json_file(path)
+    if unreadable:
+        raise PaperValuesError(unreadable)
+    problems: list[str] = []
+    values = None
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(
-            text, parse_constant=json_lines.reject_constant, object_pairs_hook=json_lines.reject_duplicates
-        )
-    except OSError as error:
-        raise PaperValuesError([f"{json_lines.format_path(path)}: cannot be read: {error.strerror}"]) from error
-    except (ValueError, RecursionError) as error:
-        raise PaperValuesError([json_lines.describe_invalid_json(path, text, error)]) from error
-    problems, values = [], None
-    try:
-        values = PaperValues.model_validate_json(text)
+        values = PaperValues.model_validate_json(path.read_bytes())
     except ValidationError as error:
         problems += [_describe_problem(problem) for problem in error.errors()]
     # Contradictions are also searched if types are wrong, so that an editor of the file sees all problems at once.
     problems += _find_faults(data)
     if problems or values is None:
-        raise PaperValuesError(json_lines.locate_problems(path, problems))
+        raise PaperValuesError(locate_problems(path, problems))
     return values
 
 
@@ -299,3 +296,70 @@ def iter_values(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
 
 
 ROLES: tuple[str, ...] = get_args(Role)
+
+
+# Paths into the JSON of the frozen run configuration.
+_MODEL = "run__setup__cast__transition_model__model"
+_SUCCESSORS = "run__setup__cast__successor_of"
+
+
+class DeclaredModel(NamedTuple):
+    """A model's name in the run configuration, and its role: transition_model or twin_maker."""
+
+    model: str
+    role: str
+
+
+def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
+    """Return the model that produced the items of each source, by source name, in one query.
+
+    A source is left out if items of it come from rules, people, an import, or more than one model.
+    """
+    rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+    columns = "label", "perturbation", "twin", f"twin__{_MODEL}", f"transition__episode__{_MODEL}"
+    models_by_source: dict[str, set[DeclaredModel | None]] = {}
+    for label, perturbation, twin, by_twin, by_step in rows.values_list(*columns).iterator(chunk_size=2000):
+        # The source of a twin is the model that planted the error; that of an unperturbed step is its transition model.
+        model = by_twin if twin else by_step
+        role = "transition_model" if perturbation == "none" else "twin_maker"
+        # None is kept in the set, because a source whose items come only partly from a model is not attributed to it.
+        declared = DeclaredModel(model, role) if model else None
+        models_by_source.setdefault(format_source_name(label, perturbation), set()).add(declared)
+    unique_models = {name: next(iter(models)) for name, models in models_by_source.items() if len(models) == 1}
+    return {name: declared for name, declared in unique_models.items() if declared is not None}
+
+
+def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
+    """Return the declared model of each agent, by cast.
+
+    An agent is left out if its runs declare different models, or none.
+    """
+    models_by_cast: dict[str, set[str | None]] = defaultdict(set)
+    for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
+        models_by_cast[cast].add(model)
+    return {
+        cast: model for cast, models in models_by_cast.items() if len(models) == 1 and (model := next(iter(models)))
+    }
+
+
+def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[str, tuple[str, ...]]:
+    """Return the declared successors of models, by the name of the original model.
+
+    They are declared by the casts of the runs from which the study's items or the benchmark's episodes come.
+    """
+    declarations: list[Mapping[str, str] | None] = []
+    if study is not None:
+        rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+        for column in (f"twin__{_SUCCESSORS}", f"transition__episode__{_SUCCESSORS}"):
+            declarations += rows.values_list(column, flat=True).distinct()
+    if benchmark is not None:
+        declarations += benchmark.runs.order_by().values_list("setup__cast__successor_of", flat=True)
+    return _group_by_original(declaration for declaration in declarations if declaration)
+
+
+def _group_by_original(declarations: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    successors_of: dict[str, set[str]] = defaultdict(set)
+    for declaration in declarations:
+        for successor, original in declaration.items():
+            successors_of[original].add(successor)
+    return {original: tuple(sorted(successors)) for original, successors in successors_of.items()}

@@ -1,6 +1,6 @@
 """Compute contrasts: differences of shares, of areas and of d' between two sets of ratings.
 
-Shares are compared by stats.differences, areas and d' by stats.areas.mrmc_comparison.
+Shares are compared by stats.differences, areas and d' by stats.mrmc_comparison.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats import detection
-from ratings.stats.areas import mrmc, mrmc_comparison
-from ratings.stats.areas.delong import is_extreme
-from ratings.stats.areas.mrmc_comparison import TwoConditions
+from ratings.stats import detection, mrmc, mrmc_comparison
 from ratings.stats.differences import ContrastCounts, Side, compare_shares, count_clusters
+from ratings.stats.mrmc import is_extreme
+from ratings.stats.mrmc_comparison import ConditionMean, TwoConditions, build_score_grid
 from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 
 RATERS, MACHINES = "raters", "raters and machines"
@@ -77,10 +76,9 @@ class Contrast(NamedTuple):
 class RatingPool(NamedTuple):
     """The judged ratings of a table with properties of their items, one entry per rating, shape (n,).
 
-    `cluster`: the same number for all versions of one thing. `case`: the same number for versions of one thing that also
-    have the same error type and reference, so that a rater usually reads each case once in a condition. `label`: who
-    simulated the item. `error`: none, obvious, subtle or another known kind. `deff`: the design effect for shares that have
-    none of their own.
+    `cluster`: the same number for all versions of one thing. `case`: for versions that also have the same error type and
+    reference, so that a rater usually reads each case once in a condition. `label`: who simulated the item. `error`: none,
+    obvious, subtle or another known kind. `deff`: the design effect for shares that have none of their own.
     """
 
     table: Ratings
@@ -103,30 +101,27 @@ class RatingPool(NamedTuple):
 
     @property
     def has_reference(self) -> Bools:
-        """Return the mask of the ratings whose items have a reference."""
         is_known: Bools = self.table.reference >= 0
         return is_known
+
+    @property
+    def rater_names(self) -> set[str]:
+        return {self.table.raters[index] for index in np.unique(self.table.rater)}
 
 
 def build_rating_pool(ratings: Ratings) -> RatingPool:
     """Return the ratings of a table with the cluster, case, label and error type of each rating's item.
 
-    The table's factor `error` has the planted error of each rating's item, which is also part of the source name (see
-    rating_rows.format_source_name). If the table has a factor `kind`, its names are used as error types: they are the same,
-    except "declared right", "declared wrong" or "not known" for items without a stated perturbation. An item without a
-    pair is a cluster of its own.
+    The factor `error` has the planted error, which is also part of the source name (see rating_rows.format_source_name). The
+    names of a factor `kind` are preferred as error types: they also say "declared right", "declared wrong" or "not known" of
+    items without a stated perturbation. An item without a pair is a cluster of its own.
     """
     no_error = (np.zeros(len(ratings), dtype=np.int64), ("none",))
     codes, names = ratings.factors.get("error", no_error)
     kind_codes, kinds = ratings.factors.get("kind", ratings.factors.get("error", no_error))
-    error = (
-        np.array([name or "none" for name in kinds], dtype=np.str_)[kind_codes]
-        if len(ratings)
-        else np.zeros(0, dtype=np.str_)
-    )
-    label = np.array(
-        [name.removesuffix(f", {kind} error") for name in ratings.sources for kind in names] or [""], dtype=np.str_
-    ).reshape(-1, len(names) or 1)
+    error = np.array([name or "none" for name in kinds] or [""], dtype=np.str_)[kind_codes]
+    labels = [name.removesuffix(f", {kind} error") for name in ratings.sources for kind in names] or [""]
+    label = np.array(labels, dtype=np.str_).reshape(-1, len(names) or 1)
     pair = [pair or code for pair, code in zip(ratings.pairs or ratings.items, ratings.items, strict=True)]
     cluster = np.unique(np.array(pair, dtype=np.str_), return_inverse=True)[1][ratings.item]
     case = np.unique(np.stack([cluster, codes, ratings.reference]), axis=1, return_inverse=True)[1].reshape(-1)
@@ -138,48 +133,29 @@ def build_rating_pool(ratings: Ratings) -> RatingPool:
 def compute_share_contrast(
     family: str, names: tuple[str, str], quantity: str, sides: tuple[Side, Side], deff: float, fixed: str = ""
 ) -> Contrast:
-    """Return the contrast of the shares of two sides.
-
-    `fixed`: name of the method if a side is one rater or one machine.
-    """
+    """Return the contrast of two shares. `fixed`: name of the method if a side is one rater or one machine."""
     difference = compare_shares(*sides, deff, is_rater=bool(fixed))
-    default_method = (
-        "difference_one_rater"
-        if difference.counts.raters == 1
-        else "difference_paired"
-        if difference.is_paired
-        else CLUSTERED
-    )
-    method = (fixed or default_method) if difference.low is not None else ""
+    method = fixed or ("difference_paired" if difference.is_paired else CLUSTERED)
+    if not fixed and difference.counts.raters == 1:
+        method = "difference_one_rater"
     values = (difference.first, difference.second, difference.low, difference.high, difference.p)
+    method = "" if difference.low is None else method
     return Contrast(family, *names, quantity, difference.counts, *values, method, difference.reason)
 
 
 def iter_detection_contrasts(
     family: str, names: tuple[str, str], first: RatingPool, second: RatingPool
 ) -> Iterator[Contrast]:
-    """Yield the contrasts of the mean area, of the pooled area and of d' between two sets of ratings.
-
-    Yield nothing if neither set has both unperturbed and planted items.
-    """
-    if not any(_has_both_classes(pool.table) for pool in (first, second)):
+    """Yield contrasts of mean area, pooled area and d'; none unless a set has both classes of items."""
+    if not any((pool.table.reference == 0).any() and (pool.table.reference == 1).any() for pool in (first, second)):
         return
-    columns = _number_cases(
-        (first, second),
-        [mrmc.build_rater_columns(pool.table, pool.table.signed_ratings)[0] for pool in (first, second)],
-    )
+    pools = (first, second)
+    columns = _number_cases(pools, [mrmc.build_rater_columns(p.table, p.table.signed_ratings)[0] for p in pools])
     comparison = mrmc_comparison.compare_conditions(columns[0], columns[1])
     if isinstance(comparison, str):
-        comparison = next(
-            filter(
-                None,
-                (
-                    _explain_no_column(pool, pool_columns)
-                    for pool, pool_columns in zip((first, second), columns, strict=True)
-                ),
-            ),
-            comparison,
-        )
+        empty = [pool.table for pool, pool_columns in zip(pools, columns, strict=True) if not pool_columns]
+        reasons = (mrmc.explain_no_area(table, table.signed_ratings) for table in empty)
+        comparison = next(filter(None, reasons), comparison)
     only_common = not isinstance(comparison, str) and comparison.dropped > 0
     empty_row = Contrast(family, *names, AREA, _count_scored_clusters((first, second), only_common))
     yield _fill_comparison(empty_row, comparison)
@@ -187,18 +163,9 @@ def iter_detection_contrasts(
     yield _fill_d_prime(empty_row._replace(quantity=D_PRIME), (first, second))
 
 
-def _explain_no_column(pool: RatingPool, columns: Sequence[mrmc.RaterColumn]) -> str:
-    """Return why no rater of this pool has an area; "" if a rater has one."""
-    return "" if columns else mrmc.explain_no_area(pool.table, pool.table.signed_ratings)
-
-
 def _count_scored_clusters(pools: tuple[RatingPool, RatingPool], only_common: bool) -> ContrastCounts:
-    """Return the sample sizes of the ratings with a reference and a confidence, from which areas are computed.
-
-    With `only_common`, only raters who are in both pools count.
-    """
-    first, second = ({pool.table.raters[index] for index in np.unique(pool.table.rater)} for pool in pools)
-    common = first & second
+    """Return the sample sizes of ratings with reference and confidence; `only_common`: of raters in both pools."""
+    common = pools[0].rater_names & pools[1].rater_names
     sides = []
     for pool in pools:
         mask = pool.has_reference & np.isfinite(pool.table.signed_ratings)
@@ -208,17 +175,10 @@ def _count_scored_clusters(pools: tuple[RatingPool, RatingPool], only_common: bo
     return count_clusters(sides[0], sides[1])
 
 
-def _has_both_classes(ratings: Ratings) -> bool:
-    return bool((ratings.reference == 0).any() and (ratings.reference == 1).any())
-
-
 def _number_cases(
     pools: tuple[RatingPool, RatingPool], columns: Sequence[Sequence[mrmc.RaterColumn]]
 ) -> list[list[mrmc.RaterColumn]]:
-    """Return the columns of both conditions with the case numbers of the pools, which are the same in both conditions.
-
-    If a rater has rated a case more than once in a condition, the columns are returned unchanged: every item is a case.
-    """
+    """Return the columns with the pools' case numbers; unchanged if a rater has rated a case more than once."""
     if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
         return [list(pool_columns) for pool_columns in columns]
     numbered = []
@@ -237,34 +197,24 @@ def _fill_comparison(row: Contrast, comparison: TwoConditions | str) -> Contrast
     if isinstance(comparison, str):
         return row._replace(reason=comparison)
     dropped = f"{comparison.dropped} raters who read only one left out" if comparison.dropped else ""
-    return row._replace(
-        first_value=comparison.first,
-        second_value=comparison.second,
-        low=comparison.test.low,
-        high=comparison.test.high,
-        p=comparison.test.p,
-        method="" if comparison.test.low is None else "delong" if comparison.raters == 1 else "or_two_conditions",
-        reason="; ".join(filter(None, (comparison.reason, dropped))),
-    )
+    low, high, p = comparison.test.low, comparison.test.high, comparison.test.p
+    method = "" if low is None else "delong" if comparison.raters == 1 else "or_two_conditions"
+    reason = "; ".join(filter(None, (comparison.reason, dropped)))
+    row = row._replace(first_value=comparison.first, second_value=comparison.second, low=low, high=high, p=p)
+    return row._replace(method=method, reason=reason)
 
 
 def _fill_u_statistic(
     empty_row: Contrast, pools: tuple[RatingPool, RatingPool], mean_areas: TwoConditions | str
 ) -> Contrast:
-    """Return the contrast of the pooled areas.
-
-    Its interval has the degrees of freedom of the comparison of the raters' mean areas, `mean_areas`.
-    """
+    """Return the contrast of the pooled areas, with the degrees of freedom of the comparison of mean areas."""
     if isinstance(mean_areas, str):
         return empty_row._replace(reason=mean_areas)
     if any(has_repeated_cases(pool.table, pool.case) for pool in pools):
         return empty_row._replace(reason="a rater has read several versions of one case in one condition")
-    raters = sorted({pool.table.raters[index] for pool in pools for index in np.unique(pool.table.rater)})
+    raters = sorted(pools[0].rater_names | pools[1].rater_names)
     cases = max(int(pool.case.max(initial=0)) for pool in pools) + 1
-    grids = [
-        mrmc_comparison.build_score_grid(pool.table, pool.table.signed_ratings, pool.case, raters, cases)
-        for pool in pools
-    ]
+    grids = [build_score_grid(pool.table, pool.table.signed_ratings, pool.case, raters, cases) for pool in pools]
     statistic = mrmc_comparison.compare_pooled_areas(grids[0], grids[1], paired=mean_areas.parts is not None)
     if isinstance(statistic, str):
         return empty_row._replace(reason=statistic)
@@ -279,9 +229,7 @@ def _fill_u_statistic(
         assert low is not None and high is not None  # the standard error is above 0
         return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=statistic.reason)
     means = [
-        mrmc_comparison.ConditionMean(
-            value, se, min(df, rater_df) if is_extreme(value) else df, mrmc_comparison.count_read_cases(grid)
-        )
+        ConditionMean(value, se, min(df, rater_df) if is_extreme(value) else df, grid.count_read_cases())
         for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
     # The standard error of the U-statistic is unbiased, but with it alone, coverage was 91% with eight raters. The mean
@@ -292,31 +240,22 @@ def _fill_u_statistic(
 
 
 def _fill_d_prime(empty_row: Contrast, pools: tuple[RatingPool, RatingPool]) -> Contrast:
-    """Return the contrast of d'; it has no interval if the log-linear correction of the rates changes the difference
-    too much.
-    """
+    """Return the contrast of d'; no interval if the correction of the rates changes the difference too much."""
     columns = _number_cases(pools, [detection.build_signal_columns(pool.table, detection.D_PRIME)[0] for pool in pools])
     row = _fill_comparison(empty_row, mrmc_comparison.compare_conditions(columns[0], columns[1], mrmc.UNBOUNDED))
     if row.low is None or row.high is None:
         return row
-    shifts = [
-        detection.compute_shift(detection.D_PRIME, detection.count_outcomes(pool.table), pool_columns)
-        for pool, pool_columns in zip(pools, columns, strict=True)
-    ]
+    outcomes = [detection.count_outcomes(pool.table) for pool in pools]
+    first, second = (detection.compute_shift(detection.D_PRIME, *args) for args in zip(outcomes, columns, strict=True))
     # A shift that both conditions share cancels in the difference.
-    if abs(shifts[0] - shifts[1]) <= detection.MAX_SHIFT * (row.high - row.low) / 2:
+    if abs(first - second) <= detection.MAX_SHIFT * (row.high - row.low) / 2:
         return row
-    shift_reason = detection.explain_shift(shifts[0] - shifts[1], "difference")
-    return row._replace(
-        low=None, high=None, p=None, method="", reason="; ".join(filter(None, (shift_reason, row.reason)))
-    )
+    reason = "; ".join(filter(None, (detection.explain_shift(first - second, "difference"), row.reason)))
+    return row._replace(low=None, high=None, p=None, method="", reason=reason)
 
 
 def has_repeated_cases(table: Ratings, case: Ints) -> bool:
-    """Return whether a rater has rated a case with a reference more than once.
-
-    `case`: case number of each rating, shape (n,).
-    """
+    """Return whether a rater has rated a case with a reference twice. `case`: case of each rating, shape (n,)."""
     has_reference = table.reference >= 0
     keys = case[has_reference] * (int(table.rater.max(initial=0)) + 1) + table.rater[has_reference]
     return len(np.unique(keys)) < len(keys)
@@ -324,19 +263,14 @@ def has_repeated_cases(table: Ratings, case: Ints) -> bool:
 
 def select_pool(pool: RatingPool, mask: Bools) -> RatingPool:
     """Return the pool with only the ratings that the mask selects."""
-    return RatingPool(
-        pool.table.select_ratings(mask),
-        pool.cluster[mask],
-        pool.case[mask],
-        pool.label[mask],
-        pool.error[mask],
-        pool.deff,
-    )
+    columns = (column[mask] for column in (pool.cluster, pool.case, pool.label, pool.error))
+    return RatingPool(pool.table.select_ratings(mask), *columns, pool.deff)
 
 
 def compute_rate_contrast(
     family: str, names: tuple[str, str], pool: RatingPool, first: Bools, second: Bools, fixed: str = ""
 ) -> Contrast:
+    """Return the contrast of the shares of verdict 1 of the ratings in two masks."""
     sides = (pool.select_side(first, pool.yes_answers), pool.select_side(second, pool.yes_answers))
     return compute_share_contrast(family, names, RATE, sides, pool.deff, fixed)
 
@@ -378,10 +312,7 @@ def _iter_answer_contrasts(
     deff: float,
     fixed: str = "",
 ) -> Iterator[Contrast]:
-    """Yield the contrasts of the shares that compare verdicts with the reference.
-
-    `first` and `second` are each a pool, the mask of its ratings, and a verdict for each rating of the pool.
-    """
+    """Yield the contrasts with the reference; each side is a pool, a mask and a verdict for each of its ratings."""
     for quantity, references in REFERENCES_OF.items():
         sides = []
         for pool, mask, verdicts in (first, second):
@@ -400,28 +331,15 @@ def iter_machine_contrasts(pool: RatingPool, name: str, verdicts: Mapping[str, i
     if not len(machine.table):
         return
     shared = np.isin(pool.table.item, machine.table.item)
-    all_ratings = np.ones(len(machine.table), dtype=np.bool_)
-    rater_count = len(np.unique(pool.table.rater[shared]))
-    names, method = (name, PEOPLE), "difference_machine" if rater_count > 1 else "difference_machine_rater"
-    sides = (machine.select_side(all_ratings, machine.yes_answers), pool.select_side(shared, pool.yes_answers))
-    yield compute_share_contrast(MACHINES, names, RATE, sides, pool.deff, method)
-    yield from _iter_answer_contrasts(
-        MACHINES,
-        names,
-        (machine, all_ratings, machine.yes_answers),
-        (pool, shared, pool.yes_answers),
-        pool.deff,
-        method,
-    )
+    method = "difference_machine" if len(np.unique(pool.table.rater[shared])) > 1 else "difference_machine_rater"
+    sides = (machine, np.ones(len(machine.table), dtype=np.bool_)), (pool, shared)
+    yield from _iter_all_contrasts((name, PEOPLE), *sides, pool.deff, method)
 
 
 def iter_machine_pair_contrasts(
     pool: RatingPool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
 ) -> Iterator[Contrast]:
-    """Yield the contrasts of two machines on the items that both machines and at least one rater judged.
-
-    The intervals are for these two machines.
-    """
+    """Yield the contrasts of these two machines on items that both and at least one rater judged."""
     common = first.keys() & second.keys()
     machines = [
         _build_machine_pool(pool, {code: verdicts[code] for code in common}, place)
@@ -429,20 +347,23 @@ def iter_machine_pair_contrasts(
     ]
     if not len(machines[0].table):
         return
-    all_ratings, method = np.ones(len(machines[0].table), dtype=np.bool_), "difference_machines"
-    a, b = machines
-    sides = (a.select_side(all_ratings, a.yes_answers), b.select_side(all_ratings, b.yes_answers))
-    yield compute_share_contrast(MACHINES, names, RATE, sides, 1.0, method)
-    yield from _iter_answer_contrasts(
-        MACHINES, names, (a, all_ratings, a.yes_answers), (b, all_ratings, b.yes_answers), 1.0, method
-    )
+    all_ratings = np.ones(len(machines[0].table), dtype=np.bool_)
+    sides = (machines[0], all_ratings), (machines[1], all_ratings)
+    yield from _iter_all_contrasts(names, *sides, 1.0, "difference_machines")
+
+
+def _iter_all_contrasts(
+    names: tuple[str, str], first: tuple[RatingPool, Bools], second: tuple[RatingPool, Bools], deff: float, method: str
+) -> Iterator[Contrast]:
+    """Yield the contrast of the rates of two masked pools, then the contrasts with the reference."""
+    answers = [(pool, mask, pool.yes_answers) for pool, mask in (first, second)]
+    sides = [pool.select_side(mask, verdicts) for pool, mask, verdicts in answers]
+    yield compute_share_contrast(MACHINES, names, RATE, (sides[0], sides[1]), deff, method)
+    yield from _iter_answer_contrasts(MACHINES, names, answers[0], answers[1], deff, method)
 
 
 def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], place: int = 1) -> RatingPool:
-    """Return a machine's verdicts on the items of this pool, as ratings by an additional rater.
-
-    The number of this rater is the last rater's number plus `place`.
-    """
+    """Return a machine's verdicts on the pool's items as ratings by rater number (last rater + `place`)."""
     codes = {code: index for index, code in enumerate(pool.table.items)}
     judged = {codes[code]: verdict for code, verdict in sorted(verdicts_by_item.items()) if code in codes}
     items, verdicts = (np.array(list(values), dtype=np.int64) for values in (judged, judged.values()))
@@ -465,9 +386,7 @@ def _build_machine_pool(pool: RatingPool, verdicts_by_item: Mapping[str, int], p
 
 
 def iter_rater_contrasts(pool: RatingPool, rater_index: int) -> Iterator[Contrast]:
-    """Yield the contrasts of one rater with the others, on the items that this rater and at least one other rater
-    judged.
-    """
+    """Yield the contrasts of one rater with the others, on the items that both judged."""
     of_rater: Bools = pool.table.rater == rater_index
     rated = np.zeros(len(pool.table.items), dtype=np.bool_)
     rated[pool.table.item[of_rater]] = True

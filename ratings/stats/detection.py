@@ -6,17 +6,15 @@ rated not plausible is a false alarm. The rates from which d' and c are computed
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats import proportions
-from ratings.stats.areas import auc, mrmc
-from ratings.stats.areas.mrmc import UNBOUNDED, RaterColumn
-from ratings.stats.estimates import Estimate, build_estimate
-from ratings.stats.quantiles import normal_quantile
-from ratings.stats.ratings_table import Ratings, explain_missing
+from ratings.stats import areas, mrmc, proportions
+from ratings.stats.estimates import Estimate, build_estimate, normal_quantile
+from ratings.stats.mrmc import UNBOUNDED, RaterColumn
+from ratings.stats.ratings_table import Ratings, explain_missing, natural_sort_key
 from ratings.stats.resampling import compute_symmetric_interval
 
 SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
@@ -25,9 +23,7 @@ MAX_SHIFT = 0.15  # greatest shift of an estimate by the correction, as a share 
 
 
 class Outcomes(NamedTuple):
-    """The numbers of ratings of planted items (hits, misses) and of unperturbed items (false alarms, correct
-    rejections).
-    """
+    """Numbers of ratings of planted items (hits, misses) and of unperturbed items (the other two)."""
 
     hits: int
     misses: int
@@ -36,21 +32,17 @@ class Outcomes(NamedTuple):
 
     @property
     def hit_rate(self) -> float:
-        """Return the share of planted items judged to have an error, with the log-linear correction, so never 0 or
-        1.
-        """
+        """The share of planted items judged to have an error, corrected, so never 0 or 1."""
         return (self.hits + 0.5) / (self.hits + self.misses + 1)
 
     @property
     def false_alarm_rate(self) -> float:
-        """Return the share of unperturbed items judged to have an error, with the log-linear correction, so never 0
-        or 1.
-        """
+        """The share of unperturbed items judged to have an error, corrected, so never 0 or 1."""
         return (self.false_alarms + 0.5) / (self.false_alarms + self.correct_rejections + 1)
 
     @property
-    def to_dict(self) -> dict[str, int]:
-        return self._asdict()
+    def rates(self) -> tuple[float, float]:
+        return self.hit_rate, self.false_alarm_rate
 
     def explain_undefined(self, reference_name: str) -> str:
         """Return why d' is undefined; "" if it is defined."""
@@ -60,10 +52,7 @@ class Outcomes(NamedTuple):
 
 
 def count_outcomes(table: Ratings) -> Outcomes:
-    """Return the numbers of hits, misses, false alarms and correct rejections in a binary table.
-
-    Ratings with an unknown reference are left out.
-    """
+    """Return the outcomes in a binary table; ratings with an unknown reference are left out."""
     is_called, is_planted, is_unperturbed = table.verdict == 0, table.reference == 0, table.reference == 1
     return Outcomes(
         int((is_called & is_planted).sum()),
@@ -83,6 +72,9 @@ def compute_criterion(hit_rate: float, false_alarm_rate: float) -> float:
     return -(normal_quantile(hit_rate) + normal_quantile(false_alarm_rate)) / 2
 
 
+COMPUTE = {D_PRIME: compute_d_prime, CRITERION: compute_criterion}
+
+
 def estimate_detection(table: Ratings) -> list[Estimate]:
     """Return sensitivity, d' and c, for all error sources together and then for each error source.
 
@@ -94,10 +86,7 @@ def estimate_detection(table: Ratings) -> list[Estimate]:
     rows: list[Estimate] = []
     deff = compute_design_effect(table)
     for source in (None, *table.error_sources):
-        ratings = (
-            table.select_ratings(table.reference >= 0) if source is None else table.select_against_unperturbed(source)
-        )
-        args = {} if source is None else {"source": source}
+        ratings, args = table.select_comparison(source)
         rows += _estimate_all_raters(ratings, args, deff)
         for name in [table.raters[index] for index in np.unique(table.rater)]:
             rows += _estimate_rater(ratings.select_rater(name), {"rater": name, **args})
@@ -105,10 +94,8 @@ def estimate_detection(table: Ratings) -> list[Estimate]:
 
 
 def summarise_detection(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return all results on detection in a fixed order: areas, then signal detection measures, then mean areas over
-    raters.
-    """
-    rows = auc.estimate_areas(table, seed, resamples) + estimate_detection(table)
+    """Return all results on detection: areas, signal detection measures, mean areas over raters."""
+    rows = areas.estimate_areas(table, seed, resamples) + estimate_detection(table)
     for source in (None, *table.error_sources):
         rows += mrmc.estimate_mean_auc(table, source)
     if not len(table):
@@ -140,38 +127,30 @@ def compute_design_effect(table: Ratings) -> float:
 def _estimate_all_raters(ratings: Ratings, args: Mapping[str, str], deff: float) -> Iterator[Estimate]:
     yield from _estimate_shares(ratings, args, deff)
     counts = count_outcomes(ratings)
-    n = {**ratings.sample_sizes, **counts.to_dict}
-    for stat, compute in ((D_PRIME, compute_d_prime), (CRITERION, compute_criterion)):
-        if reason := _explain_no_d_prime(ratings, counts):
-            yield build_estimate(stat, None, n, args=args, reason=reason)
-        else:
-            # There is no interval, because pooled rates mix the criteria of different raters.
-            pooled_value = compute(counts.hit_rate, counts.false_alarm_rate)
-            yield build_estimate(stat, pooled_value, n, args=args, reason=auc.POOLED)
+    n = {**ratings.sample_sizes, **counts._asdict()}
+    undefined = _explain_no_d_prime(ratings, counts)
+    for stat, compute in COMPUTE.items():
+        # There is no interval, because pooled rates mix the criteria of different raters.
+        value = None if undefined else compute(*counts.rates)
+        yield build_estimate(stat, value, n, args, reason=undefined or areas.POOLED)
     for stat in (D_PRIME, CRITERION):
         yield _estimate_mean(ratings, counts, stat, args)
 
 
 def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[str, str]) -> Estimate:
-    """Return the mean of d' or c over raters.
-
-    Its interval allows for the raters' differences and shared items (see mrmc).
-    """
+    """Return the mean of d' or c over raters; the interval allows for raters' differences and shared items."""
     rater_columns, dropped = build_signal_columns(ratings, stat)
-    n = {**ratings.sample_sizes, **counts.to_dict, "raters_used": len(rater_columns), "raters_dropped": dropped}
-    mean_args = {**args, **auc.OVER_RATERS}
+    n = {**ratings.sample_sizes, **counts._asdict(), "raters_used": len(rater_columns), "raters_dropped": dropped}
+    mean_args = {**args, **areas.OVER_RATERS}
     undefined_reason = _explain_no_d_prime(ratings, counts) or mrmc.explain_no_rater(ratings.reference_name)
     if len(rater_columns) != 1:
         row = next(
             mrmc.build_mean_rows(stat, rater_columns, n, mean_args, within=UNBOUNDED, undefined_reason=undefined_reason)
         )
         return _withhold_if_shifted(row, counts, rater_columns)
-    interval = _compute_normal_interval(
-        stat, count_outcomes(ratings.select_rater(rater_columns[0].rater)), rater_columns[0].value
-    )
-    return build_estimate(
-        stat, rater_columns[0].value, n, args=mean_args, interval=interval, method="normal", reason=mrmc.ONE_RATER
-    )
+    own_counts = count_outcomes(ratings.select_rater(rater_columns[0].rater))
+    interval = _compute_normal_interval(stat, own_counts, rater_columns[0].value)
+    return build_estimate(stat, rater_columns[0].value, n, mean_args, interval, "normal", mrmc.ONE_RATER)
 
 
 def _withhold_if_shifted(row: Estimate, counts: Outcomes, rater_columns: Sequence[RaterColumn]) -> Estimate:
@@ -192,55 +171,42 @@ def explain_shift(shift: float, quantity: str) -> str:
 
 
 def compute_shift(stat: str, counts: Outcomes, rater_columns: Sequence[RaterColumn]) -> float:
-    """Return by how much the log-linear correction would change the mean over raters if every rater had the pooled
-    rates.
-    """
-    compute = compute_d_prime if stat == D_PRIME else compute_criterion
-    rates = (counts.hit_rate, counts.false_alarm_rate)
+    """Return how much the log-linear correction would change the mean over raters if all had the pooled rates."""
+    compute, (hit_rate, alarm_rate) = COMPUTE[stat], counts.rates
     sizes = [(len(column.positive_case), len(column.negative_case)) for column in rater_columns]
-    corrected = [
-        [(size * rate + 0.5) / (size + 1) for size, rate in zip(rater_sizes, rates, strict=True)]
-        for rater_sizes in sizes
-    ]
-    return float(np.mean([compute(*rater_sizes) for rater_sizes in corrected])) - compute(*rates)
+    corrected = [((m * hit_rate + 0.5) / (m + 1), (n * alarm_rate + 0.5) / (n + 1)) for m, n in sizes]
+    return float(np.mean([compute(*rates) for rates in corrected])) - compute(*counts.rates)
 
 
 def _estimate_rater(ratings: Ratings, args: Mapping[str, str]) -> Iterator[Estimate]:
     yield from _estimate_shares(ratings, args)
     counts = count_outcomes(ratings)
-    n = {**ratings.sample_sizes, **counts.to_dict}
-    for stat, compute in ((D_PRIME, compute_d_prime), (CRITERION, compute_criterion)):
-        if reason := _explain_no_d_prime(ratings, counts):
-            yield build_estimate(stat, None, n, args=args, reason=reason)
-            continue
-        own_value = compute(counts.hit_rate, counts.false_alarm_rate)
-        interval = _compute_normal_interval(stat, counts, own_value)
-        yield build_estimate(stat, own_value, n, args=args, interval=interval, method="normal")
+    n = {**ratings.sample_sizes, **counts._asdict()}
+    undefined = _explain_no_d_prime(ratings, counts)
+    for stat, compute in COMPUTE.items():
+        if undefined:
+            yield build_estimate(stat, None, n, args, reason=undefined)
+        else:
+            value = compute(*counts.rates)
+            yield build_estimate(stat, value, n, args, _compute_normal_interval(stat, counts, value), "normal")
 
 
 def _compute_normal_interval(stat: str, counts: Outcomes, value: float) -> tuple[float, float]:
+    """Return the interval of one rater's d' or c.
+
+    The variance of d' is H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2) for the hit rate H of m planted items and the false
+    alarm rate F of n unperturbed items (Gourevitch and Galanter 1967, Psychometrika 32:25).
+    """
+    sizes = (counts.hits + counts.misses, counts.false_alarms + counts.correct_rejections)
+    terms = zip(counts.rates, sizes, strict=True)
+    variance = sum(rate * (1 - rate) / (size * _compute_normal_density(rate) ** 2) for rate, size in terms)
     # c is half of the sum of the two z values whose difference is d', so its variance is a quarter of that of d'.
-    return compute_symmetric_interval(
-        value, _compute_d_prime_variance(counts) * (1 if stat == D_PRIME else 0.25), within=UNBOUNDED
-    )
+    return compute_symmetric_interval(value, variance * (1 if stat == D_PRIME else 0.25), within=UNBOUNDED)
 
 
 def _compute_normal_density(share: float) -> float:
     """Return the density of the standard normal distribution at the quantile of this share."""
     return math.exp(-(normal_quantile(share) ** 2) / 2) / math.sqrt(2 * math.pi)
-
-
-def _compute_d_prime_variance(counts: Outcomes) -> float:
-    """Return the variance of one rater's d', H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2), computed from corrected rates.
-
-    H and F are the hit and false alarm rates of m planted and n unperturbed items, and phi is the standard normal density
-    (Gourevitch and Galanter 1967, Psychometrika 32:25).
-    """
-    total = 0.0
-    sizes = (counts.hits + counts.misses, counts.false_alarms + counts.correct_rejections)
-    for rate, size in zip((counts.hit_rate, counts.false_alarm_rate), sizes, strict=True):
-        total += rate * (1 - rate) / (size * _compute_normal_density(rate) ** 2)
-    return float(total)
 
 
 def _estimate_shares(ratings: Ratings, args: Mapping[str, str], deff: float = 1.0) -> Iterator[Estimate]:
@@ -251,34 +217,19 @@ def _estimate_shares(ratings: Ratings, args: Mapping[str, str], deff: float = 1.
 
 
 def _estimate_share(stat: str, ratings: Ratings, verdict: int, args: Mapping[str, str], deff: float) -> Estimate:
-    """Return the share of ratings with this verdict, which is the correct one for these items, with the clustered interval.
-
-    `deff` is the design effect to use if all verdicts are alike.
-    """
+    """Return the share of ratings with this verdict, the correct one for these items. `deff`: if all are alike."""
     answers = (ratings.verdict == verdict).astype(np.float64)
     n = {**ratings.sample_sizes, "k": int(answers.sum())}
     if not len(ratings):
         return build_estimate(stat, None, n, args=args, reason=explain_missing(ratings.reference_name, verdict))
     interval = proportions.compute_clustered_interval(answers, ratings.item, ratings.rater, deff=deff)
-    reason = interval.reason or (_explain_constant(deff) if np.isnan(interval.deff) else "")
-    return build_estimate(
-        stat, answers.mean(), n, args=args, interval=interval.interval, method=interval.method, reason=reason
-    )
-
-
-def _explain_constant(deff: float) -> str:
-    assumption = (
-        f"uses the design effect of the sources, {deff:.1f}" if deff > 1 else "treats the ratings as independent"
-    )
-    return f"all verdicts are alike; the interval {assumption}"
+    reason = interval.reason or (proportions.explain_constant(deff, "sources") if np.isnan(interval.deff) else "")
+    return build_estimate(stat, answers.mean(), n, args, interval.interval, interval.method, reason)
 
 
 def _explain_no_d_prime(ratings: Ratings, counts: Outcomes) -> str:
-    return (
-        counts.explain_undefined(ratings.reference_name)
-        if len(ratings)
-        else explain_missing(ratings.reference_name, -1)
-    )
+    name = ratings.reference_name
+    return counts.explain_undefined(name) if len(ratings) else explain_missing(name, -1)
 
 
 def build_signal_columns(ratings: Ratings, stat: str) -> tuple[list[RaterColumn], int]:
@@ -288,25 +239,68 @@ def build_signal_columns(ratings: Ratings, stat: str) -> tuple[list[RaterColumn]
     the derivative of d' or c with respect to that rate.
     """
     rater_columns, dropped = [], 0
+    signs = (1, -1) if stat == D_PRIME else (-0.5, -0.5)
     for index in np.unique(ratings.rater):
         rater_ratings = ratings.select_ratings(ratings.rater == index)
         counts = count_outcomes(rater_ratings)
         if counts.explain_undefined(ratings.reference_name):
             dropped += 1
             continue
-        rates = (counts.hit_rate, counts.false_alarm_rate)
-        value, signs = (
-            (compute_d_prime(*rates), (1, -1)) if stat == D_PRIME else (compute_criterion(*rates), (-0.5, -0.5))
-        )
-        influences = []
-        for reference, rate, sign in zip((0, 1), rates, signs, strict=True):
-            is_called = (rater_ratings.verdict[rater_ratings.reference == reference] == 0).astype(np.float64)
-            influences.append(sign * (is_called - is_called.mean()) / _compute_normal_density(rate))
-        planted_items, unperturbed_items = (
-            rater_ratings.item[rater_ratings.reference == 0],
-            rater_ratings.item[rater_ratings.reference == 1],
-        )
-        rater_columns.append(
-            RaterColumn(ratings.raters[index], value, planted_items, influences[0], unperturbed_items, influences[1])
-        )
+        columns: list[Any] = []
+        for reference, rate, sign in zip((0, 1), counts.rates, signs, strict=True):
+            in_class = rater_ratings.reference == reference
+            is_called = (rater_ratings.verdict[in_class] == 0).astype(np.float64)
+            influence = sign * (is_called - is_called.mean()) / _compute_normal_density(rate)
+            columns += [rater_ratings.item[in_class], influence]
+        rater_columns.append(RaterColumn(ratings.raters[index], COMPUTE[stat](*counts.rates), *columns))
     return rater_columns, dropped
+
+
+LOCALISATION = "localisation"
+
+
+class CalledError(NamedTuple):
+    """An item with an error that a rater rated not plausible.
+
+    `localised`: whether the rater marked the row with the error; None if no marks were requested or its row is unknown.
+    """
+
+    item: str
+    rater: str
+    source: str
+    localised: bool | None
+
+
+def estimate_localisation(rows: Iterable[CalledError]) -> list[Estimate]:
+    """Return the share of reported errors that were localised, over all, by source, by rater, and by rater and source.
+
+    Errors whose `localised` is None are left out. The result does not depend on the order of the rows.
+    """
+    ordered = sorted(rows, key=lambda row: (row.item, natural_sort_key(row.rater)))
+    sources = sorted({row.source for row in ordered})
+    groups: list[dict[str, str]] = [{}, *({"source": source} for source in sources)]
+    for rater in sorted({row.rater for row in ordered}, key=natural_sort_key):
+        own_sources = {row.source for row in ordered if row.rater == rater}
+        groups += [{"rater": rater}, *({"rater": rater, "source": name} for name in sources if name in own_sources)]
+    return [
+        _estimate_localised_share([row for row in ordered if row._asdict().items() >= args.items()], args)
+        for args in groups
+    ]
+
+
+def _estimate_localised_share(rows: Sequence[CalledError], args: Mapping[str, str]) -> Estimate:
+    """Return the share of localised errors, items and raters as clusters; `untold` counts `localised` None."""
+    known = [row for row in rows if row.localised is not None]
+    item, rater = ([row.item for row in known], [row.rater for row in known])
+    k, n_untold = sum(bool(row.localised) for row in known), len(rows) - len(known)
+    n = {"items": len(set(item)), "raters": len(set(rater)), "ratings": len(known), "k": k, "untold": n_untold}
+    if not known:
+        reason = "no called error has marks that can be compared" if rows else "no error was called implausible"
+        return build_estimate(LOCALISATION, None, n, args=args, reason=reason)
+    answers = np.array([float(bool(row.localised)) for row in known])
+    # Clusters are identified by numbers; any numbering of the items and raters will do.
+    codes = [np.unique(names, return_inverse=True)[1] for names in (item, rater)]
+    interval = proportions.compute_clustered_interval(answers, codes[0], codes[1])
+    constant_reason = "all are alike; the interval treats the ratings as independent" if np.isnan(interval.deff) else ""
+    reason = interval.reason or constant_reason
+    return build_estimate(LOCALISATION, answers.mean(), n, args, interval.interval, interval.method, reason)

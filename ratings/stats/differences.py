@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from ratings.stats.estimates import LEVEL
-from ratings.stats.quantiles import student_quantile
+from ratings.stats.estimates import student_quantile
 from ratings.stats.ratings_table import Floats, Ints
 
 INDEPENDENT = "no rater and no item in common, so the two are compared as independent groups and the difference may be one between raters"
@@ -33,9 +32,9 @@ MIN_VARIANCE_SHARE = 0.1
 
 
 class Side(NamedTuple):
-    """The answers on one side of a difference, each 0 or 1, with the item and rater of each answer, shapes (n,).
+    """The answers (0 or 1), items and raters of one side of a difference, shapes (n,).
 
-    Versions of one thing have the same item number, also across sides. A rater has the same number on both sides.
+    Versions of one thing have the same item number, and a rater the same number, also across sides.
     """
 
     answers: Floats
@@ -48,9 +47,7 @@ class Side(NamedTuple):
 
 
 class ContrastCounts(NamedTuple):
-    """The sample sizes of a contrast. Versions of one thing count as one item; shared items and raters are on both
-    sides.
-    """
+    """Sample sizes of a contrast: versions of one thing are one item; shared ones are on both sides."""
 
     items: int
     raters: int
@@ -62,9 +59,8 @@ class ContrastCounts(NamedTuple):
 class Difference(NamedTuple):
     """The shares of two sides, and their difference (first minus second). If a number is None, `reason` states why.
 
-    `low`, `high`: the 95% interval of the difference for new raters and new items; a side with only one rater is not
-    generalised beyond that rater. `p` is two-sided, and below .05 exactly if the interval excludes 0. `df`: degrees of
-    freedom of Student's t. `is_paired`: whether every answer has a partner on the other side.
+    `low`, `high`: the 95% interval for new raters and new items; a side with one rater is for that rater. `p` is two-sided,
+    and below .05 exactly if the interval excludes 0. `is_paired`: whether every answer has a partner on the other side.
     """
 
     counts: ContrastCounts
@@ -79,18 +75,14 @@ class Difference(NamedTuple):
 
 
 class _ClusteredVariance(NamedTuple):
-    """The variance of a sum of residuals whose clusters are sampled, and Satterthwaite's degrees of freedom of that
-    variance.
-    """
+    """The variance of a sum of residuals in sampled clusters, and Satterthwaite's degrees of freedom of it."""
 
     variance: float
     df: float
 
 
 class _AdjustedDifference(NamedTuple):
-    """The difference after answers were added to the data, which is the centre of the interval, and its standard
-    error.
-    """
+    """The difference after answers were added to the data (the centre of the interval) and its standard error."""
 
     difference: float
     se: float
@@ -105,35 +97,30 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     counts = count_clusters(first, second)
     sides = (first, second)
     if not len(first.answers) or not len(second.answers):
+        first_share, second_share = (side.yes_share if len(side.answers) else None for side in sides)
         empty = "first" if not len(first.answers) else "second"
-        values = [side.yes_share if len(side.answers) else None for side in sides]
-        return Difference(counts, values[0], values[1], reason=f"no rating of the {empty}")
+        return Difference(counts, first_share, second_share, reason=f"no rating of the {empty}")
     shares = (first.yes_share, second.yes_share)
     if (fewest := min(len(np.unique(side.item)) for side in sides)) < MIN_ITEMS:
         return Difference(counts, *shares, reason=ONE_ITEM if fewest == 1 else FEW_ITEMS_ON_A_SIDE)
-    raters = [len(np.unique(side.rater)) for side in sides]
-    if not is_rater and min(raters) < MIN_RATERS and counts.shared_raters < counts.raters:
-        return Difference(counts, *shares, reason="; ".join(filter(None, (_describe_sharing(counts), FEW_RATERS))))
+    sharing = "" if counts.shared_items or counts.shared_raters else INDEPENDENT
+    fewest = min(len(np.unique(side.rater)) for side in sides)
+    if not is_rater and fewest < MIN_RATERS and counts.shared_raters < counts.raters:
+        return Difference(counts, *shares, reason="; ".join(filter(None, (sharing, FEW_RATERS))))
     clustered, changes = _compute_clustered_variance(sides), _find_pairs(sides)
     adjusted = _adjust_sides(sides, clustered, deff) if changes is None else _adjust_pairs(changes, clustered, deff)
     df, difference = _compute_degrees_of_freedom(sides, clustered), shares[0] - shares[1]
-    half_width = student_quantile((1 + LEVEL) / 2, df) * adjusted.se
+    half_width = student_quantile(df) * adjusted.se
     low, high = max(-1.0, adjusted.difference - half_width), min(1.0, adjusted.difference + half_width)
     # p uses the same centre and standard error as the interval, so that the two are consistent.
     p = float(2 * stdtr(df, -abs(adjusted.difference) / adjusted.se))
     # The added answers shift the centre of the interval, but it must still include the observed difference.
     low, high = min(low, difference), max(high, difference)
-    return Difference(counts, *shares, low, high, p, df, changes is not None, _describe_sharing(counts))
-
-
-def _describe_sharing(counts: "ContrastCounts") -> str:
-    return "" if counts.shared_items or counts.shared_raters else INDEPENDENT
+    return Difference(counts, *shares, low, high, p, df, changes is not None, sharing)
 
 
 def count_clusters(first: Side, second: Side) -> ContrastCounts:
-    """Return the numbers of items, raters and ratings on the two sides together, and of items and raters on both
-    sides.
-    """
+    """Return the sample sizes of two sides together, and the items and raters on both."""
     return ContrastCounts(
         len(np.union1d(first.item, second.item)),
         len(np.union1d(first.rater, second.rater)),
@@ -144,10 +131,7 @@ def count_clusters(first: Side, second: Side) -> ContrastCounts:
 
 
 def _find_pairs(sides: Sequence[Side]) -> Floats | None:
-    """Return the difference of each pair of answers, shape (pairs,), or None if an answer has no partner on the other side.
-
-    Two partners have the same item and rater. If each side has only one rater (such as two machines), the same item is enough.
-    """
+    """Return the difference of each pair (same item and rater; two single raters: same item); None if one is unpaired."""
     if len(sides[0].answers) != len(sides[1].answers):
         return None
     is_single_rater = all(len(np.unique(side.rater)) == 1 for side in sides)
@@ -163,9 +147,7 @@ def _find_pairs(sides: Sequence[Side]) -> Floats | None:
 
 
 def _adjust_pairs(pairs: Floats, clustered: _ClusteredVariance, deff: float) -> _AdjustedDifference:
-    """Return the adjusted difference of Bonett and Price; its variance is multiplied by the design effect of the
-    clusters.
-    """
+    """Return Bonett and Price's adjusted difference, its variance times the design effect of the clusters."""
     n, independent_variance = len(pairs), float(np.var(pairs)) / len(pairs)
     effect = max(1.0, clustered.variance / independent_variance if independent_variance > 0 else deff)
     up, down = ((float(np.sum(pairs == change)) + 1) / (n + 2) for change in (1, -1))
@@ -173,9 +155,7 @@ def _adjust_pairs(pairs: Floats, clustered: _ClusteredVariance, deff: float) -> 
 
 
 def _adjust_sides(sides: Sequence[Side], clustered: _ClusteredVariance, deff: float) -> _AdjustedDifference:
-    """Return the adjusted difference of Agresti and Caffo, computed with effective sample sizes and the clustered
-    variance.
-    """
+    """Return Agresti and Caffo's adjusted difference, with effective sample sizes and the clustered variance."""
     shares, independent_variance, added_variance = [], 0.0, 0.0
     for side in sides:
         n = _count_effective_ratings(side.yes_share, _compute_clustered_variance((side,)).variance, side, deff)
@@ -184,26 +164,23 @@ def _adjust_sides(sides: Sequence[Side], clustered: _ClusteredVariance, deff: fl
         independent_variance += side_variance
         # The increase of a side's variance due to the added answers; it must not be negative.
         added_variance += max(0.0, share * (1 - share) / (n + 2) - side_variance)
-    return _AdjustedDifference(
-        shares[0] - shares[1],
-        math.sqrt(max(clustered.variance, MIN_VARIANCE_SHARE * independent_variance) + added_variance),
-    )
+    variance = max(clustered.variance, MIN_VARIANCE_SHARE * independent_variance) + added_variance
+    return _AdjustedDifference(shares[0] - shares[1], math.sqrt(variance))
 
 
 def _compute_degrees_of_freedom(sides: Sequence[Side], clustered: _ClusteredVariance) -> float:
-    fewest = _compute_least_df(sides)
     if not math.isfinite(clustered.df):
-        return fewest
+        return _compute_least_df(sides)
     # If no rater is on both sides, the effects of raters do not cancel, and a small number of raters limits the degrees of
     # freedom, as it does for a single rate.
     if not len(np.intersect1d(sides[0].rater, sides[1].rater)):
         rater_sides = [(side,) for side in sides if len(np.unique(side.rater)) > 1]
         return min(clustered.df, sum(map(_compute_least_df, rater_sides))) if rater_sides else clustered.df
-    return max(clustered.df, fewest)
+    return max(clustered.df, _compute_least_df(sides))
 
 
 def _count_effective_ratings(share: float, variance: float, side: Side, deff: float) -> float:
-    """Return the effective number of ratings of a side: p(1-p)/V, but at most n; n / deff if all answers are alike."""
+    """Return p(1-p)/V, but at most n; n / deff if all answers are alike."""
     n = len(side.answers)
     if share in (0.0, 1.0):
         return n / max(1.0, deff)
@@ -217,41 +194,32 @@ def _compute_clustered_variance(sides: Sequence[Side]) -> _ClusteredVariance:
     (Satterthwaite 1946, Biometrics Bulletin 2:110), where k runs over six groups of clusters: the items, and the raters,
     that are on the first side only, on the second side only, and on both sides.
     """
-    signs = (1.0, -1.0)
     # The sides have opposite signs, so that an effect that a cluster has on both sides cancels.
-    residuals = np.concatenate(
-        [sign * (side.answers - side.yes_share) / len(side.answers) for sign, side in zip(signs, sides, strict=False)]
-    )
+    signed = zip((1.0, -1.0), sides, strict=False)
+    residuals = np.concatenate([sign * (side.answers - side.yes_share) / len(side.answers) for sign, side in signed])
     item = np.unique(np.concatenate([side.item for side in sides]), return_inverse=True)[1]
     rater = np.unique(np.concatenate([side.rater for side in sides]), return_inverse=True)[1]
     # The residuals of a side with one rater sum to 0: the variance then describes that rater, not a sample of raters.
     items, raters = int(item.max()) + 1, _count_varying_raters(sides)
+    both = np.unique(item * (int(rater.max()) + 1) + rater, return_inverse=True)[1]
     item_variance = _compute_cluster_variance(residuals, item, items)
     rater_variance = _compute_cluster_variance(residuals, rater, raters)
-    item_rater = np.unique(item * (int(rater.max()) + 1) + rater, return_inverse=True)[1]
-    item_rater_variance = (
-        _compute_cluster_variance(residuals, item_rater, int(item_rater.max()) + 1) if raters > 1 else 0.0
-    )
-    variance = max(item_variance + rater_variance - item_rater_variance, item_variance, rater_variance)
+    both_variance = _compute_cluster_variance(residuals, both, int(both.max()) + 1) if raters > 1 else 0.0
+    variance = max(item_variance + rater_variance - both_variance, item_variance, rater_variance)
     side = np.repeat(np.arange(1, len(sides) + 1), [len(one.answers) for one in sides])
-    df_denominator = sum(
-        _sum_squares_by_side(residuals, cluster, side, n) for cluster, n in ((item, items), (rater, raters)) if n > 1
-    )
+    clusters = ((codes, n) for codes, n in ((item, items), (rater, raters)) if n > 1)
+    df_denominator = sum(_sum_squares_by_side(residuals, codes, side, n) for codes, n in clusters)
     return _ClusteredVariance(variance, variance**2 / df_denominator if df_denominator > 0 else math.inf)
 
 
 def _sum_squares_by_side(residuals: Floats, cluster: Ints, side: Ints, clusters: int) -> float:
-    """Return the sum of V^2 / (clusters - 1) over three groups of clusters: only on the first side, only on the
-    second, on both.
-    """
+    """Return the sum of V^2 / (clusters - 1) over the clusters only on the first side, the second, or both."""
     sums = np.bincount(cluster, weights=residuals) ** 2 * clusters / (clusters - 1)
     sides_of_cluster = np.zeros(len(sums), dtype=np.int64)
     np.bitwise_or.at(sides_of_cluster, cluster, side)
     # The groups are separate so that a side with few clusters has few degrees of freedom, however many the other side has.
-    parts = [
-        (float(sums[sides_of_cluster == sides].sum()), int((sides_of_cluster == sides).sum())) for sides in (1, 2, 3)
-    ]
-    return sum(variance**2 / max(1, n - 1) for variance, n in parts if n)
+    groups = (sums[sides_of_cluster == sides] for sides in (1, 2, 3))
+    return sum(float(group.sum()) ** 2 / max(1, len(group) - 1) for group in groups if len(group))
 
 
 def _count_varying_raters(sides: Sequence[Side]) -> int:
@@ -261,9 +229,7 @@ def _count_varying_raters(sides: Sequence[Side]) -> int:
 
 
 def _compute_cluster_variance(residuals: Floats, cluster: Ints, clusters: int) -> float:
-    """Return the variance of the sum of residuals if g whole clusters are sampled: g/(g-1) times the sum of squared
-    cluster sums.
-    """
+    """Return the variance of the sum of residuals of g whole clusters: g/(g-1) sum of squared cluster sums."""
     if clusters < 2:
         return 0.0
     sums = np.bincount(cluster, weights=residuals)
@@ -271,10 +237,7 @@ def _compute_cluster_variance(residuals: Floats, cluster: Ints, clusters: int) -
 
 
 def _compute_least_df(sides: Sequence[Side]) -> float:
-    """Return the least degrees of freedom: one less than the number of items or raters, whichever is smaller, but at least 1.
-
-    They are also used if the clustered variance has none.
-    """
+    """Return one less than the number of items or raters, whichever is smaller, but at least 1."""
     items = len(np.unique(np.concatenate([side.item for side in sides])))
     raters = _count_varying_raters(sides)
     return float(max(1, min(items, raters if raters > 1 else items) - 1))

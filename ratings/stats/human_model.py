@@ -10,22 +10,33 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ratings.stats.agreement.pairwise import (
+from ratings.stats.estimates import CONSENSUS as CONSENSUS
+from ratings.stats.estimates import MAJORITY as MAJORITY
+from ratings.stats.estimates import Estimate, build_estimate, build_generator
+from ratings.stats.pairwise import (
     MIN_ITEMS_FOR_INTERVAL,
     MIN_OVERLAP,
     choose_pairs,
     estimate_pair_means,
     explain_few_items,
 )
-from ratings.stats.estimates import CONSENSUS as CONSENSUS
-from ratings.stats.estimates import MAJORITY as MAJORITY
-from ratings.stats.estimates import Estimate, build_estimate, build_generator
-from ratings.stats.intervals import CO_MINORITY, ITEM_BOOTSTRAP, ITEM_BOOTSTRAP_CORRECTED, compute_these_raters_interval
-from ratings.stats.pair_resampling import ScopedPairs, compute_defined_mean, iter_resampled_cells
 from ratings.stats.proportions import estimate_rate
-from ratings.stats.rater_pairs import RaterPairs, tabulate_pairs
+from ratings.stats.rater_pairs import (
+    RaterPairs,
+    ScopedPairs,
+    compute_defined_mean,
+    iter_resampled_cells,
+    tabulate_pairs,
+)
 from ratings.stats.ratings_table import Floats, RatingRecord, Ratings, build_ratings_table
-from ratings.stats.resampling import ResampledInterval, compute_widening
+from ratings.stats.resampling import (
+    CO_MINORITY,
+    ITEM_BOOTSTRAP,
+    ITEM_BOOTSTRAP_CORRECTED,
+    ResampledInterval,
+    compute_these_raters_interval,
+    compute_widening,
+)
 
 PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
 # Least co-minority count for an interval of a model's kappa. It is lower than CO_MINORITY, because the mean of a model's
@@ -71,10 +82,7 @@ class _Means(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """A cell of a matrix of models. `value`: the share, None if `base` is 0.
-
-    `n`: number of items that both models judged. `base`: denominator of the share.
-    """
+    """A cell of a matrix of models: share `value` of `base` items (None: of 0); `n` items judged by both."""
 
     row: str
     col: str
@@ -84,9 +92,7 @@ class MatrixCell(NamedTuple):
 
 
 class Fraction(NamedTuple):
-    """The share of verdict 1 among the items that a model or rater judged, with the Wilson interval; None if no item
-    was judged.
-    """
+    """The share of verdict 1 among a model's or rater's items, with the Wilson interval; None without items."""
 
     name: str
     k: int
@@ -172,9 +178,7 @@ def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
 
 
 def collect_rater_verdicts(table: Ratings) -> dict[str, dict[str, int]]:
-    """Return the verdicts of each rater by item, in the form of models' verdicts, so that the matrices can include
-    raters.
-    """
+    """Return each rater's verdicts by item in the form of models' verdicts, for the matrices."""
     verdicts: dict[str, dict[str, int]] = {table.raters[index]: {} for index in np.unique(table.rater)}
     for rater, item, verdict in zip(table.rater, table.item, table.verdict, strict=True):
         verdicts[table.raters[rater]][table.items[item]] = int(verdict)
@@ -217,11 +221,7 @@ def _build_undefined_difference(kappa: Estimate) -> Estimate:
 
 
 class _JoinedTable:
-    """A table of the ratings of people and models, and the pairs that are compared: two people, or a person and a model.
-
-    Pairs with enough shared items are used. If people, or a model, have no such pair, all their pairs with a shared item are
-    used.
-    """
+    """The ratings of people and models in one table, and the pairs compared: two people, or a person and a model."""
 
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
@@ -276,10 +276,7 @@ class _JoinedTable:
         return means
 
     def iter_comparisons(self, names: Mapping[str, str], seed: int, resamples: int) -> Iterator[ModelComparison]:
-        """Yield the row of each rater with the others, then one row for each model.
-
-        `names`: the kind of each model, by name.
-        """
+        """Yield the row of each rater with the others, then a row for each model. `names`: kinds by name."""
         observed = self.compute_means(self.used.percent_agreement[:, None], self.used.cohen_kappa[:, None])
         rng = build_generator(seed, "human_model")
         resampled: dict[str, list[_Means]] = {name: [] for name in observed}
@@ -328,9 +325,7 @@ class _JoinedTable:
         return self.used.select_pairs(self.model == self.table.raters.index(_MODEL_PREFIX + name))
 
     def _count_sample(self, name: str, pairs: RaterPairs) -> dict[str, int]:
-        """Return the sample sizes of a row: people's items and ratings, raters, and pairs with and without a defined
-        kappa.
-        """
+        """Return a row's sample sizes: people's items and ratings, raters, pairs with a defined and undefined kappa."""
         people = np.union1d(pairs.first, pairs.second) if not name else pairs.first
         ratings = self.table.select_ratings(np.isin(self.table.rater, people))
         if _MODEL_PREFIX + name in self.table.raters:
@@ -366,10 +361,7 @@ _NO_DIFFERENCE = "people are what the models are compared with"
 
 
 def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
-    """Return why an interval of these pairs' mean kappa would not be reliable; "" if it may be given.
-
-    `floor`: the least co-minority count for an interval.
-    """
+    """Return why no interval of these pairs' mean kappa is reliable, given the least co-minority count; "" if one is."""
     if not len(pairs):
         return ""
     if _has_small_overlap(pairs):
@@ -416,16 +408,11 @@ def _build_model_estimate(
         resampled = ResampledInterval(None, reason=basis.withheld)
     extra_n = {"undefined_resamples": resampled.undefined} if resampled.undefined else {}
     method = ITEM_BOOTSTRAP_CORRECTED if basis.bias_corrected else ITEM_BOOTSTRAP
-    return build_estimate(
-        stat, value[0], {**n, **extra_n}, args=args, interval=resampled.interval, method=method, reason=resampled.reason
-    )
+    return build_estimate(stat, value[0], {**n, **extra_n}, args, resampled.interval, method, resampled.reason)
 
 
 def _average_rows(which: csr_array, values: Floats) -> Floats:
-    """Return for each row of the 0/1 matrix `which` the mean of the defined values that it selects, shape (rows, n).
-
-    `values` has shape (pairs, n).
-    """
+    """Return for each row of the 0/1 matrix the mean of the defined values (pairs, n) it selects, shape (rows, n)."""
     defined = np.isfinite(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         means: Floats = (which @ np.where(defined, values, 0)) / (which @ defined.astype(np.float64))

@@ -17,9 +17,7 @@ _MAX_SAMPLED = 2_000_000  # most sampled numbers in memory at once: 16 MB
 
 
 class TaskReplicates(NamedTuple):
-    """The replicates of one experiment (the task) by an agent: `n` replicates, of which `successes` reached the
-    goal.
-    """
+    """An agent's replicates of one experiment (the task), and how many reached the goal."""
 
     task: str
     n: int
@@ -65,7 +63,7 @@ def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int)
     # If all values are 0, or all are 1, their variance is 0; the exact binomial interval needs no variance.
     if value in (0.0, 1.0):
         low, high = binomtest(round(value) * len(tasks), len(tasks)).proportion_ci(LEVEL)
-        return build_estimate("pass_at_k", value, n, args=args, interval=(low, high), method="clopper_pearson")
+        return build_estimate("pass_at_k", value, n, args, (low, high), "clopper_pearson")
     if len(tasks) < MIN_TASKS:
         reason = f"an interval needs {MIN_TASKS} experiments"
         return build_estimate("pass_at_k", value, n, args=args, reason=reason)
@@ -76,7 +74,7 @@ def estimate_mean_pass_at_k(agent: str, tasks: Sequence[TaskReplicates], k: int)
     # Percentile intervals from resampled tasks had lower coverage near 1.
     effective_tasks = value * (1 - value) * len(values) / float(np.var(values, ddof=1))
     interval = compute_wilson_interval(value, effective_tasks, float(t.ppf((1 + LEVEL) / 2, len(values) - 1)))
-    return build_estimate("pass_at_k", value, n, args=args, interval=interval, method="wilson_tasks")
+    return build_estimate("pass_at_k", value, n, args, interval, "wilson_tasks")
 
 
 def compare_agents(
@@ -138,15 +136,7 @@ def compare_agents(
     widening_factor = compute_widening(len(differences))
     resampled = compute_percentile_interval(replicates, widening=widening_factor)
     return [
-        build_estimate(
-            names[0],
-            difference,
-            n,
-            args=args,
-            interval=resampled.interval,
-            method="paired_bootstrap",
-            reason=resampled.reason,
-        ),
+        build_estimate(names[0], difference, n, args, resampled.interval, "paired_bootstrap", resampled.reason),
         build_estimate(names[1], compute_percentile_p(replicates, widening=widening_factor), n, args=args),
         *exact,
     ]
@@ -155,9 +145,7 @@ def compare_agents(
 def _test_mcnemar(
     first: Sequence[TaskReplicates], second: Sequence[TaskReplicates], args: Mapping[str, object]
 ) -> list[Estimate]:
-    """Return the result of McNemar's exact test (1947), which uses the experiments in which only one of the two
-    agents succeeded.
-    """
+    """Return McNemar's exact test (1947), from experiments in which only one agent succeeded."""
     only_first = sum(a.successes > b.successes for a, b in zip(first, second, strict=True))
     only_second = sum(a.successes < b.successes for a, b in zip(first, second, strict=True))
     discordant = only_first + only_second

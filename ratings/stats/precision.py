@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import betabinom, norm, t
 
-from ratings.stats.areas import delong, mrmc
-from ratings.stats.areas.mrmc import OneCondition
-from ratings.stats.intervals import (
+from ratings.stats import mrmc
+from ratings.stats.mrmc import OneCondition
+from ratings.stats.proportions import compute_wilson_interval
+from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
+from ratings.stats.ratings_table import Floats, Ints, Ratings
+from ratings.stats.resampling import (
     CO_MINORITY_NEW,
     MIN_RATERS,
     TOO_FEW_RATERS,
     UNDEFINED_WITHOUT_A_RATER,
+    compute_jackknife_variance,
     explain_rare_verdict,
 )
-from ratings.stats.proportions import compute_wilson_interval
-from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
-from ratings.stats.ratings_table import Floats, Ints, Ratings
-from ratings.stats.resampling import compute_jackknife_variance
 
 Z = float(norm.ppf(0.975))
 ADDED_RATERS = (2, 4)
@@ -104,10 +104,7 @@ ExplainMissing = Callable[[Design], str]  # returns the reason why there is no h
 
 
 def measure_design(table: Ratings) -> Design:
-    """Return the shape of a table's ratings, with the mean number of ratings per item.
-
-    Raises ValueError if there are no ratings.
-    """
+    """Return the shape of a table's ratings. Raises ValueError if there are none."""
     if not len(table):
         raise ValueError("there are no ratings yet")
     n = table.sample_sizes
@@ -201,10 +198,7 @@ def compute_auc_variance(auc: float, positives: int, negatives: int, per_item: f
 
 
 def compute_rate_half_width(components: VarianceComponents, design: Design) -> float | None:
-    """Return half the width of the clustered Wilson interval that rates have (see proportions.compute_clustered_interval).
-
-    Return None if there are fewer than two clusters, or if the share is 0 or 1.
-    """
+    """Return the half-width of a rate's clustered Wilson interval; None below two clusters or for 0 or 1."""
     clusters = min(design.items, design.raters) if design.raters > 1 else design.items
     if clusters < 2 or not 0 < components.share < 1:
         return None
@@ -217,10 +211,7 @@ def compute_rate_half_width(components: VarianceComponents, design: Design) -> f
 
 
 def compute_kappa_half_width(components: VarianceComponents, design: Design) -> float | None:
-    """Return the half-width of the interval of kappa, from its variances over items and between raters and the normal quantile.
-
-    Return None if kappa has no interval (see `explain_no_kappa`).
-    """
+    """Return the half-width of kappa's interval (normal quantile); None if it has none (`explain_no_kappa`)."""
     if explain_no_kappa(components, design) or components.kappa is None or components.kappa_raters is None:
         return None
     variance = compute_kappa_variance(components.share, components.kappa, design.items, design.per_item)
@@ -228,9 +219,7 @@ def compute_kappa_half_width(components: VarianceComponents, design: Design) -> 
 
 
 def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
-    """Return why the results of such a study have no kappa, or no interval of kappa for new raters; "" if they have
-    both.
-    """
+    """Return why such a study has no kappa, or no interval of it for new raters; "" if it has both."""
     if components.kappa is None or not 0 < components.share < 1 or design.per_item <= 1:
         return _NO_KAPPA
     if components.reason or design.raters < MIN_RATERS:
@@ -239,23 +228,18 @@ def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
 
 
 def compute_auc_half_width(components: AucComponents | None, design: Design) -> float | None:
-    """Return half the width of the interval of the mean AUC for new raters and new items (see mrmc.compute_new_raters_interval).
-
-    Return None if the AUC has no interval (see `explain_no_auc`).
-    """
+    """Return the half-width of the mean AUC's interval for new raters; None if it has none (`explain_no_auc`)."""
     if components is None or explain_no_auc(components, design):
         return None
     condition = _project_condition(components, design)
     low, high = mrmc.compute_new_raters_interval(
-        condition, mrmc.AREA_RANGE if delong.is_extreme(condition.mean) else mrmc.UNBOUNDED
+        condition, mrmc.AREA_RANGE if mrmc.is_extreme(condition.mean) else mrmc.UNBOUNDED
     )
     return (high - low) / 2
 
 
 def explain_no_auc(components: AucComponents | None, design: Design) -> str:
-    """Return why the results of such a study have no mean AUC, or no interval of it for new raters; "" if they have
-    both.
-    """
+    """Return why such a study has no mean AUC, or no interval of it for new raters; "" if it has both."""
     if components is None:
         return _NO_AUC
     if min(components.raters, design.raters) < MIN_RATERS:
@@ -332,10 +316,7 @@ _PLANNED_AUC = 0.75  # planning value of the AUC, used while the study is sealed
 
 
 def list_planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[PrecisionStep]:
-    """Return the precision of the AUC to expect from planning values (Hanley and McNeil's variance), for sealed studies.
-
-    `negative_share`: share of the ratings that are of items with an error. `rho`: correlation of two ratings of one item.
-    """
+    """Return the AUC's precision from planning values, for sealed studies. `rho`: of two ratings of one item."""
 
     def compute_planned_half_width(shape: Design) -> float | None:
         negatives = round(shape.rating_count * negative_share)
@@ -410,9 +391,7 @@ def _describe_step(name: str, expected: float, present: float, one_rater: bool, 
 
 
 def _compute_correlation(residuals: Floats, codes: Ints, variance: float) -> float:
-    """Return the mean product of the residuals of two ratings in the same cluster, divided by the variance, limited
-    to 0 to 1.
-    """
+    """Return the mean product of residuals of two ratings in one cluster as a share of the variance, 0 to 1."""
     sums, squares = (np.bincount(codes, weights=values) for values in (residuals, residuals**2))
     counts = np.bincount(codes).astype(np.float64)
     pairs = float(np.sum(counts * (counts - 1)))

@@ -4,18 +4,18 @@ as clusters.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
 
-from ratings.stats.estimates import LEVEL, Estimate, build_estimate
-from ratings.stats.quantiles import NORMAL, student_quantile
+from ratings.stats.estimates import LEVEL, NORMAL, Estimate, build_estimate, student_quantile
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 
 RATE = "plausibility_rate"
 MEAN_CONFIDENCE = "mean_confidence"
 NO_RATINGS = "there are no ratings"
+ONE_ITEM = "a single item says nothing about other items"
 CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
@@ -56,16 +56,13 @@ def estimate_rate(answers: Sequence[bool]) -> Rate:
 
 
 def compute_wilson_interval(share: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) of a share of n answers. n may be an effective n, and `quantile` one of
-    Student's t.
-    """
+    """Return Wilson's score interval (1927); n may be an effective n, `quantile` one of Student's t."""
     square = quantile**2 / n
     centre = (share + square / 2) / (1 + square)
     half_width = quantile * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
     # For a share of 0 or 1, one bound equals the share exactly; rounding must not change it.
-    return (0.0 if share == 0 else max(0.0, centre - half_width)), (
-        1.0 if share == 1 else min(1.0, centre + half_width)
-    )
+    low = 0.0 if share == 0 else max(0.0, centre - half_width)
+    return low, 1.0 if share == 1 else min(1.0, centre + half_width)
 
 
 def compute_clustered_interval(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) -> ClusteredInterval:
@@ -82,20 +79,13 @@ def compute_clustered_interval(answers: Floats, item: Ints, rater: Ints, *, deff
     # The answers of a single rater are clustered by items only.
     clusters = min(len(np.unique(item)), n if one_rater else len(np.unique(rater)))
     if clusters < 2:
-        return ClusteredInterval(None, method, math.nan, "a single item says nothing about other items")
+        return ClusteredInterval(None, method, math.nan, ONE_ITEM)
     # Answers that are all alike have no variance, and therefore no design effect of their own.
-    is_constant = share in (0.0, 1.0)
-    design_effect = (
-        math.nan
-        if is_constant
-        else _compute_variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
-    )
-    effective = n / max(1.0, deff if is_constant else design_effect)
-    return ClusteredInterval(
-        compute_wilson_interval(share, effective, student_quantile((1 + LEVEL) / 2, clusters - 1)),
-        method,
-        design_effect,
-    )
+    own_deff = math.nan
+    if share not in (0.0, 1.0):
+        own_deff = deff = _compute_variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
+    interval = compute_wilson_interval(share, n / max(1.0, deff), student_quantile(clusters - 1))
+    return ClusteredInterval(interval, method, own_deff)
 
 
 def _compute_variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
@@ -109,9 +99,7 @@ def _compute_variance(residuals: Floats, item: Ints, rater: Ints, one_rater: boo
 
 
 def _compute_cluster_variance(residuals: Floats, cluster: Ints) -> float:
-    """Return the variance of the mean of the residuals if whole clusters are sampled, with g / (g - 1) as correction
-    for g clusters.
-    """
+    """Return the variance of the mean of residuals of g sampled clusters, corrected by g / (g - 1)."""
     sums = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=residuals)
     return float(len(sums) / (len(sums) - 1) * np.sum(sums**2) / len(residuals) ** 2)
 
@@ -123,6 +111,9 @@ class _Group(NamedTuple):
     @property
     def yes_answers(self) -> Floats:
         return self.ratings.verdict.astype(np.float64)
+
+    def compute_interval(self, deff: float = 1.0) -> ClusteredInterval:
+        return compute_clustered_interval(self.yes_answers, self.ratings.item, self.ratings.rater, deff=deff)
 
 
 def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
@@ -136,34 +127,23 @@ def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
     if not table.is_binary:
         return []
     groups = list(_iter_groups(table, by))
-    intervals = [
-        compute_clustered_interval(group.yes_answers, group.ratings.item, group.ratings.rater) for group in groups
-    ]
-    shared_deff = _average_design_effect(
-        [(interval.deff, len(group.ratings)) for interval, group in zip(intervals, groups, strict=True)]
-    )
+    intervals = [group.compute_interval() for group in groups]
+    weighted = [(max(1.0, i.deff), len(g.ratings)) for i, g in zip(intervals, groups, strict=True) if i.deff == i.deff]
+    shared = sum(deff * n for deff, n in weighted) / sum(n for _, n in weighted) if weighted else 1.0
     rows: list[Estimate] = []
     for group, interval in zip(groups, intervals, strict=True):
         if math.isnan(interval.deff) and interval.interval is not None:
-            interval = _estimate_constant_group(group, shared_deff)
+            interval = group.compute_interval(shared)._replace(reason=explain_constant(shared, "other groups"))
         rows += _build_rate_rows(group, interval)
     return rows or [build_estimate(RATE, None, _count_verdicts(table), reason=NO_RATINGS)]
 
 
-def _estimate_constant_group(group: _Group, shared: float) -> ClusteredInterval:
-    interval = compute_clustered_interval(group.yes_answers, group.ratings.item, group.ratings.rater, deff=shared)
-    reason = (
-        f"all verdicts are alike; the interval uses the design effect of the other groups, {shared:.1f}"
-        if shared > 1
-        else "all verdicts are alike; the interval treats the ratings as independent"
+def explain_constant(deff: float, origin: str) -> str:
+    """Return what an interval of verdicts that are all alike assumes: the design effect of `origin`, if above 1."""
+    assumption = (
+        f"uses the design effect of the {origin}, {deff:.1f}" if deff > 1 else "treats the ratings as independent"
     )
-    return interval._replace(reason=reason)
-
-
-def _average_design_effect(group_effects: Sequence[tuple[float, int]]) -> float:
-    """Return the mean design effect of the groups that have one, weighted by their numbers of ratings; at least 1."""
-    defined = [(max(1.0, deff), n) for deff, n in group_effects if not math.isnan(deff)]
-    return sum(deff * n for deff, n in defined) / sum(n for _, n in defined) if defined else 1.0
+    return f"all verdicts are alike; the interval {assumption}"
 
 
 def _build_rate_rows(group: _Group, clustered_interval: ClusteredInterval) -> Iterator[Estimate]:
@@ -171,16 +151,10 @@ def _build_rate_rows(group: _Group, clustered_interval: ClusteredInterval) -> It
     share = float(group.yes_answers.mean())
     wilson_interval = compute_wilson_interval(share, len(group.ratings), NORMAL)
     yield build_estimate(
-        RATE,
-        share,
-        n,
-        args=args,
-        interval=clustered_interval.interval,
-        method=clustered_interval.method,
-        reason=clustered_interval.reason,
+        RATE, share, n, args, clustered_interval.interval, clustered_interval.method, clustered_interval.reason
     )
     # Most publications report this interval. It is shown for comparison, although it is too narrow for new raters.
-    yield build_estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=wilson_interval, method="wilson")
+    yield build_estimate(RATE, share, n, {**args, "interval": "wilson"}, wilson_interval, "wilson")
 
 
 def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
@@ -200,53 +174,32 @@ def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list
 def _estimate_mean_confidence(group: _Group) -> Estimate:
     ratings = group.ratings
     mean, one_rater = float(ratings.confidence.mean()), ratings.sample_sizes["raters"] == 1
-    clusters = (
-        ratings.sample_sizes["items"]
-        if one_rater
-        else min(ratings.sample_sizes["items"], ratings.sample_sizes["raters"])
-    )
+    n = ratings.sample_sizes
+    clusters = n["items"] if one_rater else min(n["items"], n["raters"])
     method = "mean_items" if one_rater else "mean_cluster"
-    interval, reason = None, "a single item says nothing about other items"
+    interval, reason = None, ONE_ITEM
     if clusters > 1:
-        half_width = student_quantile((1 + LEVEL) / 2, clusters - 1) * math.sqrt(
-            _compute_variance(ratings.confidence - mean, ratings.item, ratings.rater, one_rater)
-        )
+        variance = _compute_variance(ratings.confidence - mean, ratings.item, ratings.rater, one_rater)
+        half_width = student_quantile(clusters - 1) * math.sqrt(variance)
         interval, reason = (max(1.0, mean - half_width), min(5.0, mean + half_width)), ""
         if half_width == 0:
             interval, reason = None, "all confidences are the same value, so there is no interval"
-    return build_estimate(
-        MEAN_CONFIDENCE,
-        mean,
-        ratings.sample_sizes,
-        args=group.args,
-        interval=interval,
-        method=method if interval else "",
-        reason=reason,
-    )
+    return build_estimate(MEAN_CONFIDENCE, mean, n, group.args, interval, method, reason)
 
 
 def estimate_weighted_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the shares of `estimate_rates` with items weighted equally, and with raters weighted equally, instead
-    of ratings.
-    """
+    """Return the shares of `estimate_rates` with items, and with raters, weighted equally."""
     if not table.is_binary:
         return []
     reason = "beside the rate by ratings, which has the interval"
     rows = []
     for group in _iter_groups(table, by):
+        n = _count_verdicts(group.ratings)
         for kind, cluster in (("item", group.ratings.item), ("rater", group.ratings.rater)):
-            share = _average_cluster_means(group.yes_answers, cluster)
-            rows.append(
-                build_estimate(
-                    f"{RATE}_{kind}_weighted", share, _count_verdicts(group.ratings), args=group.args, reason=reason
-                )
-            )
+            codes = np.unique(cluster, return_inverse=True)[1]
+            share = np.mean(np.bincount(codes, weights=group.yes_answers) / np.bincount(codes))
+            rows.append(build_estimate(f"{RATE}_{kind}_weighted", share, n, group.args, reason=reason))
     return rows
-
-
-def _average_cluster_means(answers: Floats, cluster: Ints) -> float:
-    codes = np.unique(cluster, return_inverse=True)[1]
-    return float(np.mean(np.bincount(codes, weights=answers) / np.bincount(codes)))
 
 
 def _count_verdicts(table: Ratings) -> dict[str, int]:
@@ -259,14 +212,7 @@ def _iter_groups(table: Ratings, by: str | None) -> Iterator[_Group]:
     if by is None:
         yield _Group({}, table)
         return
-    codes, names = _select_factor(table, by)
+    columns = {"source": (table.source, table.sources), "rater": (table.rater, table.raters)}
+    codes, names = columns[by] if by in columns else table.factors[by]
     for code in np.unique(codes):
         yield _Group({by: names[code]}, table.select_ratings(codes == code))
-
-
-def _select_factor(table: Ratings, by: str) -> tuple[Ints, tuple[Any, ...]]:
-    if by == "source":
-        return table.source, table.sources
-    if by == "rater":
-        return table.rater, table.raters
-    return table.factors[by]

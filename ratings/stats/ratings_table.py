@@ -56,16 +56,12 @@ _ITEM_WITH_REFERENCE: Mapping[str, tuple[str, str]] = {
 
 
 def explain_missing(reference_name: str, reference: int) -> str:
-    """Return why no rating is of an item with this reference: 0 (with an error), 1 (without) or -1 (any known
-    reference).
-    """
+    """Return why no rating is of an item with this reference: 0 (error), 1 (no error), -1 (any known)."""
     if reference_name in MISSING_REFERENCE_REASONS:
         return MISSING_REFERENCE_REASONS[reference_name]
-    return (
-        "no rating has a known reference"
-        if reference < 0
-        else f"no rating is of {_ITEM_WITH_REFERENCE[reference_name][reference]}"
-    )
+    if reference < 0:
+        return "no rating has a known reference"
+    return f"no rating is of {_ITEM_WITH_REFERENCE[reference_name][reference]}"
 
 
 class RatingRecord(NamedTuple):
@@ -98,10 +94,7 @@ class RepeatedRating(NamedTuple):
 
 
 class DuplicateRatingError(ValueError):
-    """A rater has two ratings of one item.
-
-    `item` and `rater` identify them; `rows` has their row numbers, counted from 0.
-    """
+    """A rater has two ratings of one item. `rows`: their row numbers, counted from 0."""
 
     def __init__(self, item: str, rater: str, rows: tuple[int, int]) -> None:
         super().__init__(f"rater {rater} rated item {item} more than once")
@@ -142,26 +135,17 @@ class Ratings:
     @property
     def sample_sizes(self) -> dict[str, int]:
         """Return the numbers of items, raters and ratings. Items and raters without a rating are not counted."""
-        return {
-            "items": len(np.unique(self.item)),
-            "raters": len(np.unique(self.rater)),
-            "ratings": len(self.item),
-        }
+        return {"items": len(np.unique(self.item)), "raters": len(np.unique(self.rater)), "ratings": len(self.item)}
 
     @property
     def signed_ratings(self) -> Floats:
-        """Return +confidence for verdict 1 and -confidence for verdict 0 (10 levels without 0); NaN without a
-        confidence.
-        """
+        """+confidence for verdict 1, -confidence for verdict 0 (10 levels without 0); NaN without confidence."""
         # There is no level 0, because even the least confident rating has one of the two verdicts.
         return np.where(self.verdict == 1, self.confidence, -self.confidence)
 
     @property
     def is_correct(self) -> Bools:
-        """Return whether each verdict equals the reference, shape (n,).
-
-        The value is meaningless where `reference` is -1.
-        """
+        """Whether each verdict equals the reference, shape (n,); meaningless where `reference` is -1."""
         equal: Bools = self.verdict == self.reference
         return equal
 
@@ -176,10 +160,7 @@ class Ratings:
         return self._spread_over_items(self.reference)
 
     def select_ratings(self, mask: Bools) -> "Ratings":
-        """Return the table of the ratings that the mask selects.
-
-        All items, raters and sources stay, so indices remain valid.
-        """
+        """Return the table of the selected ratings; items, raters and sources stay, so indices remain valid."""
         columns = {name: getattr(self, name)[mask] for name in _COLUMN_FIELDS}
         factors = {name: (codes[mask], names) for name, (codes, names) in self.factors.items()}
         return replace(self, **columns, factors=factors)
@@ -202,10 +183,14 @@ class Ratings:
         # error was planted.
         return self.select_ratings(((self.source == index) & (self.reference == 0)) | (self.reference == 1))
 
+    def select_comparison(self, source: str | None) -> tuple["Ratings", dict[str, str]]:
+        """Return the ratings that measure detection of one source's errors, or of all if None, and the args of results."""
+        if source is None:
+            return self.select_ratings(self.reference >= 0), {}
+        return self.select_against_unperturbed(source), {"source": source}
+
     def build_grid(self, values: npt.NDArray[Any] | None = None) -> Floats:
-        """Return a grid of the verdicts, or of `values`, by item and rater, shape (len(items), len(raters)); NaN if
-        not rated.
-        """
+        """Return verdicts or `values` by item and rater, shape (len(items), len(raters)); NaN if not rated."""
         # A rater has at most one rating of an item (see build_ratings_table), so no cell is written twice.
         grid = np.full((len(self.items), len(self.raters)), np.nan)
         grid[self.item, self.rater] = self.verdict if values is None else values
@@ -238,10 +223,7 @@ _COLUMN_FIELDS = ("item", "rater", "verdict", "confidence", "reference", "source
 
 
 def choose_reference_name(declared: Collection[bool]) -> str:
-    """Return the key of REFERENCES for a table.
-
-    `declared`: whether each reference is a declared truth (see RatingRecord).
-    """
+    """Return the key of REFERENCES. `declared`: whether each reference is a declared truth."""
     if not declared:
         return UNKNOWN
     return MIXED if len(set(declared)) > 1 else DECLARED if True in declared else PLANTED
@@ -286,23 +268,20 @@ def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] 
         entries.append((item, rater, codes[3][record.verdict], confidence, reference, source, position))
     # Sums of floats depend on the order of their terms, so ratings are sorted to make results independent of the input order.
     entries.sort(key=lambda entry: entry[:2])
-    columns_by_field: list[list[Any]] = [list(column) for column in zip(*entries, strict=True)] or [
-        [] for _ in range(7)
-    ]
+    *columns, positions = zip(*entries, strict=True) if entries else [()] * 7
+    arrays = {
+        name: np.array(column, dtype=np.float64 if name == "confidence" else np.int64)
+        for name, column in zip(_COLUMN_FIELDS, columns, strict=True)
+    }
     pairs = tuple(item_facts[index][2] for index in range(len(items)))
     return Ratings(
-        item=np.array(columns_by_field[0], dtype=np.int64),
-        rater=np.array(columns_by_field[1], dtype=np.int64),
-        verdict=np.array(columns_by_field[2], dtype=np.int64),
-        confidence=np.array(columns_by_field[3], dtype=np.float64),
-        reference=np.array(columns_by_field[4], dtype=np.int64),
-        source=np.array(columns_by_field[5], dtype=np.int64),
+        **arrays,
         items=items,
         raters=raters,
         sources=sources,
         categories=tuple(categories),
         pairs=pairs if any(pairs) else (),
-        factors=_encode_factors([records[position].factors for position in columns_by_field[6]]),
+        factors=_encode_factors([records[position].factors for position in positions]),
         reference_name=choose_reference_name(declared),
     )
 
@@ -310,10 +289,8 @@ def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] 
 def _encode_factors(factors_by_rating: Sequence[Mapping[str, str]]) -> dict[str, tuple[Ints, tuple[str, ...]]]:
     factors = {}
     for factor in sorted({name for values in factors_by_rating for name in values}):
-        names = tuple(sorted({values.get(factor, "") for values in factors_by_rating}, key=natural_sort_key))
+        values = [by_factor.get(factor, "") for by_factor in factors_by_rating]
+        names = tuple(sorted(set(values), key=natural_sort_key))
         code = {name: index for index, name in enumerate(names)}
-        factors[factor] = (
-            np.array([code[values.get(factor, "")] for values in factors_by_rating], dtype=np.int64),
-            names,
-        )
+        factors[factor] = (np.array([code[value] for value in values], dtype=np.int64), names)
     return factors

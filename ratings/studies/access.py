@@ -4,41 +4,24 @@ A request for an object that the user may not see is answered like one for an ob
 URL reveals nothing.
 """
 
+from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404
 
-from ratings.accounts.signing_in import (
-    LinkEffect,
-    LinkResult,
-    create_link,
-    expire_unused_links,
-    open_link,
-    peek_link,
-    revoke_links,
-)
-from ratings.models import Assignment, Rater, Study
+from ratings.accounts import signing_in
+from ratings.models import Assignment, Membership, MembershipChange, Rater, Study
+from ratings.models.study_events import MemberChanged
+from ratings.studies import StudyError, readable_elsewhere, reassign
+from ratings.studies.lifecycle import Actor, log_event
+from simulation.models import Job
 from wetbench_site.prepared_queries import PreparedQuery
 
-__all__ = [
-    "LinkEffect",
-    "LinkResult",
-    "Visitor",
-    "create_link",
-    "expire_unused_links",
-    "get_assignment_or_404",
-    "get_rater_or_404",
-    "get_role",
-    "get_study_or_404",
-    "list_raters",
-    "list_studies",
-    "open_link",
-    "peek_link",
-    "revoke_links",
-]  # fmt: skip
 Visitor = User | AnonymousUser
 _OPENED_STATUSES = ("open", "paused", "closed", "unblinded")
 
@@ -113,3 +96,143 @@ def _prepare_own_assignment(*related: str) -> PreparedQuery[Assignment]:
         return rows.filter(code=code)
 
     return PreparedQuery(filter_own_assignments, "uuid", "number")
+
+
+ROLES = dict(Membership.ROLES)
+
+
+@transaction.atomic
+def add_member(study: Study, account_name: str, role: str, by: Actor = None) -> Membership:
+    """Give a role to a user, found by user name or e-mail address. A role that they have in the study is replaced.
+
+    Raises StudyError if there is no such account, or if it may not have this role.
+    """
+    # The account and then the study are locked: nobody can join as a rater at the same time, neither here nor with
+    # this account in another study.
+    user = User.objects.select_for_update(no_key=True).get(pk=_get_account(account_name).pk)
+    study = Study.objects.select_for_update().get(pk=study.pk)
+    if role not in ROLES:
+        raise StudyError(f"{role[:20]!r} is not a role; roles: {', '.join(ROLES)}")
+    if user.is_superuser or user.pk == study.created_by_id:
+        raise StudyError(f"{user.get_username()} already has every right in this study")
+    if role == "admin" and not user.is_staff:
+        raise StudyError(
+            f"{user.get_username()} may not run studies. A superuser can allow it by making the account staff"
+        )
+    if role == "admin" and not study.is_unblinded and readable_elsewhere.took_interim_analysis(study, user):
+        raise StudyError(
+            f"{user.get_username()} has taken an interim analysis. Users who have seen results cannot manage the study before it is unblinded"
+        )
+    if study.raters.filter(user=user).exists():
+        raise StudyError(f"{user.get_username()} is a rater of this study. Raters must not see where items come from")
+    member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
+    _record_change(study, user, role, by, granted=True)
+    # From now on this user can read the sources of these items, which may be theirs to rate in another study.
+    if study.is_unblinded:
+        reassign.release_items_of_account(user)
+    return member
+
+
+@transaction.atomic
+def remove_member(study: Study, member: Membership, by: Actor = None) -> None:
+    """Remove a member's role. Raises StudyError for one's own role, because the study could be left without an admin."""
+    if by is not None and member.user_id == by.pk and get_role(by, study) != "superuser":
+        raise StudyError("You cannot remove yourself; ask another admin of this study")
+    member.delete()
+    _record_change(study, member.user, member.role, by, granted=False)
+
+
+def _record_change(study: Study, user: User, role: str, by: Actor, *, granted: bool) -> None:
+    """Store the change for authorisation, and add it to the study's log for people."""
+    MembershipChange.objects.create(study=study, user=user, role=role, granted=granted, by=by)
+    log_event(
+        study, MemberChanged(account=user.pk, role="admin" if role == "admin" else "analyst", granted=granted), by
+    )
+
+
+def _get_account(account_name: str) -> User:
+    name = account_name.strip()
+    account = User.objects.filter(username=name, is_active=True).first() or (
+        signing_in.find_by_email(name) if name else None
+    )
+    if account is None:
+        raise StudyError(f"There is no account {name[:80]!r}. A superuser can create one")
+    return account
+
+
+# Analysts see the progress of these. Only admins of the study start, stop and retry them.
+ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating")
+
+
+class JobAccess(NamedTuple):
+    """A job, the study it is about (None for a benchmark), and what the user may do with it."""
+
+    job: Job
+    study: Study | None
+    role: str  # "superuser", "admin" or "analyst" in the study; "staff" with a benchmark
+    may_control: bool
+
+
+def get_job_or_404(user: Visitor, code: UUID) -> JobAccess:
+    """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a
+    benchmark.
+    """
+    job = Job.objects.filter(code=code).first() if user.is_authenticated else None
+    if job is None:
+        raise Http404
+    return get_job_access(user, job)
+
+
+def get_job_access(user: Visitor, job: Job) -> JobAccess:
+    """Return what this user may do with the job. Raises 404 if the user may not see it."""
+    study = _get_study_of_subject(user, job.subject)
+    if study is None:
+        return JobAccess(job, None, "staff", True)
+    if _is_of_earlier_study(job, study):
+        raise Http404
+    role = get_role(user, study)
+    return JobAccess(job, study, role, role != "analyst" or job.kind not in ADMIN_JOB_KINDS)
+
+
+def find_visible_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
+    """Return the keys of the given jobs that this user may see."""
+    visible: set[int] = set()
+    # By subject and not by job: two queries for each study, however many jobs it has.
+    for job_subject in {job.subject for job in jobs}:
+        try:
+            study = _get_study_of_subject(user, job_subject)
+        except Http404:
+            continue
+        jobs_of_subject = [job for job in jobs if job.subject == job_subject]
+        visible |= {job.pk for job in jobs_of_subject if study is None or not _is_of_earlier_study(job, study)}
+    return visible
+
+
+def is_sealed(job: Job) -> bool:
+    """Return whether this is a job of a model rater in a study that is not unblinded."""
+    subject_kind, _, slug = job.subject.partition("/")
+    # Its verdicts are shown nowhere before unblinding, not even to staff.
+    if job.kind != "machine_rating" or subject_kind != "study":
+        return False
+    return Study.objects.filter(slug=slug).exclude(status="unblinded").exists()
+
+
+def format_subject(study: Study) -> str:
+    """Return the subject under which the jobs of a study are stored."""
+    return f"study/{study.slug}"
+
+
+def _get_study_of_subject(user: Visitor, job_subject: str) -> Study | None:
+    """Return the study of this subject, or None for a benchmark. Raises 404 for users who may not see it."""
+    subject_kind, _, slug = job_subject.partition("/")
+    if subject_kind == "study":
+        return get_study_or_404(user, slug, "admin", "analyst")
+    if not (isinstance(user, User) and user.is_staff):
+        raise Http404
+    return None
+
+
+def _is_of_earlier_study(job: Job, study: Study) -> bool:
+    """Return whether the job belongs to an earlier draft with the same slug."""
+    # A deleted draft leaves its jobs, and its slug may be used again: the new study's people must not see them.
+    return bool(job.created_at < study.created_at)

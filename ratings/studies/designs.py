@@ -1,10 +1,16 @@
 """What a study's frozen document states about how items are assigned and shown."""
 
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
-from ratings.models import Rater, Study
-from ratings.protocol import Arm, StudyProtocol, planning, study_protocol
-from ratings.protocol.document_errors import CROSSED
+from django.db.models import Max
+from django.db.models.functions import Coalesce, Greatest
+
+from ratings.models import Assignment, ItemSource, Rater, Rating, Study
+from ratings.protocol import Arm, CandidateItem, PlanError, StudyProtocol, assign_items, draw_items, study_protocol
+from ratings.protocol.plan_types import IdenticalCases, PlannedItem, Source
+from ratings.protocol.study_protocol import CROSSED
+from wetbench_site.text import format_count
 
 
 def load_study_protocol(study: Study) -> StudyProtocol:
@@ -32,7 +38,7 @@ def get_reservation_time(study: Study) -> timedelta:
 
 def list_arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
     display = protocol.display
-    return planning.list_arms(display.layouts, display.context, display.marks)
+    return assign_items.list_arms(display.layouts, display.context, display.marks)
 
 
 def get_arm(rater: Rater) -> Arm:
@@ -40,7 +46,213 @@ def get_arm(rater: Rater) -> Arm:
     protocol = load_study_protocol(rater.study)
     all_arms = list_arms_of(protocol)
     return (
-        planning.arm_of_rater(all_arms, rater.study.random_seed, rater.number)
+        assign_items.arm_of_rater(all_arms, rater.study.random_seed, rater.number)
         if protocol.display.by == "rater"
         else all_arms[0]
     )
+
+
+SCREENS = (1, 2)
+
+
+def choose_crossover_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> list[CandidateItem]:
+    """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if
+    there are too few.
+    """
+    imported = [found for found in candidate_items if found.origin.get("imported_id")]
+    drawable = _index_drawable_items(candidate_items)
+    requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
+    candidates = [found.candidate for found in drawable.values()]
+    if protocol.conditions == "screens":
+        chosen = draw_items.choose_items(candidates, requested, protocol.seed, versions=1)
+        return [_copy_for_screen(f, n) for f in [*(drawable[c.key] for c in chosen), *imported] for n in SCREENS]
+    first = _map_counterparts(protocol)
+    cases = draw_items.choose_cases(candidates, first, {source: requested[source] for source in first}, protocol.seed)
+    versions = [version for case in cases for version in case]
+    # Together they would make a case of three versions, which two sessions cannot separate.
+    if {found.candidate.pair for found in imported} & {version.pair for version in versions}:
+        raise PlanError(
+            "an imported item is a version of a step that was drawn from the pool: give the imported item another pair"
+        )
+    return [drawable[version.key] for version in versions] + imported
+
+
+def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> IdenticalCases:
+    """Return how many cases of a crossover of sources are left out because of identical outcomes, and how many cases
+    there are.
+    """
+    if protocol.conditions != "sources":
+        return IdenticalCases()
+    return draw_items.count_identical_cases(
+        (found.candidate for found in _index_drawable_items(candidate_items).values()), _map_counterparts(protocol)
+    )
+
+
+def describe_identical_cases(alike: IdenticalCases) -> str:
+    """Return a sentence on how many cases are left out and what is then compared; "" if none is left out."""
+    if not alike.cases:
+        return ""
+    return (
+        f"{alike.cases} of {format_count(alike.of, 'case')} left out, on which both sources gave the identical outcome; what is "
+        "compared are cases on which they differ"
+    )
+
+
+def _index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
+    """Return, by key, the pool items that may be drawn: those whose content differs from that of every imported item."""
+    imported_contents = {found.candidate.content for found in candidate_items if found.origin.get("imported_id")}
+    return {
+        f.candidate.key: f
+        for f in candidate_items
+        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
+    }
+
+
+def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> dict[str, int]:
+    """Return the condition, 1 or 2, of each of these items by its key."""
+    if protocol.conditions == "screens":
+        return {found.candidate.key: found.screen for found in chosen}
+    sources = {found.candidate.key: found.candidate.source for found in chosen}
+    if protocol.conditions == "twins":
+        return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
+    casts = _list_casts(protocol, (cast for cast, _ in sources.values()))
+    if len(casts) != 2:
+        raise PlanError(
+            f"the items come from {len(casts)} sources ({', '.join(casts)}); a crossover compares exactly 2"
+        )
+    return {key: 1 + casts.index(cast) for key, (cast, _) in sources.items()}
+
+
+def map_arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
+    """Return the display arm of each condition: its own if screens are compared, else the same for both."""
+    all_arms = list_arms_of(protocol)
+    return {1: all_arms[0], 2: all_arms[-1]}
+
+
+def replace_pairs(planned: Sequence[PlannedItem]) -> list[PlannedItem]:
+    """Return the planned items with the pairs that are stored for them."""
+    # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
+    rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
+    pairs = dict(rows.values_list("item_id", "pair"))
+    return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
+
+
+def load_conditions(study: Study) -> dict[str, int]:
+    """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
+    protocol = load_study_protocol(study)
+    rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
+    rows_of_items = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
+    if protocol.conditions == "screens":
+        return {str(item): screen for item, screen, _, _ in rows_of_items}
+    if protocol.conditions == "twins":
+        return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in rows_of_items}
+    casts = _list_casts(protocol, (label for _, _, label, _ in rows_of_items))
+    return {str(item): 1 + casts.index(label) for item, _, label, _ in rows_of_items}
+
+
+def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
+    """Return the casts that a crossover of sources compares; the cast of condition 1 comes first."""
+    # The document's order first, then imported labels: dict keeps the first of each.
+    return list(dict.fromkeys([*(source.cast for source in protocol.sources), *sorted(labels)]))
+
+
+def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple[str, str]:
+    """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported
+    ones.
+    """
+    item_sources = sorted(set(sources))
+    if protocol.conditions == "screens":
+        screens = map_arms(protocol)
+        differences = [
+            pair for pair in zip(*(_describe_arm(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]
+        ]
+        return ", ".join(first for first, _ in differences), ", ".join(second for _, second in differences)
+    if protocol.conditions == "twins":
+        errors = {perturbation for _, perturbation in item_sources} - {"none"}
+        return "original", f"twin, {errors.pop()} error" if len(errors) == 1 else "twin"
+    first_name, second_name, *_ = [
+        *_list_casts(protocol, (label for label, _ in item_sources)),
+        "condition 1",
+        "condition 2",
+    ]
+    return first_name, second_name
+
+
+def _describe_arm(arm: Arm) -> tuple[str, str, str]:
+    """Return the layout, context and marks of an arm, worded as in the contrasts of display arms."""
+    context = "yes" if arm.with_context else "no"
+    return f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"
+
+
+def describe_cases(study: Study) -> str:
+    """Return a sentence on which cases the two conditions are compared; "" if on all cases."""
+    if not is_crossover(study) or load_study_protocol(study).conditions != "sources":
+        return ""
+    return (
+        "Conditions are compared on steps on which the two sources differ: steps with identical outcomes of both are left "
+        "out of a crossover of sources."
+    )
+
+
+def load_condition_names(study: Study) -> tuple[str, str]:
+    """Return the names of the two conditions of a crossover study; two empty names for any other study."""
+    if not is_crossover(study):
+        return "", ""
+    rows = ItemSource.objects.filter(item__study=study).order_by().values_list("label", "perturbation").distinct()
+    return name_conditions(load_study_protocol(study), rows)
+
+
+def load_conditions_by_code(study: Study) -> dict[str, int]:
+    """Return the condition, 1 or 2, of every frozen item by its code; {} for a study that is not a crossover."""
+    if not is_crossover(study):
+        return {}
+    codes = dict(study.items.values_list("pk", "code"))
+    return {str(codes[int(key)]): number for key, number in load_conditions(study).items()}
+
+
+def compute_session_2_start(rater: Rater) -> datetime | None:
+    """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
+
+    The washout begins with the last answer of session 1 or its last correction, whichever is later.
+    """
+    if rater.simulated:
+        return None
+    session_1 = Assignment.objects.filter(rater=rater, session=1)
+    if session_1.filter(rating__isnull=True, released_at__isnull=True).exists():
+        return None
+    ratings = Rating.objects.filter(assignment__in=session_1).order_by()
+    last_answer = ratings.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
+    return last_answer + timedelta(days=load_study_protocol(rater.study).washout_days) if last_answer else None
+
+
+def is_too_early(assignment: Assignment, now: datetime) -> bool:
+    """Return whether this item must not yet be shown or answered, because the washout has not ended."""
+    # An item that was opened in time may be answered: it was already seen.
+    if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
+        return False
+    rater = assignment.rater
+    if Assignment.objects.filter(rater=rater, session=1, rating__isnull=True, released_at__isnull=True).exists():
+        return True
+    session_start = compute_session_2_start(rater)
+    return session_start is not None and now < session_start
+
+
+def has_begun_session_2(rater: Rater) -> bool:
+    """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or
+    changed.
+    """
+    return Assignment.objects.filter(rater=rater, session=2, opened_at__isnull=False).exists()
+
+
+def _map_counterparts(protocol: StudyProtocol) -> dict[Source, Source]:
+    """Return for each source of condition 2 the source of its counterpart in condition 1."""
+    casts = list(dict.fromkeys(source.cast for source in protocol.sources))
+    if protocol.conditions == "sources":
+        return {(s.cast, s.perturbation): (casts[0], s.perturbation) for s in protocol.sources if s.cast != casts[0]}
+    originals = [source.cast for source in protocol.sources if source.perturbation == "none"]
+    return {(s.cast, s.perturbation): (originals[0], "none") for s in protocol.sources if s.perturbation != "none"}
+
+
+def _copy_for_screen(item: CandidateItem, screen: int) -> CandidateItem:
+    copy_candidate = item.candidate._replace(key=f"{item.candidate.key}/screen {screen}")
+    return item._replace(candidate=copy_candidate, screen=screen)

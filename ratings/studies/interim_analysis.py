@@ -17,7 +17,7 @@ from django.db import transaction
 
 from ratings.models import ItemSource, RatingEvent, Study
 from ratings.models.study_events import InterimLook, Opened
-from ratings.studies import designs, role_history
+from ratings.studies import designs, readable_elsewhere
 from ratings.studies.access import get_role
 from ratings.studies.lifecycle import log_event
 
@@ -79,7 +79,7 @@ def explain_refusal(study: Study, user: User) -> str:
         return "You manage this study. Users who can change it see no results before it is unblinded."
     if get_role(user, study) not in ("analyst", "superuser"):
         return "Only an analyst of this study may take an interim analysis."
-    if role_history.has_managed(study, user):
+    if readable_elsewhere.has_managed(study, user):
         return "You have managed this study. Users who could change it see no results before it is unblinded."
     return ""
 

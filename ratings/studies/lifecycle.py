@@ -15,15 +15,11 @@ from django.utils import timezone
 
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
-from ratings.protocol import ProtocolError, StudyProtocol, study_protocol
-from ratings.studies import designs
-from ratings.studies.assignments import reassign, release_items
-from ratings.studies.errors import StudyError
-from ratings.studies.pool import freeze, pool
-from ratings.studies.pool.pool import SourceStock
-from ratings.studies.progress import stop_rule
+from ratings.protocol import KnownNames, ProtocolError, StudyProtocol, study_protocol
+from ratings.studies import StudyError, designs, freeze, pool, progress, reassign
+from ratings.studies.pool import SourceStock
 from simulation.models import CatalogueEntry
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 Actor = User | None
 
@@ -40,17 +36,17 @@ def get_study(slug_or_code: str) -> Study:
 
 
 def parse_protocol(data: Any) -> StudyProtocol:
-    """Return the study document, checked against the casts, experiments and actions of this laboratory. Raises
-    ProtocolError.
-    """
-    return study_protocol.parse_protocol(data, pool.list_casts(), pool.list_experiments(), list_bench_actions())
+    """Return the study document, checked against the names of this laboratory. Raises ProtocolError."""
+    return study_protocol.parse_protocol(data, _list_known_names())
 
 
 def find_opening_problems(document: Mapping[str, Any]) -> list[str]:
-    """Return the problems of this document that prevent a study from opening now, apart from missing items; [] if
-    none.
-    """
-    return study_protocol.find_problems(document, pool.list_casts(), pool.list_experiments(), list_bench_actions())
+    """Return the problems of this document that prevent a study from opening now, apart from missing items."""
+    return study_protocol.find_problems(document, _list_known_names())
+
+
+def _list_known_names() -> KnownNames:
+    return KnownNames(pool.list_casts(), pool.list_experiments(), list_bench_actions())
 
 
 def list_bench_actions() -> list[str]:
@@ -180,7 +176,7 @@ def reopen_study(study: Study, by: Actor = None) -> None:
     locked = _lock_study(study, "reopened", "closed")
     _change_status(locked, "open", _reassign_freed(locked), by, closed_at=None)
     # While it was closed, other studies may have been unblinded that contain versions of its items.
-    release_items.release_readable_items(locked)
+    reassign.release_readable_items(locked)
 
 
 @transaction.atomic
@@ -196,7 +192,7 @@ def unblind_study(study: Study, by: Actor) -> None:
         unblinded_at=timezone.now(),
     )
     # Insiders of this study can now read its sources, and running studies may contain versions of the same items.
-    release_items.release_in_related_studies(study)
+    reassign.release_in_related_studies(study)
 
 
 @transaction.atomic
@@ -230,7 +226,7 @@ def revise_guide(study: Study, text: str, by: Actor = None) -> int:
 
 def is_stop_rule_met(study: Study) -> bool:
     """Return whether the study's stop rule is met; until then every number is interim."""
-    return stop_rule.evaluate_stop_rule(study).met
+    return progress.evaluate_stop_rule(study).met
 
 
 def log_event(study: Study, content: Content, by: Actor = None) -> None:

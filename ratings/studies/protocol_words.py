@@ -2,10 +2,15 @@
 
 from typing import NamedTuple
 
-from ratings.models import TRANSITION, Study
-from ratings.protocol import StudyProtocol, study_protocol
-from ratings.protocol.choices import CHOICES
-from ratings.studies.pool import unreviewed_errors
+from ratings.models import TRANSITION, ItemSource, Study
+from ratings.protocol import StudyProtocol
+from ratings.protocol.study_protocol import CHOICES
+from ratings.studies.designs import load_study_protocol
+from simulation.models import Twin
+from simulation.runs import vetting
+from wetbench_site.text import format_count
+
+UNREVIEWED_NOTE = "accepted unread by `make paper`: nobody has checked them"
 
 
 class DocumentFact(NamedTuple):
@@ -18,97 +23,87 @@ class DocumentFact(NamedTuple):
 
 def describe_document(study: Study) -> list[DocumentFact]:
     """Return the facts about how the study was made, for raters and for readers of the results."""
-    protocol = study_protocol.load_protocol(study.protocol)
-    imported = study.imported_items.count()
+    protocol = load_study_protocol(study)
+    facts = {
+        "question": {"Kind": _name_choice("kind", study.kind)},
+        "items": _describe_items(study, protocol),
+        "raters": _describe_raters(study, protocol),
+        "screen": _describe_screen(study, protocol),
+    }
     return [
-        DocumentFact("question", "Kind", (CHOICES["kind"][study.kind].name,)),
-        *_describe_items(study, protocol, imported),
-        *_describe_raters(study, protocol),
-        *_describe_screen(study, protocol),
+        DocumentFact(step, name, (values,) if isinstance(values, str) else tuple(values))
+        for step, lines in facts.items()
+        for name, values in lines.items()
+        if values
     ]
 
 
-def _describe_items(study: Study, protocol: StudyProtocol, imported: int) -> list[DocumentFact]:
+def has_unreviewed_errors(study: Study) -> bool:
+    """Return whether the study has planted errors that nobody has reviewed; False before it is unblinded.
+
+    This is stated for the study as a whole, never for an item.
+    """
+    # No page about a sealed study reads its sources.
+    if not study.is_unblinded:
+        return False
+    unreviewed = vetting.filter_accepted_unread(Twin.objects.all())
+    return ItemSource.objects.filter(item__study=study, twin__in=unreviewed.values("pk")).exists()
+
+
+def _name_choice(field: str, value: str) -> str:
+    return CHOICES[field][value].name
+
+
+def _describe_items(study: Study, protocol: StudyProtocol) -> dict[str, str | list[str]]:
+    imported, planted = study.imported_items.count(), protocol.planted_share
     sources = [f"{s.count} by {s.cast}{'' if s.perturbation == 'none' else f', {s.perturbation} errors'}" for s in protocol.sources]  # fmt: skip
-    sources += [f"{imported} imported"] if imported else []
-    planted = protocol.planted_share
-    return [
-        DocumentFact("items", "Items", tuple(sources) or ("none yet",)),
-        *(
-            [DocumentFact("items", "Planted errors", (f"{planted:.0%} of those from the pool",))]
-            if planted is not None
-            else []
-        ),
-        DocumentFact("items", "Experiments", (", ".join(protocol.experiments) or "all",)),
-        *(_describe_step_options(study, protocol) if study.kind == TRANSITION else []),
-        DocumentFact("items", "Items of unblinded studies", ("allowed" if protocol.allow_unblinded else "left out",)),
-        DocumentFact("items", "Seed", (str(protocol.seed),)),
-    ]
-
-
-def _describe_step_options(study: Study, protocol: StudyProtocol) -> list[DocumentFact]:
     # Only studies of steps have these: a record of evidence is shown in full and carries no planted error.
-    unreviewed_note = (
-        (f"some {unreviewed_errors.UNREVIEWED_NOTE}",) if unreviewed_errors.has_unreviewed_errors(study) else ()
-    )
-    return [
-        DocumentFact("items", "Actions", (", ".join(protocol.actions) or "all",)),
-        DocumentFact("items", "Errors checked by", (CHOICES["vetting"][protocol.vetting].name, *unreviewed_note)),
-    ]
+    of_steps: dict[str, str | list[str]] = {
+        "Actions": ", ".join(protocol.actions) or "all",
+        "Errors checked by": [
+            _name_choice("vetting", protocol.vetting),
+            *([f"some {UNREVIEWED_NOTE}"] if has_unreviewed_errors(study) else []),
+        ],
+    }
+    return {
+        "Items": [*sources, *([f"{imported} imported"] if imported else [])] or "none yet",
+        "Planted errors": "" if planted is None else f"{planted:.0%} of those from the pool",
+        "Experiments": ", ".join(protocol.experiments) or "all",
+        **(of_steps if study.kind == TRANSITION else {}),
+        "Items of unblinded studies": "allowed" if protocol.allow_unblinded else "left out",
+        "Seed": str(protocol.seed),
+    }
 
 
-def _describe_raters(study: Study, protocol: StudyProtocol) -> list[DocumentFact]:
+def _describe_raters(study: Study, protocol: StudyProtocol) -> dict[str, str]:
     most = f", at most {protocol.items_per_rater} items each" if protocol.items_per_rater else ""
-    raters = str(protocol.raters) if protocol.raters else "as few as needed"
-    return [
-        DocumentFact("raters", "Design", (CHOICES["design"][protocol.design].name,)),
-        *(_describe_sessions(protocol) if protocol.is_crossover else []),
-        DocumentFact("raters", "Ratings per item", (str(study.ratings_per_item),)),
-        DocumentFact("raters", "Raters", (f"{raters}{most}",)),
-        DocumentFact("raters", "Practice", (f"{protocol.practice} items" if protocol.practice else "none",)),
-        DocumentFact("raters", "Shown again", (_describe_repeats(protocol),)),
-        DocumentFact("raters", "Complete when", (_describe_stop_rule(study, protocol),)),
-        *(
-            [DocumentFact("raters", "Deadline", (f"{study.deadline.day} {study.deadline:%B %Y}",))]
-            if study.deadline
-            else []
-        ),
-        DocumentFact("raters", "Withdrawal", (CHOICES["withdrawal"][protocol.withdrawal].name,)),
-        DocumentFact("raters", "Own result", ("shown after unblinding" if protocol.feedback else "not shown",)),
-    ]
+    repeats = f"{protocol.repeats:.0%} of a rater’s items, {protocol.repeat_distance} or more later"
+    stop, is_crossover = _name_choice("stop", protocol.stop), protocol.is_crossover
+    return {
+        "Design": _name_choice("design", protocol.design),
+        "Sessions compare": _name_choice("conditions", protocol.conditions or "") if is_crossover else "",
+        "Washout between sessions": f"{format_count(protocol.washout_days, 'day')} or more" if is_crossover else "",
+        "Ratings per item": str(study.ratings_per_item),
+        "Raters": f"{protocol.raters or 'as few as needed'}{most}",
+        "Practice": f"{protocol.practice} items" if protocol.practice else "none",
+        "Shown again": repeats if protocol.repeats else "nothing",
+        "Complete when": f"{protocol.stop_ratings} ratings are collected"
+        if protocol.stop == "ratings"
+        else stop[0].lower() + stop[1:],
+        "Deadline": f"{study.deadline.day} {study.deadline:%B %Y}" if study.deadline else "",
+        "Withdrawal": _name_choice("withdrawal", protocol.withdrawal),
+        "Own result": "shown after unblinding" if protocol.feedback else "not shown",
+    }
 
 
-def _describe_sessions(protocol: StudyProtocol) -> list[DocumentFact]:
-    days = f"{protocol.washout_days} day{'s' * (protocol.washout_days != 1)} or more"
-    compared = CHOICES["conditions"][protocol.conditions or ""].name
-    return [
-        DocumentFact("raters", "Sessions compare", (compared,)),
-        DocumentFact("raters", "Washout between sessions", (days,)),
-    ]
-
-
-def _describe_repeats(protocol: StudyProtocol) -> str:
-    if not protocol.repeats:
-        return "nothing"
-    return f"{protocol.repeats:.0%} of a rater’s items, {protocol.repeat_distance} or more later"
-
-
-def _describe_stop_rule(study: Study, protocol: StudyProtocol) -> str:
-    if protocol.stop == "ratings":
-        return f"{protocol.stop_ratings} ratings are collected"
-    return CHOICES["stop"][protocol.stop].name[0].lower() + CHOICES["stop"][protocol.stop].name[1:]
-
-
-def _describe_screen(study: Study, protocol: StudyProtocol) -> list[DocumentFact]:
+def _describe_screen(study: Study, protocol: StudyProtocol) -> dict[str, str | list[str]]:
     # A record of evidence has one layout, and its goal is always shown.
     display, is_step_study = protocol.display, study.kind == TRANSITION
     has_several = len(display.marks) > 1 or (is_step_study and max(len(display.layouts), len(display.context)) > 1)
-    layout = [
-        DocumentFact("screen", "Layout", tuple(CHOICES["layouts"][one].name for one in display.layouts)),
-        DocumentFact("screen", "Goal and earlier steps", tuple(CHOICES["context"]["on" if one else "off"].name for one in display.context)),
-    ]  # fmt: skip
-    return [
-        *(layout if is_step_study else []),
-        DocumentFact("screen", "Marks", tuple(CHOICES["marks"][one].name for one in display.marks)),
-        *([DocumentFact("screen", "By chance", (CHOICES["by"][display.by].name,))] if has_several else []),
-    ]  # fmt: skip
+    contexts = [_name_choice("context", "on" if shown else "off") for shown in display.context]
+    return {
+        "Layout": [_name_choice("layouts", layout) for layout in display.layouts] if is_step_study else "",
+        "Goal and earlier steps": contexts if is_step_study else "",
+        "Marks": [_name_choice("marks", marks) for marks in display.marks],
+        "By chance": _name_choice("by", display.by) if has_several else "",
+    }

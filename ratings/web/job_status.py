@@ -7,8 +7,8 @@ from django.conf import settings
 from django.http import Http404
 from django.utils import timezone
 
-from ratings.studies import job_access
-from simulation.jobs import job_files, job_kinds
+from ratings.studies import access
+from simulation.jobs import job_files, jobs
 from simulation.models import Job, JobFile, Leased
 from simulation.runs import create, failure_reasons
 
@@ -71,12 +71,12 @@ def describe_job(job: Job, user: Any = None) -> JobStatus:
 def _format_title(job: Job) -> str:
     """Return the title of the job's kind, with the variant if it has one: a page may show jobs of two variants."""
     variant = job.params.get("variant")
-    return f"{job_kinds.get_title(job.kind)}, {variant}" if variant else job_kinds.get_title(job.kind)
+    return f"{jobs.get_title(job.kind)}, {variant}" if variant else jobs.get_title(job.kind)
 
 
 def _can_control(job: Job, user: Any) -> bool:
     try:
-        return user is not None and job_access.get_job_access(user, job).may_control
+        return user is not None and access.get_job_access(user, job).may_control
     except Http404:  # the job is shown on a page of a user who may not open the job itself
         return False
 

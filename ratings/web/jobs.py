@@ -10,13 +10,13 @@ from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from ratings.accounts import reauthentication_pages, two_factor
+from ratings.accounts import reauthentication, two_factor
 from ratings.exchange.archive import archive_requests
-from ratings.raters.machines import model_raters
-from ratings.studies import StudyError, job_access
-from ratings.studies.job_access import JobAccess
+from ratings.raters import model_raters
+from ratings.studies import StudyError, access
+from ratings.studies.access import JobAccess
 from ratings.web.decorators import StudyRequest
-from simulation.jobs import job_files, job_kinds, jobs
+from simulation.jobs import job_files, jobs
 from simulation.lab.errors import LabError
 from simulation.models import Job
 
@@ -33,7 +33,7 @@ def show_job(request: StudyRequest, job: UUID) -> HttpResponse:
         "may_run": permitted.role in ("superuser", "admin"),
     }
     if not partial:
-        context["title"] = job_kinds.get_title(permitted.job.kind)
+        context["title"] = jobs.get_title(permitted.job.kind)
     response = render(request, "ratings/_job.html" if partial else "ratings/job.html", context)
     patch_vary_headers(response, ["HX-Request"])
     add_never_cache_headers(response)
@@ -57,7 +57,7 @@ def download_job_file(request: StudyRequest, job: UUID, file: int) -> HttpRespon
     if (
         permitted.job.kind == archive_requests.JOB_KIND
         and permitted.job.params["variant"] != archive_requests.BLINDED
-        and (challenge := reauthentication_pages.ask_to_sign_in(request))
+        and (challenge := reauthentication.ask_to_sign_in(request))
     ):
         return challenge
     # A HEAD request transfers nothing, so it is not recorded as a download.
@@ -96,7 +96,7 @@ def retry_job(request: StudyRequest, job: UUID) -> HttpResponse:
 
 
 def _get_permitted_job(request: StudyRequest, code: UUID) -> JobAccess:
-    permitted = job_access.get_job_or_404(request.user, code)
+    permitted = access.get_job_or_404(request.user, code)
     # Jobs are outside the pages of a study, so `study_page` has not checked this.
     two_factor.require_two_factor(request, permitted.role)
     return permitted

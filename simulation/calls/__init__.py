@@ -1,8 +1,8 @@
 """Calls of language models: logged before they are sent and completed when the answer arrives.
 
-`replay` returns a logged answer instead of sending its request again. `call_log` stores calls and reserves their
-worst-case cost before a request leaves. `rate_limit` and `limit_settings` limit how many calls with one key are under
-way at a time. `text_store` stores long texts of requests once. `run_usage` sums what runs have used.
+`replay` returns a logged answer instead of sending its request again. `call_log` stores calls, with long texts only
+once, and reserves their worst-case cost before a request leaves. `rate_limit` limits how many calls with one key are
+under way at a time. `run_usage` sums what runs have used.
 
 May import: simulation.casts, simulation.leases, simulation.models, simulation.providers, wetbench_site.
 """

@@ -1,6 +1,7 @@
 """The call log: reserve a call's worst-case cost before it is sent, and store its result."""
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ from django.utils import timezone
 from simulation.calls import rate_limit, run_usage
 from simulation.casts import pricing
 from simulation.leases import Blocked, Lease, leases
-from simulation.models import ModelCall, Run
+from simulation.models import CallText, ModelCall, Run
 from simulation.providers import ErrorClass, ProviderError
-from simulation.providers.base import Completion, Reply, Stop, Usage
+from simulation.providers.base import Completion, Reply, Stop
+from wetbench_site.text import hash_text
 
 ANSWERED_STATES = ("answered", "refused")
 # Providers do not charge for requests that they did not accept. A call that broke off may have been charged.
@@ -24,16 +26,18 @@ _UNCHARGED_ERRORS = (
     ErrorClass.BAD_REQUEST,
 )  # fmt: skip
 _MAX_STORE_ATTEMPTS = 20  # to store an answer while the database is unavailable
+_MIN_STORED_LENGTH = 1000  # characters; a shorter text stays in its request
+_HASH_KEY = "text_sha256"
+_MAX_KNOWN_HASHES = 5000
+# Hashes of texts that are committed. Spares an INSERT for almost every call.
+_known_hashes: set[str] = set()
 
 
 class PendingCall(NamedTuple):
-    """A call under way.
-
-    If `limiter_at_maximum`, its answer would not change the rate limiter and is not recorded there.
-    """
+    """A call under way."""
 
     call: ModelCall
-    limiter_at_maximum: bool
+    limiter_at_maximum: bool  # its answer would not change the rate limiter, and is not recorded there
 
 
 class CallResult(NamedTuple):
@@ -44,10 +48,7 @@ class CallResult(NamedTuple):
 
 
 def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
-    """Reserve the call's maximum cost and tokens in the run's budget.
-
-    Raise Blocked if the run's limits do not allow it.
-    """
+    """Reserve the call's maximum cost and tokens in the run's budget. Raise Blocked if the run's limits do not allow it."""
     now = timezone.now()
     if run.first_call_at is None:
         Run.objects.filter(pk=run.pk, first_call_at__isnull=True).update(first_call_at=now)
@@ -63,14 +64,11 @@ def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
     within_budget = Q(max_cost__isnull=True) | Q(held_cost__lte=F("max_cost") - cost)
     within_budget &= Q(max_tokens__isnull=True) | Q(held_tokens__lte=F("max_tokens") - worst_case.tokens)
     changes = {"held_cost": F("held_cost") + cost, "held_tokens": F("held_tokens") + worst_case.tokens}
-    # The condition and the change are one UPDATE: workers that reserve at the same time cannot exceed the limit
-    # together.
+    # The condition and the change are one UPDATE: workers that reserve at the same time cannot exceed the limit together.
     if Run.objects.filter(within_budget, pk=run.pk).update(**changes) != 1:
         money = "" if worst_case.cost is None else f" and ${worst_case.cost:,.4f}"
-        raise Blocked(
-            "budget",
-            f"the next call could use up to {worst_case.tokens:,} tokens{money}, more than the run's limits leave",
-        )
+        needed = f"the next call could use up to {worst_case.tokens:,} tokens{money}"
+        raise Blocked("budget", f"{needed}, more than the run's limits leave")
 
 
 def log_call_end(pending: PendingCall, lease: Lease[Any], result: CallResult) -> bool:
@@ -86,21 +84,14 @@ def log_call_end(pending: PendingCall, lease: Lease[Any], result: CallResult) ->
 
 
 def mark_lost_calls() -> int:
-    """Mark calls under way as lost if their worker died. Return how many.
-
-    A worker has died if the call's row is no longer leased under the fence of the call.
-    """
-    now = timezone.now()
+    """Mark calls under way as lost if their row is no longer leased under their fence. Return how many."""
+    now, count = timezone.now(), 0
     under_way = ModelCall.objects.filter(state="started")
-    count = 0
     for kind in ("episode", "twin", "job"):
-        orphaned = under_way.filter(**{f"{kind}__isnull": False}).filter(
-            Q(**{f"{kind}__lease_until__isnull": True})
-            | Q(**{f"{kind}__lease_until__lt": now})
-            | Q(**{f"{kind}__fence__gt": F("fence")})
-        )
-        # At most 1,000 per kind and sweep: a longer UPDATE would hold its locks for too long. The next sweep marks
-        # the rest.
+        dead = Q(**{f"{kind}__lease_until__isnull": True}) | Q(**{f"{kind}__lease_until__lt": now})
+        dead |= Q(**{f"{kind}__fence__gt": F("fence")})
+        orphaned = under_way.filter(**{f"{kind}__isnull": False}).filter(dead)
+        # At most 1,000 per kind and sweep: a longer UPDATE would hold its locks for too long.
         keys = list(orphaned.values_list("pk", flat=True)[:1000])
         count += under_way.filter(pk__in=keys).update(state="lost", ended_at=now)
     return count
@@ -133,10 +124,7 @@ def _store_result(pending: PendingCall, lease: Lease[Any], result: CallResult) -
 
 
 def _settle_reservation(run: Run, call: ModelCall, changes: dict[str, Any]) -> None:
-    """Replace the call's reservation in the run's budget with its usage.
-
-    An unknown cost or token count stays reserved.
-    """
+    """Replace the call's reservation in the run's budget with its usage. An unknown cost or token count stays reserved."""
     if run.max_cost is None and run.max_tokens is None:
         return
     cost, tokens_used = changes["cost"], run_usage.sum_tokens(changes)
@@ -150,7 +138,10 @@ def _settle_reservation(run: Run, call: ModelCall, changes: dict[str, Any]) -> N
 
 
 def _columns_of_completion(call: ModelCall, completion: Completion) -> dict[str, Any]:
-    usage, cost = _drop_impossible_usage(completion.usage), completion.cost
+    usage, cost = completion.usage, completion.cost
+    # A number that is negative or does not fit its column makes the usage unknown.
+    if usage is not None and not all(0 <= count < 2**31 for count in usage):
+        usage = None
     if cost is None and usage is not None:
         cost = pricing.compute_cost(usage, pricing.price_from_json(call.price))
     return {
@@ -167,14 +158,13 @@ def _columns_of_completion(call: ModelCall, completion: Completion) -> dict[str,
 
 def _columns_of_error(error: ProviderError) -> dict[str, Any]:
     free = error.error_class in _UNCHARGED_ERRORS or (error.reply is not None and error.reply.status >= 400)
-    zero_usage = dict.fromkeys(("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output"), 0)
     return {
         "state": "failed",
         "error_class": str(error.error_class),
         "error": clean_text(str(error), 2000),
         "request_id": clean_text(error.request_id, 200),
         "cost": Decimal(0) if free else None,
-        **(zero_usage if free else {}),
+        **(dict.fromkeys(run_usage.TOKEN_CLASSES, 0) if free else {}),
         **_columns_of_reply(error.reply),
     }
 
@@ -186,6 +176,53 @@ def _columns_of_reply(reply: Reply | None) -> dict[str, Any]:
     return {"http_status": reply.status or None, "reply": reply.body, "reply_headers": headers}
 
 
-def _drop_impossible_usage(usage: Usage | None) -> Usage | None:
-    """Return the usage, or None if a number in it is negative or does not fit its column."""
-    return usage if usage is not None and all(0 <= count < 2**31 for count in usage) else None
+def deduplicate_text(body: Any, text: str) -> Any:
+    """Return the body with `text` replaced by its hash, and store `text`; a short text stays in the body.
+
+    Call it in the transaction that stores the call.
+    """
+    if len(text) < _MIN_STORED_LENGTH:
+        return body
+    sha = hash_text(text)
+    if sha not in _known_hashes:
+        # Two workers may store the same text at once; the hash is the key, so either row will do.
+        CallText.objects.bulk_create([CallText(sha256=sha, text=text)], ignore_conflicts=True)
+    return _map_body(body, lambda part: {_HASH_KEY: sha} if part == text else part)
+
+
+def remember_stored_texts(body: Any) -> None:
+    """Record that the texts of this body are committed, so that this process does not store them again."""
+    if len(_known_hashes) > _MAX_KNOWN_HASHES:
+        # A bound on memory; the only cost is that some texts are offered to the database once more.
+        _known_hashes.clear()
+    _known_hashes.update(collect_hashes(body))
+
+
+def restore_texts(bodies: Iterable[Any]) -> list[Any]:
+    """Return these bodies with every hash replaced by its text, with one query."""
+    stored = list(bodies)
+    requested = {sha for body in stored for sha in collect_hashes(body)}
+    texts = dict(CallText.objects.filter(pk__in=requested).values_list("sha256", "text")) if requested else {}
+    return [_map_body(body, lambda part: texts.get(_hash_of(part), "") if _hash_of(part) else part) for body in stored]
+
+
+def collect_hashes(body: Any) -> set[str]:
+    """Return the hashes of the texts that were taken out of the body."""
+    hashes: set[str] = set()
+    _map_body(body, lambda part: hashes.add(sha) if (sha := _hash_of(part)) else part)
+    return hashes
+
+
+def _hash_of(part: Any) -> str:
+    """Return the hash that stands for a text in a body, or ""."""
+    return str(part[_HASH_KEY]) if isinstance(part, Mapping) and set(part) == {_HASH_KEY} else ""
+
+
+def _map_body(body: Any, replace: Callable[[Any], Any]) -> Any:
+    """Return a copy of the body in which `replace` was applied to each part; replaced parts are not searched further."""
+    new = replace(body)
+    if new is not body:
+        return new
+    if isinstance(body, Mapping):
+        return {key: _map_body(value, replace) for key, value in body.items()}
+    return [_map_body(part, replace) for part in body] if isinstance(body, list | tuple) else body

@@ -12,6 +12,7 @@ import random
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Case, F, FloatField, IntegerField, Q, QuerySet, Value, When
 from django.db.models.expressions import RawSQL
@@ -19,11 +20,10 @@ from django.db.models.functions import Least
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
-from simulation.calls.limit_settings import LimiterRules, get_limiter_rules
 from simulation.models import ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass, ProviderError
 from simulation.providers.base import PROVIDERS
-from simulation.providers.retry_policy import double_capped, requested_wait
+from simulation.providers.errors import RetryPolicy, double_capped, requested_wait
 
 log = logging.getLogger("wetbench.gates")
 # Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
@@ -38,7 +38,6 @@ KEY_FAULTS = {
 # Upper bound on the transactions that have counted the calls and not yet committed: four processes with ten
 # connections each.
 MAX_OPEN_TRANSACTIONS = 40
-
 # Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
 _COUNT_UNDER_WAY = RawSQL(
     "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
@@ -63,14 +62,24 @@ def format_limiter_name(endpoint: Endpoint) -> str:
     return f"{endpoint.provider}:{hashlib.sha256(endpoint.key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
+def get_retry_policy() -> RetryPolicy:
+    return RetryPolicy(
+        base=settings.RETRY_SECONDS,
+        cap=settings.RETRY_MAX_SECONDS,
+        retry_after_cap=settings.RETRY_AFTER_MAX_SECONDS,
+        attempts=settings.RETRY_ATTEMPTS,
+        window=settings.RETRY_WINDOW_SECONDS,
+    )
+
+
 def request_slot(name: str) -> Admission:
     """Return whether one more call may be sent now. Call this inside the transaction that stores the call."""
     if not connection.in_atomic_block:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
         )
-    rules, now = get_limiter_rules(), timezone.now()
-    admission = _admit_without_lock(name, rules, now)
+    now = timezone.now()
+    admission = _admit_without_lock(name, now)
     if admission is not None:
         return admission
     # Near the limit, the limiter's row stays locked until the call is stored: two workers must not both take the last
@@ -78,20 +87,24 @@ def request_slot(name: str) -> Admission:
     gate = _lock_limiter(name)
     if gate.blocked:
         return Admission(False, block_message=gate.blocked, reason="credentials")
-    is_tripped = gate.faults_running >= rules.faults_to_trip
+    is_tripped = gate.faults_running >= settings.CIRCUIT_FAULTS
     if gate.closed_until and gate.closed_until > now:
         seconds_left = (gate.closed_until - now).total_seconds()
         return Admission(False, seconds_left, reason="provider_unavailable" if is_tripped else "rate_limit")
-    if is_tripped and _has_probe_under_way(gate):
-        return Admission(False, _add_jitter(rules.slot_wait), reason="provider_unavailable")
-    if _calls_under_way(name).count() >= max(1, int(min(gate.limit, rules.max_calls))):
-        return Admission(False, _add_jitter(rules.slot_wait), reason="no_slot")
+    under_way = _calls_under_way(name)
+    # Jitter spreads the retries: otherwise all rows that wait for a slot would try again at the same moment.
+    wait_seconds = settings.SLOT_WAIT_SECONDS * (0.5 + random.random())
+    # A call sent after the last pause is the probe; other calls wait for its answer.
+    if is_tripped and gate.closed_until and under_way.filter(started_at__gte=gate.closed_until).exists():
+        return Admission(False, wait_seconds, reason="provider_unavailable")
+    if under_way.count() >= max(1, int(min(gate.limit, settings.PROVIDER_CALLS_MAX))):
+        return Admission(False, wait_seconds, reason="no_slot")
     return Admission(True)
 
 
 def record_answer(name: str) -> None:
     """Record that the provider answered: raise the limit, and reset the count of faults."""
-    max_calls = float(get_limiter_rules().max_calls)
+    max_calls = float(settings.PROVIDER_CALLS_MAX)
     # A limit that was never lowered doubles with every full round of answers; any other rises by one call per round.
     gain = Case(When(lowered_at=None, then=Value(1.0)), default=1.0 / F("limit"), output_field=FloatField())
     # One UPDATE, which matches no row while the limit is at its maximum without faults: this runs for every
@@ -102,18 +115,19 @@ def record_answer(name: str) -> None:
 
 @transaction.atomic
 def record_fault(name: str, error: ProviderError) -> None:
-    """Record a failed attempt.
-
-    Depending on the class of its error, lower the limit, close the limiter for a while, or block it.
-    """
+    """Record a failed attempt: lower the limit, close the limiter for a while, or block it, depending on the error."""
     gate, kind = _lock_limiter(name), error.error_class
     if kind in KEY_FAULTS:
-        gate.blocked = _describe_block(name, kind)
+        provider = name.partition(":")[0]
+        variable = PROVIDERS[provider].key_variable if provider in PROVIDERS else "its environment variable"
+        # Never the provider's message: it may repeat the key.
+        reason = f"{KEY_FAULTS[kind]} in {variable} (rate limiter {name})."
+        gate.blocked = f"{reason} Fix this, then press Try again on the run."
         log.error("%s: %s", name, gate.blocked)
     elif kind in PROVIDER_FAULTS:
         if gate.faults_running and _has_answer_since_fault(gate):
             gate.faults_running = 0  # answers at the maximum are not recorded, so they did not reset it
-        _close_limiter(gate, error, get_limiter_rules(), timezone.now())
+        _close_limiter(gate, error, timezone.now())
         gate.faulted_at = timezone.now()
     else:
         gate.faults_running = 0  # the provider answered, only not with a completion
@@ -126,21 +140,19 @@ def reopen_limiter(name: str) -> bool:
     return ProviderGate.objects.filter(name=name).update(**changes) == 1
 
 
-def _admit_without_lock(name: str, rules: LimiterRules, now: datetime) -> Admission | None:
-    """Return an open admission if far fewer calls are under way than the limit allows.
-
-    Otherwise return None: the caller must then lock the limiter's row.
-    """
+def _admit_without_lock(name: str, now: datetime) -> Admission | None:
+    """Return an open admission if far fewer calls are under way than the limit allows, else None: then lock the limiter."""
     # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
     # were admitted at once, they would not exceed the limit.
-    if rules.max_calls <= MAX_OPEN_TRANSACTIONS:
+    max_calls = settings.PROVIDER_CALLS_MAX
+    if max_calls <= MAX_OPEN_TRANSACTIONS:
         return None
     columns = ("limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY)
     for limit, faults, closed_until, blocked, under_way in ProviderGate.objects.filter(name=name).values_list(*columns):
-        if blocked or faults >= rules.faults_to_trip or (closed_until is not None and closed_until > now):
+        if blocked or faults >= settings.CIRCUIT_FAULTS or (closed_until is not None and closed_until > now):
             return None
-        if min(limit, rules.max_calls) - under_way > MAX_OPEN_TRANSACTIONS:
-            return Admission(True, is_at_maximum=limit >= rules.max_calls and not faults)
+        if min(limit, max_calls) - under_way > MAX_OPEN_TRANSACTIONS:
+            return Admission(True, is_at_maximum=limit >= max_calls and not faults)
     return None
 
 
@@ -149,52 +161,58 @@ def _lock_limiter(name: str) -> ProviderGate:
     limiters = ProviderGate.objects.select_for_update()
     gate = limiters.filter(name=name).first()
     if gate is None:
-        ProviderGate.objects.get_or_create(name=name, defaults={"limit": float(get_limiter_rules().start_calls)})
+        ProviderGate.objects.get_or_create(name=name, defaults={"limit": float(_start_calls())})
         gate = limiters.get(name=name)
     return gate
 
 
-def _close_limiter(gate: ProviderGate, error: ProviderError, rules: LimiterRules, now: datetime) -> None:
+def _close_limiter(gate: ProviderGate, error: ProviderError, now: datetime) -> None:
     """Close the limiter for as long as this fault requires."""
     if error.error_class in SHARED_FAULTS:
-        _lower_limit(gate, rules, now)
+        _lower_limit(gate, now)
     is_closed = gate.closed_until is not None and gate.closed_until > now
     # Calls that left before the limiter closed and fail while it is closed are no new evidence, so they are not
     # counted.
     gate.faults_running += not is_closed
-    closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, rules, is_closed))
+    closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, is_closed))
     if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
         gate.closed_until = closed_until
-        log.warning(
-            "%s closed until %s after %s", gate.name, closed_until.isoformat(timespec="seconds"), error.error_class
-        )
+        until = closed_until.isoformat(timespec="seconds")
+        log.warning("%s closed until %s after %s", gate.name, until, error.error_class)
 
 
-def _lower_limit(gate: ProviderGate, rules: LimiterRules, now: datetime) -> None:
-    if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=rules.lower_every):
+def _lower_limit(gate: ProviderGate, now: datetime) -> None:
+    # At least this long between two cuts: a burst of 429 is one signal.
+    if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=settings.GATE_LOWER_SECONDS):
         return
     # Start from the number of calls under way: a limit far above it would have to be lowered many times to have an
     # effect.
-    under_way = _calls_under_way(gate.name).count()
-    gate.limit = max(1.0, 0.8 * min(gate.limit, rules.max_calls, max(under_way, rules.start_calls)))
+    under_way = max(_calls_under_way(gate.name).count(), _start_calls())
+    gate.limit = max(1.0, 0.8 * min(gate.limit, settings.PROVIDER_CALLS_MAX, under_way))
     gate.lowered_at = now
 
 
-def _compute_pause(faults: int, error: ProviderError, rules: LimiterRules, is_closed: bool) -> float:
+def _compute_pause(faults: int, error: ProviderError, is_closed: bool) -> float:
     """Return how many seconds to stay closed after this many consecutive faults.
 
     This is the longer of the pause that the provider requests and the circuit breaker's pause.
     """
-    requested = requested_wait(error.retry_after, rules.retry_after_cap) if error.error_class in SHARED_FAULTS else 0.0
+    is_shared = error.error_class in SHARED_FAULTS
+    requested = requested_wait(error.retry_after, settings.RETRY_AFTER_MAX_SECONDS) if is_shared else 0.0
     if is_closed:
         return requested
-    if error.error_class in SHARED_FAULTS and error.retry_after is None:
-        requested = double_capped(rules.pause, faults - 1, rules.pause_cap)
-    is_tripped = faults >= rules.faults_to_trip
-    return max(
-        requested,
-        double_capped(rules.circuit_pause, faults - rules.faults_to_trip, rules.circuit_cap) if is_tripped else 0.0,
-    )
+    if is_shared and error.retry_after is None:
+        requested = double_capped(settings.GATE_PAUSE_SECONDS, faults - 1, settings.GATE_PAUSE_MAX_SECONDS)
+    extra_faults = faults - settings.CIRCUIT_FAULTS
+    if extra_faults < 0:
+        return requested
+    circuit_pause = double_capped(settings.CIRCUIT_PAUSE_SECONDS, extra_faults, settings.CIRCUIT_PAUSE_MAX_SECONDS)
+    return max(requested, circuit_pause)
+
+
+def _start_calls() -> int:
+    """Return the limit of a key that was never used."""
+    return min(settings.PROVIDER_CALLS_START, settings.PROVIDER_CALLS_MAX)
 
 
 def _calls_under_way(name: str) -> QuerySet[ModelCall]:
@@ -206,22 +224,3 @@ def _has_answer_since_fault(gate: ProviderGate) -> bool:
     answers = ModelCall.objects.filter(gate=gate.name, state="answered").order_by("-pk")
     last = answers.values_list("ended_at", flat=True).first()
     return last is not None and gate.faulted_at is not None and last > gate.faulted_at
-
-
-def _has_probe_under_way(gate: ProviderGate) -> bool:
-    """Return whether the probe, a call sent after the last pause, is under way. Other calls wait for its answer."""
-    since = gate.closed_until
-    return since is not None and _calls_under_way(gate.name).filter(started_at__gte=since).exists()
-
-
-def _add_jitter(seconds: float) -> float:
-    """Return the seconds multiplied by a random factor from 0.5 to 1.5."""
-    # Spread the retries: otherwise all rows that wait for a slot would try again at the same moment.
-    return seconds * (0.5 + random.random())
-
-
-def _describe_block(name: str, kind: ErrorClass) -> str:
-    # Never the provider's message: it may repeat the key.
-    provider = name.partition(":")[0]
-    variable = PROVIDERS[provider].key_variable if provider in PROVIDERS else "its environment variable"
-    return f"{KEY_FAULTS[kind]} in {variable} (rate limiter {name}). Fix this, then press Try again on the run."

@@ -16,20 +16,18 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from simulation.calls import call_log, limit_settings, rate_limit, run_usage, text_store
+from simulation.calls import call_log, rate_limit, run_usage
 from simulation.calls.call_log import CallResult, PendingCall
 from simulation.casts import RoleConfig, RunConfig, pricing, run_config
-from simulation.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater
-from simulation.leases.interruptions import CallDone
-from simulation.models import Episode, ModelCall
-from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, retry_policy
+from simulation.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater, leases
+from simulation.leases.unit_outcomes import CallDone
+from simulation.models import ModelCall
+from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
 from wetbench_site.database import release_connection
 
-_TRANSIENT_ERRORS = {
-    str(kind) for kind, follows in retry_policy.REACTIONS.items() if isinstance(follows, retry_policy.Retry)
-}
+_TRANSIENT_ERRORS = {str(kind) for kind, follows in errors.REACTIONS.items() if isinstance(follows, errors.Retry)}
 
 
 class ModelConnection(NamedTuple):
@@ -43,11 +41,7 @@ Connector = Callable[[RunConfig, RoleConfig], ModelConnection]
 
 
 def connect(setup: RunConfig, player: RoleConfig) -> ModelConnection:
-    """Return a connection to the model of `player`, with the key from this process's environment.
-
-    Raises MissingKey if the run configuration is for the scripted server but this environment has the addresses of real
-    providers.
-    """
+    """Return a connection to the model of `player`, with the key from this process's environment, or raise MissingKey."""
     # A run that was created for the scripted server must not reach, and pay, a real provider.
     if setup.scripted and not run_config.uses_scripted_server(setup.models[player.model]["provider"]):
         raise MissingKey(run_config.SCRIPTED_ALONE)
@@ -70,10 +64,7 @@ class CallReplayer:
     job_ids: tuple[int, ...] = ()
 
     def create_speaker(self, player: RoleConfig) -> CompletionFunction:
-        """Return a function that completes prompts with this player's model.
-
-        The function's n-th call is this player's n-th turn in the unit.
-        """
+        """Return a function that completes prompts with this player's model. Its n-th call is the n-th turn in the unit."""
         turns = itertools.count()
         return lambda prompt: self._complete_prompt(player, prompt, next(turns))
 
@@ -90,10 +81,10 @@ class CallReplayer:
         request = connection.prepare_request(prompt, player.params)
         earlier = self._find_attempts(player, turn)
         for call in earlier:
-            # The hash of the whole request: an answer to another prompt or with other parameters must not be
-            # replayed.
+            # The hash of the whole request: an answer to another prompt or with other parameters must not be replayed.
             if call.state in call_log.ANSWERED_STATES and call.request_sha256 == request.sha256:
-                return _load_completion(call, endpoint)
+                reply = Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b""))
+                return connections.parse_reply(endpoint, reply)  # in the same way as a new reply
         if self.has_called:
             raise CallDone
         self.has_called = True
@@ -102,25 +93,26 @@ class CallReplayer:
         pending = self._log_call_start(player, endpoint, prompt, request, turn, attempts)
         # Models answer after seconds or minutes, and a process has only a few database connections.
         release_connection()
-        result = _send_request(connection, request)
-        if not call_log.log_call_end(pending, self.lease, result):
+        started = time.monotonic()
+        try:
+            outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
+        except ProviderError as error:
+            outcome = error
+        if not call_log.log_call_end(pending, self.lease, CallResult(outcome, time.monotonic() - started)):
             raise LeaseLost
-        if isinstance(result.outcome, Completion):
-            return result.outcome
-        raise self._choose_reaction(result.outcome, [*attempts, pending.call])
+        if isinstance(outcome, Completion):
+            return outcome
+        raise self._choose_reaction(outcome, [*attempts, pending.call])
 
     def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:
-        """Return all earlier calls of this turn.
-
-        Calls that a former holder of the row left under way are marked as lost.
-        """
+        """Return all earlier calls of this turn. Mark those that a former holder of the row left under way as lost."""
         # No model was called in this phase before, so no query is needed.
         if self.lease.is_first_unit and not self.has_called and len(self.job_ids) < 2:
             return []
         turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
         calls = turns.filter(**self._subject_filter())
         relevant = turns.filter(job_id__in=self.job_ids) if self.job_ids else calls
-        # Bodies are large. Only the reply that is replayed is loaded, by _load_completion.
+        # Bodies are large. Only the reply that is replayed is loaded.
         attempts = list(relevant.defer("request", "reply").order_by("pk"))
         if any(call.state == "started" for call in attempts):
             calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
@@ -143,11 +135,10 @@ class CallReplayer:
             with transaction.atomic():
                 if not self.lease.is_held():
                     raise LeaseLost
-                admission = self._request_slot(
-                    gate, attempts
-                )  # before the run is locked: see the lock order in rate_limit
+                # before the run is locked: see the lock order in rate_limit
+                admission = self._request_slot(gate, attempts)
                 call_log.reserve_budget(run, worst_case)
-                stored_request = text_store.deduplicate_text(request.body, prompt.system)
+                stored_request = call_log.deduplicate_text(request.body, prompt.system)
                 call = ModelCall.objects.create(
                     **self._subject_filter(),
                     run_id=run.pk,
@@ -172,10 +163,9 @@ class CallReplayer:
                     price=price_record,
                 )
         except IntegrityError as error:
-            # A former holder of the row, presumed dead, has logged this attempt in the meantime. The next try finds
-            # its call.
+            # A former holder of the row, presumed dead, has logged this attempt. The next try finds its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
-        text_store.remember_stored_texts(stored_request)
+        call_log.remember_stored_texts(stored_request)
         return PendingCall(call, admission.is_at_maximum)
 
     def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:
@@ -184,48 +174,33 @@ class CallReplayer:
             raise Blocked("credentials", admission.block_message)
         if admission.is_open:
             return admission
-        failures = _list_recent_failures(attempts, gate) if admission.reason == retry_policy.UNAVAILABLE else []
-        if failures and _seconds_since_first(failures) >= limit_settings.get_retry_policy().window:
+        failures = _list_recent_failures(attempts, gate) if admission.reason == errors.UNAVAILABLE else []
+        if failures and _seconds_since_first(failures) >= rate_limit.get_retry_policy().window:
             message = f"after {len(failures)} attempts, and no other call was answered either: {failures[-1].error}"
-            raise RetriesExhausted(retry_policy.UNAVAILABLE, message)
+            raise RetriesExhausted(errors.UNAVAILABLE, message)
         raise RetryLater(admission.wait_seconds * _compute_wait_factor(admission.reason), admission.reason)
 
     def _choose_reaction(self, error: ProviderError, attempts: list[ModelCall]) -> Exception:
         """Return the exception to raise after a failed attempt: RetryLater, Blocked or RetriesExhausted."""
-        # Faults that do not pass with time are not retried, so only transient ones count towards the number of
-        # attempts.
+        # Faults that do not pass with time are not retried, so only transient ones count as attempts.
         transient = [call for call in attempts if call.error_class in _TRANSIENT_ERRORS] or [attempts[-1]]
         in_a_row = _list_recent_failures(attempts, attempts[-1].gate) or [attempts[-1]]
-        policy = limit_settings.get_retry_policy()
-        reaction = retry_policy.choose_reaction(
+        policy = rate_limit.get_retry_policy()
+        reaction = errors.choose_reaction(
             error.error_class, len(transient), _seconds_since_first(in_a_row), error.retry_after, random(), policy
         )
         message = call_log.clean_text(str(error), 2000)
         match reaction:
-            case retry_policy.Retry():
+            case errors.Retry():
                 return RetryLater(reaction.seconds, reaction.reason, message)
-            case retry_policy.Block():
+            case errors.Block():
                 return Blocked(reaction.reason, message)
-            case retry_policy.GiveUp():
+            case errors.GiveUp():
                 return RetriesExhausted(reaction.reason, f"after {len(transient)} attempts: {message}")
 
     def _subject_filter(self) -> dict[str, Any]:
         kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
         return {f"{kind}_id": self.lease.row.pk}
-
-
-def _send_request(connection: Connection, request: WireRequest) -> CallResult:
-    started = time.monotonic()
-    try:
-        outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
-    except ProviderError as error:
-        outcome = error
-    return CallResult(outcome, time.monotonic() - started)
-
-
-def _load_completion(call: ModelCall, endpoint: Endpoint) -> Completion:
-    """Return a logged completion, parsed from the stored bytes in the same way as a new reply."""
-    return connections.parse_reply(endpoint, Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b"")))
 
 
 def _list_recent_failures(attempts: list[ModelCall], gate: str) -> list[ModelCall]:
@@ -242,9 +217,9 @@ def _seconds_since_first(failures: list[ModelCall]) -> float:
 
 
 def _compute_wait_factor(reason: str) -> float:
-    """Return the factor by which to lengthen a wait. It rises with the number of episodes that wait for a slot."""
+    """Return the factor by which to lengthen a wait. It rises with the number of rows that wait for a slot."""
     if reason != "no_slot":
         return 1.0
     # Every attempt to get a slot costs a claim and a prompt, so a long queue must try less often.
-    waiting = Episode.objects.filter(status="waiting", reason="no_slot").count()
-    return min(10.0, 1.0 + waiting / settings.PROVIDER_CALLS_MAX)
+    rows = [model.objects.filter(status="waiting", reason="no_slot") for model in leases.LEASED_MODELS]
+    return min(10.0, 1.0 + sum(queryset.count() for queryset in rows) / settings.PROVIDER_CALLS_MAX)

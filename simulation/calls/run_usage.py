@@ -71,6 +71,9 @@ class UsageRate(NamedTuple):
     minutes: float
 
 
+_cached_prices: dict[tuple[str, date], tuple[Price, dict[str, str], float]] = {}  # until when, in monotonic seconds
+
+
 class BudgetCheck(NamedTuple):
     """The budget counters of a run with limits, and the correct values from the call log (`ledger_...`)."""
 
@@ -84,27 +87,16 @@ class BudgetCheck(NamedTuple):
         return self.tokens == self.ledger_tokens and self.cost == self.ledger_cost
 
 
-class CachedPrice(NamedTuple):
-    """A price, and the time until which it may be reused (monotonic seconds)."""
-
-    price: Price
-    price_record: dict[str, str]
-    expires_at: float
-
-
-_cached_prices: dict[tuple[str, date], CachedPrice] = {}
-
-
 def get_cached_price(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
     """Return the result of `get_price_on`, which this process caches for PRICE_SECONDS."""
     # Every call needs a price, so it is not queried each time. A missing price is not cached: it is usually about
     # to be entered.
     cached = _cached_prices.get((model_name, day))
-    if cached is not None and time.monotonic() < cached.expires_at:
-        return cached.price, cached.price_record
+    if cached is not None and time.monotonic() < cached[2]:
+        return cached[:2]
     price, price_record = get_price_on(model_name, day)
     if price is not None:
-        _cached_prices[model_name, day] = CachedPrice(price, price_record, time.monotonic() + settings.PRICE_SECONDS)
+        _cached_prices[model_name, day] = price, price_record, time.monotonic() + settings.PRICE_SECONDS
     return price, price_record
 
 
@@ -173,10 +165,7 @@ def estimate_ratings(setup: Mapping[str, Any], sizes: Iterable[int]) -> CostEsti
 
 
 def get_todays_prices(setup: Mapping[str, Any]) -> dict[str, Price | None]:
-    """Return today's price of every model of a run configuration, or None for a model without one.
-
-    A run with a cost limit must not start while a model lacks the price of a token class.
-    """
+    """Return today's price of every model of a run configuration, or None for a model without one."""
     names = setup.get("models", {})
     rows = ModelPrice.objects.filter(model__name__in=names, effective_from__lte=timezone.now().date())
     # Oldest first: the dict below keeps the last row of each model, which is the newest.
@@ -185,10 +174,7 @@ def get_todays_prices(setup: Mapping[str, Any]) -> dict[str, Price | None]:
 
 
 def check_budget_counters(run: Run) -> BudgetCheck:
-    """Return the run's budget counters beside the sums of the call log.
-
-    The counters are kept only while the run has a limit.
-    """
+    """Return the run's budget counters, which are kept only while it has a limit, beside the sums of the call log."""
     row = Run.objects.get(pk=run.pk)
     logged = _sum_reserved(row)
     return BudgetCheck(row.held_tokens, logged["used"], pricing.round_money(row.held_cost), logged["cost"])
@@ -219,22 +205,19 @@ def recount_live_runs() -> None:
 
 def _sum_reserved(run: Run) -> dict[str, Any]:
     """Return the run's tokens and cost. A call of unknown usage counts with the amounts that were reserved for it."""
-    tokens_used = Case(
-        When(_IS_COUNTED, then=_TOKENS_USED), default=F("reserved_tokens"), output_field=BigIntegerField()
-    )
+    counted = When(_IS_COUNTED, then=_TOKENS_USED)
+    tokens_used = Case(counted, default=F("reserved_tokens"), output_field=BigIntegerField())
     cost = Coalesce(F("cost"), F("reserved_cost"), Value(Decimal(0)), output_field=_MONEY_FIELD)
     sums = run.calls.order_by().aggregate(used=Sum(tokens_used, default=0), cost=Sum(cost, default=Decimal(0)))
     return {"used": sums["used"], "cost": pricing.round_money(sums["cost"])}
 
 
 def _build_aggregates() -> dict[str, Any]:
-    states = {state: Count("pk", filter=Q(state=state)) for state, _ in ModelCall.STATES}
-    used = {f"sum_{name}": Sum(name, default=0) for name in (*TOKEN_CLASSES, "reasoning")}
     lost = Q(state="lost")
     return {
         "calls": Count("pk"),
-        **states,
-        **used,
+        **{state: Count("pk", filter=Q(state=state)) for state, _ in ModelCall.STATES},
+        **{f"sum_{name}": Sum(name, default=0) for name in (*TOKEN_CLASSES, "reasoning")},
         "sum_cost": Sum("cost", default=Decimal(0)),
         "unknown_cost": Count("pk", filter=_IS_ENDED & Q(cost__isnull=True)),
         "uncounted": Count("pk", filter=_IS_ENDED & ~_IS_COUNTED),

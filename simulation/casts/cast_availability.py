@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 
 from simulation.casts import casting, run_config
-from simulation.casts.cast_files import ROLES, list_roles, role_name
+from simulation.casts.data_files import ROLES, get_role_name, list_roles
 from simulation.casts.run_config import PERSON, SCRIPTED_ALONE
 from simulation.lab.errors import LabError
 from simulation.models import CastDefinition, LanguageModel
@@ -256,14 +256,14 @@ def _model_option(row: CastDefinition, models: Mapping[str, LanguageModel], envi
         if (missing := _find_unreachable((model.provider for model in models_of_cast), environ, scripted))
         else []
     )
-    agent, transition_model, classifier = (role_name(row.data[role]) for role in ROLES)
+    agent, transition_model, classifier = (get_role_name(row.data[role]) for role in ROLES)
     return CastOption(
         row.name,
         row.description,
         agent,
         transition_model,
         classifier,
-        panel=tuple(role_name(player) for player in row.data.get("panel", ())),
+        panel=tuple(get_role_name(player) for player in row.data.get("panel", ())),
         speaks=bool(speakers),
         answers_by_model="model" in row.data["transition_model"],
         why_not="; ".join(reasons),

@@ -1,11 +1,10 @@
 """Create the objects that run the roles. The only module that imports every implementation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simulation.casts.run_config import PERSON, RoleConfig, RunConfig
-from simulation.lab import material_checks
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
@@ -14,15 +13,13 @@ from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation
 from simulation.llm.agent import LLMAgent
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.model_rater import LLMRater, RatingKind
-from simulation.llm.perturber import LLMPerturber
-from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.transition_model import LLMTransitionModel
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel
 from simulation.offline import hidden_truth
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.injectors import Injector
-from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
 from simulation.providers import CompletionFunction
@@ -189,26 +186,16 @@ def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
     """Return every problem of the hidden truth and phases, which only the offline transition model reads."""
-    materials = data.get("materials", [])
-    return _check_phases(materials) + hidden_truth.check_truth(
-        data.get("truth", {}),
-        catalogue,
-        material_checks.list_components(materials),
-        material_checks.list_keys(materials),
-    )
-
-
-def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a problem for every initial material or well with an unknown phase."""
-    entries = [(f"materials[{at}]", entry) for at, entry in enumerate(materials)]
+    entries = [(f"materials[{index}]", entry) for index, entry in enumerate(data["materials"])]
     entries += [
-        (f"{place}.wells[{at}]", well)
-        for place, plate in list(entries)
-        for at, well in enumerate(plate.get("wells", ()))
+        (f"{path}.wells[{at}]", well) for path, plate in entries for at, well in enumerate(plate.get("wells", ()))
     ]
-    return [
-        f"{place}.properties.phase: is {phase!r}; allowed: {', '.join(PHASES)}"
-        for place, entry in entries
+    problems = [
+        f"{path}.properties.phase: is {phase!r}; allowed: {', '.join(PHASES)}"
+        for path, entry in entries
         # An unknown phase would make every action on the material impossible.
         if (phase := entry.get("properties", {}).get("phase")) not in PHASES
     ]
+    components = {name for _, entry in entries for name in entry.get("contents", {})}
+    keys = [entry["key"] for _, entry in entries]
+    return problems + hidden_truth.check_truth(data.get("truth", {}), catalogue, components, keys)

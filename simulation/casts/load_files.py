@@ -3,8 +3,6 @@
 If any file is invalid, nothing is loaded.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -14,10 +12,10 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Model
 
-from simulation.casts import datafiles, model_files
-from simulation.casts.model_entries import TOKEN_CLASSES
-from simulation.casts.model_files import ModelFiles
+from simulation.casts import data_files
+from simulation.casts.data_files import TOKEN_CLASSES, ModelFiles
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
+from wetbench_site.text import hash_json
 
 
 class LoadCounts(NamedTuple):
@@ -30,7 +28,7 @@ class LoadCounts(NamedTuple):
 
 def load_lab(directory: Path) -> dict[str, LoadCounts]:
     """Load actions, experiments, models and casts. Raises LabError with every problem before anything is written."""
-    actions, action_files, specs = datafiles.load_data_files(directory)
+    actions, action_files, specs = data_files.load_data_files(directory)
     players = parse_model_files([path for name in ("models", "casts") if (path := directory / f"{name}.json").exists()])
     # All or nothing: a laboratory with new actions and old experiments would reject its own protocols.
     with transaction.atomic():
@@ -47,7 +45,7 @@ def parse_model_files(paths: Sequence[Path]) -> ModelFiles:
     """Return the content of files with models, prices and casts, checked against the models in the database."""
     # A cast may use a model that an earlier load has stored.
     loaded_models = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
-    return model_files.load_model_files(paths, loaded_models)
+    return data_files.load_model_files(paths, loaded_models)
 
 
 @transaction.atomic
@@ -68,12 +66,12 @@ def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
 
 
 def _action_row(data: dict[str, Any]) -> dict[str, Any]:
-    return {"name": data["name"], "kind": data["kind"], "data": data, "sha256": _hash_entry(data)}
+    return {"name": data["name"], "kind": data["kind"], "data": data, "sha256": hash_json(data)}
 
 
 def _experiment_row(data: dict[str, Any]) -> dict[str, Any]:
     columns = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
-    return columns | {"data": data, "sha256": _hash_entry(data)}
+    return columns | {"data": data, "sha256": hash_json(data)}
 
 
 def _model_row(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,10 +109,6 @@ def _cast_row(data: dict[str, Any]) -> dict[str, Any]:
 
 def _parse_day(written: str | None) -> date | None:
     return date.fromisoformat(written) if written else None
-
-
-def _hash_entry(data: Any) -> str:  # sorted keys, so that the order in a file does not change it
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def _upsert_rows(model: type[Model], keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> LoadCounts:

@@ -4,8 +4,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from simulation.lab.errors import LabError
-from simulation.llm.prompts import prompt_sets
-from simulation.llm.prompts.prompt_sets import ImportedSet, PromptSetError, PromptTexts, SetName
+from simulation.llm import prompt_sets
+from simulation.llm.prompt_sets import ImportedSet, PromptSetError, PromptTexts, SetName
 from simulation.models import PromptSet
 
 BUILT_IN, BUILT_IN_RATING = prompt_sets.BUILT_IN, prompt_sets.BUILT_IN_RATING

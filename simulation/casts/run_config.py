@@ -1,7 +1,5 @@
 """The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts."""
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +8,7 @@ from typing import Any
 
 from simulation.providers import Endpoint, connections
 from simulation.providers.base import PROVIDERS, Params, WireOptions
+from wetbench_site.text import hash_json
 
 PERSON = "person"
 SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
@@ -125,5 +124,4 @@ def list_models(setup: Mapping[str, Any]) -> list[tuple[str, RoleConfig]]:
 
 def hash_config(setup: Mapping[str, Any]) -> str:
     """Return the digest of a configuration. Equal digests mean the same models with the same prompts."""
-    # Sorted keys, because a database may return them in another order.
-    return hashlib.sha256(json.dumps(setup, sort_keys=True).encode()).hexdigest() if setup else ""
+    return hash_json(setup) if setup else ""

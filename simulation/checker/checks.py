@@ -1,56 +1,108 @@
-"""Run all checks on one transition and derive the verdict."""
+"""The declarations of the checks L01 to L24, and the functions that run them on one transition or on a file of them."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import json
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
-from simulation.checker.amounts import (
-    balance,
-    calibration,
+from simulation.checker import (
     concentrations,
-    counted_amounts,
-    dilutions,
-    inheritance,
-    masses,
-    wells,
+    conditions,
+    fields,
+    identity,
+    observations,
+    origins,
+    settings,
+    states,
+    values,
+    volumes,
+    weights,
 )
 from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
-from simulation.checker.materials import containers, materials, outputs, ranges, states, storage_conditions, times
 from simulation.checker.reading import transition
-from simulation.checker.records import fields, observables, readings, sentences, settings, unit_errors
+from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.lab.actions import Catalogue
 
-# In order of the codes. The order does not affect the result: a report sorts its findings.
-CHECKS: tuple[tuple[str, Callable[[transition.Transition], Findings]], ...] = (
-    ("L01", materials.check_origins),
-    ("L02", balance.check_volumes),
-    ("L03", dilutions.check_dilutions),
-    # One code may have several checks: concentrations, weighed solids and counted amounts have little code in
-    # common.
-    ("L04", concentrations.check_component_amounts),
-    ("L04", masses.check_masses),
-    ("L04", counted_amounts.check_counted_amounts),
-    ("L05", containers.check_containers),
-    ("L06", states.check_physical_states),
-    ("L07", balance.check_overdraw),
-    ("L08", materials.check_used_up),
-    ("L09", materials.check_unlimited_supplies),
-    ("L10", fields.check_leaks),
-    ("L11", fields.check_enumerations),
-    ("L12", unit_errors.check_units),
-    ("L13", times.check_times),
-    ("L14", storage_conditions.check_storage_conditions),
-    ("L15", observables.check_measured_quantities),
-    ("L16", settings.check_settings),
-    ("L16", sentences.check_sentences),
-    ("L17", observables.check_limits),
-    ("L18", outputs.check_output_count),
-    ("L19", inheritance.check_identity),
-    ("L20", readings.check_readings),
-    ("L20", calibration.check_signal_order),
-    ("L21", wells.check_wells),
-    ("L22", fields.check_coherence),
-    ("L23", ranges.check_ranges),
-)
+MAX_LINE_BYTES = 4_000_000  # maximum length of one line; limits the memory that a foreign file can use
+
+
+class Check(NamedTuple):
+    """What a code stands for. A title is shown beside findings; docs/checker.md has `about` and `decided_if`."""
+
+    code: str
+    title: str
+    about: str
+    decided_if: str
+    functions: tuple[Callable[[Transition], Findings], ...]
+
+
+# To add a check, add one row. The order of the functions does not affect the result: a report sorts its findings.
+CHECKS = (
+    Check("L01", "origin of materials", "origin: materials, components and barcodes come from the inputs",
+          "the name is that of a ready-made reagent, or the step mixes nothing; otherwise a warning", (origins.check_origins,)),
+    Check("L02", "volume balance", "volume: no more comes out than went in, withdrawals are subtracted, additions are added",
+          "the volumes are known", (volumes.check_volumes,)),
+    Check("L03", "dilution", "C1 V1 = C2 V2, serial factors, the replacement medium after a wash (5%)",
+          "concentrations and volumes are known", (concentrations.check_dilutions,)),
+    Check("L04", "conservation of amounts", "amounts of a component and of weighed materials; no output is more concentrated than the strongest input",
+          "amounts are known and no reaction uses them up",
+          (concentrations.check_component_amounts, weights.check_masses, weights.check_counted_amounts)),
+    Check("L05", "container capacity", "overfilling, below the minimum filling, a container that the instrument does not take",
+          "capacity or container is known", (volumes.check_containers,)),
+    Check("L06", "physical state", "frozen, attached, dry: what can be pipetted and measured; materials keep their state",
+          "phase or storage condition is known", (states.check_physical_states,)),
+    Check("L07", "dead volume", "no more is taken than there is above the dead volume", "the volume is known", (volumes.check_overdraw,)),
+    Check("L08", "used-up materials", "what is used up stays used up", "always", (origins.check_used_up,)),
+    Check("L09", "unlimited supplies", "an unlimited supply is neither changed nor handed back", "always", (origins.check_unlimited_supplies,)),
+    Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (fields.check_barcodes,)),
+    Check("L11", "fields and allowed values", "required fields and their closed lists; other spellings of a value are accepted",
+          "always", (fields.check_enumerations,)),
+    Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (values.check_units,)),
+    Check("L13", "times and growth", "times in order; growth within the doubling time, or within what any cell can do",
+          "times, densities and duration are known", (conditions.check_times,)),
+    Check("L14", "storage conditions", "the storage condition fits temperature and action; in incubators temperature and CO2 are stated",
+          "always", (conditions.check_storage_conditions,)),
+    Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",
+          "the quantity is named in words", (observations.check_measured_quantities,)),
+    Check("L16", "settings of the action", "volumes, temperatures, objectives, wavelengths, forces, pores, times and cycles are those that were set",
+          "the outcome mentions them", (settings.check_settings, settings.check_sentences)),
+    Check("L17", "limits of seeing and pipetting", "nobody sees what is too small; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
+          "the claim is in words", (observations.check_limits,)),
+    Check("L18", "number of outputs", "as many outputs as the catalogue promises; a remainder if something is left",
+          "counts are given", (origins.check_output_count,)),
+    Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
+          "the property is given", (identity.check_identity,)),
+    Check("L20", "agreement of readings", "readings agree with the material and with each other, and rise with known concentrations",
+          "both are numbers", (observations.check_readings, observations.check_signal_order)),
+    Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
+    Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
+          "always", (fields.check_coherence,)),
+    Check("L23", "possible values", "pH 0 to 14, temperature above -273.15 °C, parts within the whole, nothing below zero",
+          "a number is given", (values.check_ranges,)),
+    Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (fields.check_prompt_text,)),
+)  # fmt: skip
+
+
+def validate_checks(checks: Sequence[Check]) -> None:
+    """Raise ValueError if a code is missing or occurs twice, or if a part of a check is missing or used twice."""
+    problems = [
+        f"check {number} has the code {check.code}; it must be L{number:02}"
+        for number, check in enumerate(checks, 1)
+        if check.code != f"L{number:02}"
+    ]
+    for check in checks:
+        problems += [f"{check.code} has no {part}" for part, value in check._asdict().items() if not value]
+    titles = Counter(check.title for check in checks)
+    functions = Counter(function.__qualname__ for check in checks for function in check.functions)
+    problems += [f"{name} is declared {count} times" for name, count in (titles + functions).items() if count > 1]
+    if problems:
+        raise ValueError("; ".join(problems))
+
+
+validate_checks(CHECKS)
+CHECK_TITLES = {check.code: check.title for check in CHECKS}
+CODES = tuple(CHECK_TITLES)
 
 
 def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
@@ -58,15 +110,62 @@ def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
 
     Raises TransitionError if the data is not a transition.
     """
-    transition_read = transition.parse_transition(data, catalogue)
-    return build_report(item for code, run in CHECKS for item in _run_check(code, run, transition_read))
+    parsed = transition.parse_transition(data, catalogue)
+    return build_report(
+        item for check in CHECKS for function in check.functions for item in _run_check(check.code, function, parsed)
+    )
 
 
 def _run_check(
-    code: str, run: Callable[[transition.Transition], Findings], parsed: transition.Transition
+    code: str, function: Callable[[Transition], Findings], parsed: Transition
 ) -> Iterator[Finding | Decided]:
     try:
-        yield from run(parsed)
+        yield from function(parsed)
     except ArithmeticError:
         # Foreign data may contain numbers near the limits of Decimal. One such number must not stop the other checks.
         yield undecided_finding(code, parsed.action, "numbers too large or too small to compare")
+
+
+class CheckedLine(NamedTuple):
+    """The result for one line of a file: its report, or the error that explains why there is no report."""
+
+    number: int
+    data: dict[str, Any]
+    report: Report | None
+    error: str = ""
+
+
+def check_lines(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[CheckedLine]:
+    """Yield the result for every line that is not blank. An invalid line does not stop the check of later lines."""
+    number = 0
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if number == 1:
+            # Windows editors start a file with a byte order mark, which JSON does not allow.
+            raw = raw.removeprefix(BOM_UTF8)
+        if len(raw) > MAX_LINE_BYTES:
+            # The rest of the line is skipped in pieces, so that the whole line is never in memory.
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(MAX_LINE_BYTES)
+            yield CheckedLine(number, {}, None, f"longer than {MAX_LINE_BYTES} bytes")
+        elif raw.strip():
+            yield _check_line(number, raw, catalogue)
+
+
+def _check_line(number: int, raw: bytes, catalogue: Catalogue | None) -> CheckedLine:
+    try:
+        # NaN and Infinity are no JSON, but Python accepts them; no check could compare them.
+        data = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
+        report = check_transition(data, catalogue)
+    except TransitionError as error:
+        return CheckedLine(number, {}, None, str(error))
+    # Python's JSON parser recurses; a line of 100,000 brackets must not end the command.
+    except RecursionError:
+        return CheckedLine(number, {}, None, "nested too deep")
+    except ValueError as error:
+        return CheckedLine(number, {}, None, f"not JSON: {str(error)[:200]}")
+    return CheckedLine(number, data, report)
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")

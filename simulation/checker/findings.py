@@ -1,38 +1,13 @@
 """The findings of the checks, and the report with its verdict."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
+
+from simulation.checker.reading import units
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 OK, UNDECIDABLE = "ok", "undecidable"
-# Shown beside each finding; docs/checker.md describes the checks in full.
-CHECK_TITLES: Mapping[str, str] = {
-    "L01": "origin of materials",
-    "L02": "volume balance",
-    "L03": "dilution",
-    "L04": "conservation of amounts",
-    "L05": "container capacity",
-    "L06": "physical state",
-    "L07": "dead volume",
-    "L08": "used-up materials",
-    "L09": "unlimited supplies",
-    "L10": "barcode in a text",
-    "L11": "fields and allowed values",
-    "L12": "units",
-    "L13": "times and growth",
-    "L14": "storage conditions",
-    "L15": "measurable quantities",
-    "L16": "settings of the action",
-    "L17": "limits of seeing and pipetting",
-    "L18": "number of outputs",
-    "L19": "identity of materials",
-    "L20": "agreement of readings",
-    "L21": "separating wells",
-    "L22": "success and reason for failure",
-    "L23": "possible values",
-    "L24": "prompt text",
-}
-CODES = tuple(CHECK_TITLES)
 
 
 class Finding(NamedTuple):
@@ -44,8 +19,8 @@ class Finding(NamedTuple):
     subject: str
     expected: str
     got: str
-    tolerance: str
     text: str
+    tolerance: str = ""  # as applied; empty if no amounts were compared
 
     def to_json(self) -> dict[str, Any]:
         # Stored findings and the API have no tolerance; docs/checker.md lists the tolerances.
@@ -64,17 +39,57 @@ Findings = Iterator[Finding | Decided]
 
 def error_finding(code: str, subject: str, expected: str, got: str, text: str, tolerance: str = "") -> Finding:
     """Return a finding that something is impossible. It makes the verdict an error."""
-    return Finding(code, ERROR, True, subject, expected, got, tolerance, text)
+    return Finding(code, ERROR, True, subject, expected, got, text, tolerance)
 
 
 def warning_finding(code: str, subject: str, expected: str, got: str, text: str, decidable: bool = True) -> Finding:
     """Return a finding that does not affect the verdict."""
-    return Finding(code, WARNING, decidable, subject, expected, got, "", text)
+    return Finding(code, WARNING, decidable, subject, expected, got, text)
 
 
 def undecided_finding(code: str, subject: str, text: str) -> Finding:
     """Return a finding that the check applies but lacks the data to decide."""
-    return Finding(code, INFO, False, subject, "", "", "", text)
+    return Finding(code, INFO, False, subject, "", "", text)
+
+
+def require(code: str, holds: bool, subject: str, expected: str, got: str, text: str) -> Findings:
+    """Yield a note that the check was decided and, unless the condition holds, an error."""
+    yield Decided(code)
+    if not holds:
+        yield error_finding(code, subject, expected, got, text)
+
+
+def compare(
+    code: str,
+    subject: str,
+    expected: Decimal,
+    found: Decimal,
+    dimension: str,
+    text: str,
+    above: Decimal | None = None,
+    below: Decimal | None = None,
+    limit: str | None = None,
+) -> Findings:
+    """Yield a note that two amounts were compared and, if the one found is out of tolerance, an error.
+
+    The amounts are in the base unit of their dimension. `above` and `below` are how much the amount found may exceed
+    and fall short of the expected one; None allows any difference. `limit` is written before the expected amount; it is
+    by default "at most" or "at least" if only one side is limited. The tolerance of the finding is the one applied.
+    """
+    yield Decided(code, quantity=True)
+    is_above = above is not None and found > expected + above
+    if is_above or (below is not None and found < expected - below):
+        if limit is None:
+            limit = "at most" if below is None else "at least" if above is None else ""
+        tolerance = above if is_above else below
+        yield error_finding(
+            code,
+            subject,
+            f"{limit} {units.format_value(expected, dimension)}".strip(),
+            units.format_value(found, dimension),
+            text,
+            units.format_value(tolerance or Decimal(0), dimension),
+        )
 
 
 class Report(NamedTuple):
@@ -102,9 +117,9 @@ class Report(NamedTuple):
 def build_report(items: Iterable[Finding | Decided]) -> Report:
     """Build a report. The verdict is error if any finding is one, undecidable if no amount was compared, else ok."""
     items = list(items)
-    # Two checks of one code may yield the same finding, which is listed once. Findings are sorted, so that reports can
-    # be compared.
-    findings = tuple(sorted({item for item in items if isinstance(item, Finding)}))
+    # Two checks of one code may yield the same finding, if with another tolerance; it is listed once. Findings are
+    # sorted, so that reports can be compared.
+    findings = tuple(sorted({item[:-1]: item for item in items if isinstance(item, Finding)}.values()))
     decisions = [item for item in items if isinstance(item, Decided)]
     decided = {item.code for item in decisions} | {finding.code for finding in findings if finding.decidable}
     has_quantity = any(item.quantity for item in decisions)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from simulation.checker import transition_lines
-from simulation.checker.findings import CODES, ERROR, UNDECIDABLE
-from simulation.checker.transition_lines import CheckedLine
+from simulation.checker import checks
+from simulation.checker.checks import CODES, CheckedLine
+from simulation.checker.findings import ERROR, UNDECIDABLE
 from simulation.lab.actions import Catalogue
 
 # Labels of this project and of other simulators.
@@ -96,7 +96,7 @@ class SuiteResult:
 def measure_suite(path: Path, catalogue: Catalogue | None = None) -> SuiteResult:
     """Run the checks on a labelled file and count the results."""
     with path.open("rb") as stream:
-        return tally_lines(transition_lines.check_lines(stream, catalogue))
+        return tally_lines(checks.check_lines(stream, catalogue))
 
 
 def tally_lines(lines_checked: Iterable[CheckedLine]) -> SuiteResult:

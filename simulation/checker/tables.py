@@ -6,7 +6,7 @@ python -m simulation.checker.tables
 from pathlib import Path
 
 from simulation.checker import suite
-from simulation.checker.findings import CODES
+from simulation.checker.checks import CODES
 from simulation.checker.suite import NOTHING, SuiteResult
 from simulation.lab import catalogue
 

@@ -1,42 +1,124 @@
 """Run one unit of an episode: at most one call of one model, then one committed step."""
 
-import logging
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from django.utils import timezone
 
 from simulation.calls import Connector, connect
-from simulation.casts.casting import Judge
-from simulation.engine import role_sets
-from simulation.engine.role_sets import RoleSet
+from simulation.calls.replay import CallReplayer
+from simulation.casts import RunConfig, casting, prompt_store
+from simulation.casts.casting import Cast, PromptTools
+from simulation.casts.run_config import PERSON
 from simulation.lab import action_format
 from simulation.lab.actions import Action
-from simulation.lab.bench import Bench, Ending, Step, step_to_json
-from simulation.lab.outcomes import Outcome, RejectedBy
+from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
+from simulation.lab.differences import find_differences
+from simulation.lab.errors import NoErrorFits
+from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy, Verdict
+from simulation.lab.roles import Perturber
 from simulation.leases import Blocked, Lease, unit_outcomes
-from simulation.models import Episode, EvidenceReview, MissingReview, Transition
+from simulation.llm.errors import UnusableTwin
+from simulation.llm.model_rater import LLMRater, RatingKind
+from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
 from simulation.runs import benches, transition_checks
 
-log = logging.getLogger("wetbench.runner")
 UNREADABLE_ACTION = "(unreadable)"
-Unit = Callable[[Lease[Episode], Bench, RoleSet], bool]
+# By hash, so that all runs of one configuration share an entry and none can be out of date.
+_cached_configs: dict[str, RunConfig] = {}
+_MAX_CACHED_CONFIGS = 200
+
+
+@dataclass(frozen=True)
+class RoleSet:
+    """The roles of one unit, and the notes that the agent may have changed in it."""
+
+    cast: Cast
+    by_person: bool
+    memory: dict[str, Any]
+    notes_before: str
+
+    def changed_notes(self) -> dict[str, Any]:
+        """Return the change to the episode's row that stores the agent's notes, or {} if the notes did not change."""
+        return {"memory": self.memory} if repr(self.memory) != self.notes_before else {}
+
+
+def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -> RoleSet:
+    """Return the roles for the next unit of this episode."""
+    episode = lease.row
+    setup, memory = get_run_config(episode.run, episode.cast), dict(episode.memory)
+    # A verdict that is requested again must be a new call: under the same number, the model's earlier refusal would be
+    # replayed from the call log.
+    number = episode.next_number + (episode.verdict_requests if episode.phase == "verdict" else 0)
+    prompter = _make_tools(CallReplayer(lease, setup, episode.phase, number, connector), memory)
+    pending_action = Action.from_json(episode.pending) if episode.pending else None
+    spec = benches.get_specification(episode.experiment)
+    cast = casting.build_cast(setup, spec, episode.seed, prompter, pending_action)
+    return RoleSet(cast, setup.agent.plays == PERSON, memory, repr(memory))
+
+
+def build_perturber(lease: Lease[Twin], connector: Connector = connect) -> Perturber:
+    """Return the perturber that creates this twin."""
+    twin = lease.row
+    setup = get_run_config(twin.run, twin.cast)
+    prompter = _make_tools(CallReplayer(lease, setup, "twin", twin.tries, connector), {})
+    return casting.build_perturber(setup, Perturbation(twin.perturbation), twin.seed, prompter)
+
+
+def build_model_rater(
+    lease: Lease[Job],
+    kind: RatingKind,
+    question: str,
+    guide: str,
+    number: int,
+    job_ids: tuple[int, ...],
+    connector: Connector = connect,
+) -> LLMRater:
+    """Return the model that rates item `number` of a study, for one unit of a job."""
+    run = lease.row.run
+    assert run is not None, "model raters have a run that pays for their calls"
+    setup = get_run_config(run, run.cast)
+    prompter = _make_tools(CallReplayer(lease, setup, "rating", number, connector, job_ids=job_ids), {})
+    return casting.build_rater(setup, kind, question, guide, prompter)
+
+
+def _make_tools(replayer: CallReplayer, memory: dict[str, Any]) -> PromptTools:
+    prompt_sha256 = replayer.setup.prompt_sha256
+    return PromptTools(replayer.create_speaker, lambda: prompt_store.load_texts(prompt_sha256), memory)
+
+
+def get_run_config(run: Run, cast: str) -> RunConfig:
+    """Return the configuration with which the run was created. That of a rule-based cast is built from the code."""
+    if not run.setup_sha256:
+        return casting.get_rule_based_cast(cast).to_run_config()
+    if cached := _cached_configs.get(run.setup_sha256):
+        return cached
+    # One query for both: a configuration that was corrected in between must not be cached under its old hash.
+    sha256, data = Run.objects.values_list("setup_sha256", "setup").get(pk=run.pk)
+    if len(_cached_configs) > _MAX_CACHED_CONFIGS:
+        _cached_configs.clear()
+    _cached_configs[sha256] = RunConfig.from_json(data)
+    return _cached_configs[sha256]
 
 
 def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> bool:
     """Run the next unit of the episode, as its phase requires. Return True if its result is committed."""
     episode = lease.row
     if episode.cancel_requested_at:
-        return _end_repeated_verdicts(lease) if episode.verdict_requests else lease.finish_row("cancelled")
+        if not episode.verdict_requests:
+            return lease.finish_row("cancelled")
+        # End it as it had ended before its missing verdicts were requested again. They stay missing.
+        rows = MissingReview.objects.filter(episode=episode)
+        return lease.finish_row("submitted", lambda: rows.update(requested_at=None), cancel_requested_at=None)
     return unit_outcomes.run_unit(lease, lambda: _run_phase(lease, connector))
 
 
 def _run_phase(lease: Lease[Episode], connector: Connector) -> bool:
-    episode = lease.row
-    benches.check_unchanged(episode)
-    bench = benches.build_bench(episode)
-    return _UNIT_OF_PHASE[episode.phase](lease, bench, role_sets.build_episode_roles(lease, connector))
+    benches.check_unchanged(lease.row)
+    bench = benches.build_bench(lease.row)
+    units = {"agent": _choose_action, "transition": _predict_outcome, "verdict": _judge_evidence}
+    return units[lease.row.phase](lease, bench, build_episode_roles(lease, connector))
 
 
 def _choose_action(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
@@ -75,7 +157,8 @@ def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> b
         return lease.finish_row("submitted")
     judge, primary = remaining[0], remaining[0].name == role_set.cast.judges[0].name
     try:
-        review: Callable[[], None] = partial(_save_verdict, _build_review(episode, bench, judge, primary))
+        verdict = judge.classifier.judge_evidence(episode.experiment.goal, bench.get_transcript())
+        review = partial(_save_verdict, episode, judge.name, primary, verdict)
     except (*unit_outcomes.MODEL_FAULTS, Blocked) as fault:
         # An episode must end even if a panel member is permanently unavailable, for example because its model was
         # retired. For verdicts that were requested again, any fault ends the episode as it had ended before.
@@ -83,40 +166,16 @@ def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> b
         if primary or (isinstance(fault, Blocked) and fault.reason != "bad_request" and not requested_again):
             raise
         reason = fault.reason if isinstance(fault, Blocked) else unit_outcomes.classify_fault(fault)
-        review = partial(_record_missing_verdict, episode, judge.name, reason, str(fault)[:2000])
+        gap = {"reason": reason, "error": str(fault)[:2000], "requested_at": None}
+        review = partial(MissingReview.objects.update_or_create, episode=episode, classifier=judge.name, defaults=gap)
     return lease.finish_row("submitted", extra_write=review) if len(remaining) == 1 else lease.commit_changes(review)
 
 
-def _record_missing_verdict(episode: Episode, classifier: str, reason: str, error: str) -> None:
-    values = {"reason": reason, "error": error, "requested_at": None}
-    MissingReview.objects.update_or_create(episode=episode, classifier=classifier, defaults=values)
-
-
-def _end_repeated_verdicts(lease: Lease[Episode]) -> bool:
-    """End the episode as it had ended before its missing verdicts were requested again. The verdicts stay missing."""
-    rows = MissingReview.objects.filter(episode=lease.row)
-    return lease.finish_row("submitted", extra_write=lambda: rows.update(requested_at=None), cancel_requested_at=None)
-
-
-def _save_verdict(review: EvidenceReview) -> None:
+def _save_verdict(episode: Episode, classifier: str, primary: bool, verdict: Verdict) -> None:
     """Store a verdict, and delete the record that it was missing."""
-    review.save()
-    MissingReview.objects.filter(episode=review.episode, classifier=review.classifier).delete()
-
-
-def _build_review(episode: Episode, bench: Bench, judge: Judge, primary: bool) -> EvidenceReview:
-    verdict = judge.classifier.judge_evidence(episode.experiment.goal, bench.get_transcript())
-    return EvidenceReview(
-        episode=episode,
-        classifier=judge.name,
-        primary=primary,
-        summarised=verdict.summarised,
-        sufficient=verdict.sufficient,
-        verdict=verdict.to_json(),
-    )
-
-
-_UNIT_OF_PHASE: dict[str, Unit] = {"agent": _choose_action, "transition": _predict_outcome, "verdict": _judge_evidence}
+    columns = {"summarised": verdict.summarised, "sufficient": verdict.sufficient, "verdict": verdict.to_json()}
+    EvidenceReview.objects.create(episode=episode, classifier=classifier, primary=primary, **columns)
+    MissingReview.objects.filter(episode=episode, classifier=classifier).delete()
 
 
 def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action: Action, outcome: Outcome) -> bool:
@@ -127,18 +186,8 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
         return lease.commit_changes(phase="verdict", pending=None, **notes)
     if bench.ending is Ending.QUIT:
         return lease.finish_row("quit", pending=None, **notes)
-    row = _build_transition(lease.row, step)
-    # The transition and the episode's position are one commit: after a crash, either the step is stored and the
-    # position has advanced, or neither has happened.
-    cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
-    if bench.ending:
-        return lease.commit_changes(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
-    return lease.commit_changes(row.save, awaits_person=role_set.by_person, **cursor)
-
-
-def _build_transition(episode: Episode, step: Step) -> Transition:
-    return Transition(
-        episode=episode,
+    row = Transition(
+        episode=lease.row,
         number=step.number,
         # A model may invent a name of any length; the step itself has it in full.
         action_name=step.action.name[:80],
@@ -147,4 +196,38 @@ def _build_transition(episode: Episode, step: Step) -> Transition:
         step=step_to_json(step),
         content_sha256=benches.compute_content_digest(step),
         findings=transition_checks.compute_findings(step),
+    )
+    # The transition and the episode's position are one commit: after a crash, either the step is stored and the
+    # position has advanced, or neither has happened.
+    cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
+    if bench.ending:
+        return lease.commit_changes(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
+    return lease.commit_changes(row.save, awaits_person=role_set.by_person, **cursor)
+
+
+def run_twin_unit(lease: Lease[Twin]) -> bool:
+    """Perturb the transition's outcome once. Return True if the result is committed."""
+    return unit_outcomes.run_unit(lease, lambda: _perturb_outcome(lease))
+
+
+def _perturb_outcome(lease: Lease[Twin]) -> bool:
+    twin = lease.row
+    step = step_from_json(twin.transition.step)
+    bench = benches.build_bench(twin.transition.episode, before=twin.transition.number)
+    try:
+        perturbed = build_perturber(lease).perturb_outcome(step.action, bench.get_situation(), step.outcome)
+        bench.record_outcome(step.action, perturbed.outcome)  # raises LabError if no bench can be in that state
+    except NoErrorFits as error:
+        return lease.finish_row("unsuited", error=str(error))
+    except UnusableTwin as error:
+        return lease.finish_row("unusable", error=str(error))
+    return lease.finish_row(
+        "done",
+        outcome=perturbed.outcome.to_json(),
+        kind=perturbed.kind,
+        rule=perturbed.rule,
+        field=perturbed.field[:200],
+        explanation=perturbed.explanation,
+        diff=[difference._asdict() for difference in find_differences(step.outcome, perturbed.outcome)],
+        findings=transition_checks.compute_findings(step, perturbed.outcome),
     )

@@ -7,19 +7,17 @@ polls the database itself: the broker may be down, or a consumer may not have re
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.conf import settings
-from django.db import connection
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from simulation.engine import workers
 from simulation.leases.leases import DATABASE_UNAVAILABLE
-from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.tasks")
 MESSAGE_PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs
@@ -43,7 +41,7 @@ def run_row(kind: str, code: str, **_later: Any) -> None:
 def notify(kind: str, code: str) -> bool:
     """Mark the row as notified and send a message. Return False if the broker is down."""
     # Marked first: otherwise the dispatcher would send a message every second until a worker takes the row.
-    workers.mark_notified(kind, code)
+    workers.ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
     return send_message(kind, code)
 
 
@@ -69,39 +67,19 @@ def count_queued_messages() -> int:
             return workers.MAX_QUEUED_MESSAGES
 
 
-@contextmanager
-def poll_without_messages() -> Iterator[None]:
+def poll_without_messages() -> AbstractContextManager[None]:
     """Run claimable rows in a thread of this worker while no messages arrive."""
     # One row at a time: slower than with all threads of the worker, but work continues without a broker.
-    stop = threading.Event()
-    thread = threading.Thread(target=_poll_database, args=(stop,), daemon=True, name="look")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return workers.repeat_in_background(_poll_database, settings.RING_AGAIN_SECONDS, "look")
 
 
 def _poll_database(stop: threading.Event) -> None:
-    try:
-        while not stop.wait(settings.RING_AGAIN_SECONDS):
-            while not (stop.is_set() or _stopping.is_set()) and _messages_overdue() and workers.try_next_row(_stopping):
-                log.warning(
-                    "no broker messages for %.0f s; found work by polling the database", _seconds_since_last_message()
-                )
-            release_connection()
-    finally:
-        connection.close()
-
-
-def _messages_overdue() -> bool:
-    """Return whether the dispatcher would have sent a message by now if any row were claimable."""
-    return _seconds_since_last_message() > 2 * settings.RING_AGAIN_SECONDS
-
-
-def _seconds_since_last_message() -> float:
-    return time.monotonic() - _last_message_at
+    while not (stop.is_set() or _stopping.is_set()):
+        silent_seconds = time.monotonic() - _last_message_at
+        # By then the dispatcher would have sent a message if any row were claimable.
+        if silent_seconds <= 2 * settings.RING_AGAIN_SECONDS or not workers.try_next_row(_stopping):
+            return
+        log.warning("no broker messages for %.0f s; found work by polling the database", silent_seconds)
 
 
 @worker_ready.connect

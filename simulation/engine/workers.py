@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from simulation.calls import call_log, run_usage
-from simulation.engine import cleanup, perturb, runner
+from simulation.engine import runner
 from simulation.jobs import jobs
 from simulation.leases import Lease, leases
 from simulation.leases.leases import Row
@@ -27,16 +27,14 @@ from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context
 
 log = logging.getLogger("wetbench.workers")
+CLEANUP_SECONDS = 3600
 MAX_QUEUED_MESSAGES = 500  # without workers, repeated messages would fill the broker
 # In the order of the search: people wait for jobs.
 ROW_MODELS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
 _job_threads = 0  # threads of this process that run a job
 _job_threads_lock = threading.Lock()
-
-
-def run_one_unit(kind: str, code: object) -> bool:
-    """Run the next unit of a row and no more. Return True if the row was claimed and its next unit can start at once."""
-    return run_row(kind, code, lambda: True)
+_cleanups: list[Callable[[], object]] = []
+_next_cleanup_at = [0.0]  # monotonic seconds of this process
 
 
 def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
@@ -44,14 +42,13 @@ def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
 
     Return True if work is left: the caller must then send a message for the row.
     """
-    # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their
-    # turn.
+    # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
     if kind == "job":
         return _run_units(leases.claim_row(Job, code), jobs.run_job_unit, deadline, should_stop)
     if kind == "episode":
         return _run_units(leases.claim_row(Episode, code), runner.run_episode_unit, deadline, should_stop)
-    return _run_units(leases.claim_row(Twin, code), perturb.run_twin_unit, deadline, should_stop)
+    return _run_units(leases.claim_row(Twin, code), runner.run_twin_unit, deadline, should_stop)
 
 
 def _run_units(
@@ -83,19 +80,28 @@ def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1
             if not may_take:
                 continue
             rows = model.objects.claimable().order_by("pk")
-            if run:
-                rows = rows.filter(run=run)
-            codes = list(rows.values_list("code", flat=True)[:threads])
+            codes = list((rows.filter(run=run) if run else rows).values_list("code", flat=True)[:threads])
             if not codes:
                 continue
-            # One of as many rows as there are threads: if all threads took the oldest row, all but one would fail
-            # to claim it.
-            code = random.choice(codes)
             try:
-                run_row(kind, code, stop.is_set)
+                # One of as many rows as there are threads: if all threads took the oldest row, all but one would fail
+                # to claim it.
+                run_row(kind, random.choice(codes), stop.is_set)
             finally:
                 release_connection()
             return True
+    return False
+
+
+def try_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
+    """Return the result of `run_next_row`. If it raises an exception, log the exception and return False."""
+    try:
+        return run_next_row(stop, run, threads)
+    except leases.DATABASE_UNAVAILABLE as error:
+        log.warning("the database is unavailable; trying again: %s", error)
+    except Exception:  # the thread must survive for the next row; a row that always fails ends as "worker lost"
+        log.exception("a row failed unexpectedly; it will be tried again")
+    close_old_connections()
     return False
 
 
@@ -176,11 +182,18 @@ def wait_for_run(run: Run, threads: int, watch: Callable[[create.RunProgress], N
     return current
 
 
-def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
-    """Every POLL_SECONDS, send a message for each claimable row without a recent one.
+def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
+    try:
+        while not stop.is_set():
+            if not try_next_row(stop, run, threads):
+                release_connection()
+                stop.wait(settings.POLL_SECONDS)
+    finally:
+        connection.close()
 
-    Lost messages are thus repeated.
-    """
+
+def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
+    """Every POLL_SECONDS, send a message for each claimable row without a recent one, so that lost ones are repeated."""
     with worker_registered("dispatcher"), periodic_sweep():
         while not stop.wait(settings.POLL_SECONDS):
             try:
@@ -197,85 +210,48 @@ def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], co
 def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str]]:
     """Return the kind and code of rows that need a message now: jobs first, then the oldest."""
     since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
+    due = Q(notified_at__isnull=True) | Q(notified_at__lt=since)
     rows = [
         (kind, str(code))
         for kind, model in ROW_MODELS.items()
-        for code in model.objects.claimable()
-        .filter(Q(notified_at__isnull=True) | Q(notified_at__lt=since))
-        .order_by("pk")
-        .values_list("code", flat=True)[:limit]
+        for code in model.objects.claimable().filter(due).order_by("pk").values_list("code", flat=True)[:limit]
     ]
     return rows[:limit]
 
 
-def mark_notified(kind: str, code: str) -> None:
-    ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
+@contextmanager
+def repeat_in_background(work: Callable[[threading.Event], object], seconds: float, name: str) -> Iterator[None]:
+    """Call `work` every `seconds` in a thread of its own inside this context. It receives an event that is set at the end."""
+    stop = threading.Event()
+
+    def repeat_work() -> None:
+        try:
+            while not stop.wait(seconds):
+                work(stop)
+                release_connection()
+        finally:
+            # each thread has its own connection, and Django closes only those of requests
+            connection.close()
+
+    thread = threading.Thread(target=repeat_work, daemon=True, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager
 def worker_registered(kind: str) -> Iterator[None]:
-    """Register this process as a live worker in the database.
-
-    Renew the entry at every heartbeat, and remove it at the end.
-    """
-    stop = threading.Event()
+    """Register this process as a live worker in the database, renew the entry at every heartbeat, and remove it at the end."""
     _record_heartbeat(kind)
-    heartbeat = threading.Thread(target=_send_heartbeats, args=(kind, stop), daemon=True, name="announce")
-    heartbeat.start()
     try:
-        yield
+        with repeat_in_background(lambda _stop: _record_heartbeat(kind), settings.HEARTBEAT_SECONDS, "announce"):
+            yield
     finally:
-        stop.set()
-        heartbeat.join()
         with suppress(*leases.DATABASE_UNAVAILABLE):
             Worker.objects.filter(owner=leases.owner_name()).delete()
-
-
-@contextmanager
-def periodic_sweep() -> Iterator[None]:
-    """Run the periodic repairs in a thread of this process."""
-    stop = threading.Event()
-    # Calls of workers that died would otherwise occupy their slots for ever.
-    sweeper = threading.Thread(target=_sweep_periodically, args=(stop,), daemon=True, name="sweep")
-    sweeper.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        sweeper.join()
-
-
-def _sweep_periodically(stop: threading.Event) -> None:
-    try:
-        while not stop.wait(settings.SWEEP_SECONDS):
-            try:
-                if lost := call_log.mark_lost_calls():
-                    log.info("%d calls were lost with their workers", lost)
-                control.end_stopped_episodes()
-                jobs.sweep_jobs()
-                cleanup.run_due_cleanup()
-                run_usage.recount_live_runs()
-            except leases.DATABASE_UNAVAILABLE as error:
-                log.warning("could not sweep; trying again: %s", error)
-                close_old_connections()
-            except (
-                Exception
-            ):  # any part may fail: without this thread, lost calls would occupy their slots until a restart
-                log.exception("could not sweep; trying again")
-                close_old_connections()
-            release_connection()
-    finally:
-        # each thread has its own connection, and Django closes only those of requests
-        connection.close()
-
-
-def _send_heartbeats(kind: str, stop: threading.Event) -> None:
-    try:
-        while not stop.wait(settings.HEARTBEAT_SECONDS):
-            _record_heartbeat(kind)
-            release_connection()
-    finally:
-        connection.close()
 
 
 def _record_heartbeat(kind: str) -> None:
@@ -288,23 +264,40 @@ def _record_heartbeat(kind: str) -> None:
         close_old_connections()
 
 
-def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
-    try:
-        while not stop.is_set():
-            if not try_next_row(stop, run, threads):
-                release_connection()
-                stop.wait(settings.POLL_SECONDS)
-    finally:
-        connection.close()
+def periodic_sweep() -> AbstractContextManager[None]:
+    """Run the periodic repairs in a thread of this process."""
+    # Calls of workers that died would otherwise occupy their slots for ever.
+    return repeat_in_background(_sweep, settings.SWEEP_SECONDS, "sweep")
 
 
-def try_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
-    """Return the result of `run_next_row`. If it raises an exception, log the exception and return False."""
+def _sweep(_stop: threading.Event) -> None:
     try:
-        return run_next_row(stop, run, threads)
+        if lost := call_log.mark_lost_calls():
+            log.info("%d calls were lost with their workers", lost)
+        control.end_stopped_episodes()
+        jobs.sweep_jobs()
+        run_due_cleanup()
+        run_usage.recount_live_runs()
     except leases.DATABASE_UNAVAILABLE as error:
-        log.warning("the database is unavailable; trying again: %s", error)
-    except Exception:  # the thread must survive for the next row; a row that always fails ends as "worker lost"
-        log.exception("a row failed unexpectedly; it will be tried again")
-    close_old_connections()
-    return False
+        log.warning("could not sweep; trying again: %s", error)
+        close_old_connections()
+    except Exception:  # without this thread, lost calls would occupy their slots until a restart
+        log.exception("could not sweep; trying again")
+        close_old_connections()
+
+
+def register_cleanup(task: Callable[[], object]) -> None:
+    """Register a function that removes expired data, once an hour."""
+    # Every process has its own timer, so functions must be safe to run twice and in two workers at once.
+    if task not in _cleanups:
+        _cleanups.append(task)
+
+
+def run_due_cleanup() -> bool:
+    """Run all registered functions if an hour has passed in this process. Return whether they ran."""
+    if time.monotonic() < _next_cleanup_at[0]:
+        return False
+    for task in _cleanups:
+        task()
+    _next_cleanup_at[0] = time.monotonic() + CLEANUP_SECONDS
+    return True

@@ -2,7 +2,7 @@
 
 A job is a row. Equal requests share one job while it is under way. A handler registers itself for one kind and
 writes only through its `Work`, under the job's lease. Files of jobs are stored in the database in pieces, because
-workers may run on other hosts.
+workers may run on other hosts (`job_files`).
 
 May import: simulation.leases, simulation.models, wetbench_site.
 """

@@ -47,12 +47,8 @@ class Upload:
             yield piece
 
 
-class StoredFileReader(io.BufferedReader):
-    """A stored file, open for reading and seeking."""
-
-
 class _StoredFile(io.RawIOBase):
-    """The raw stream under StoredFileReader."""
+    """The raw stream of a stored file, open for reading and seeking."""
 
     def __init__(self, file: JobFile, watch: OnProgress) -> None:
         self._file, self._on_progress, self._position = file, watch, 0
@@ -87,12 +83,12 @@ class _StoredFile(io.RawIOBase):
         return len(part)
 
 
-def open_input(job: Job, name: str, on_progress: OnProgress = lambda _at, _size: None) -> StoredFileReader:
+def open_input(job: Job, name: str, on_progress: OnProgress = lambda _at, _size: None) -> io.BufferedReader:
     """Open the file of that name that came with the request. Raise KeyError if there is none."""
     file = job.files.filter(role="in", name=name).first()
     if file is None:
         raise KeyError(name)
-    return StoredFileReader(_StoredFile(file, on_progress))
+    return io.BufferedReader(_StoredFile(file, on_progress))
 
 
 def iter_file(file: JobFile) -> Iterator[bytes]:
@@ -103,10 +99,14 @@ def iter_file(file: JobFile) -> Iterator[bytes]:
 
 def store_output(job: Job, name: str, content_type: str, pieces: Pieces, commit_write: CommitWrite) -> JobFile:
     """Store an output file of a job, one piece at a time."""
-    # Each piece is a transaction of its own, so the job's row is never locked for long. An unfinished file has no
-    # digest.
-    file = commit_write(lambda: _create_output(job, name, content_type))
-    return _store_pieces(file, pieces, commit_write)
+
+    def create_file() -> JobFile:
+        # A unit that was interrupted may have left part of this file.
+        job.files.filter(role="out", name=name).delete()
+        return JobFile.objects.create(job=job, role="out", name=name, content_type=content_type, size=0)
+
+    # Each piece is a transaction of its own, so the job's row is never locked for long. An unfinished file has no digest.
+    return _store_pieces(commit_write(create_file), pieces, commit_write)
 
 
 def store_inputs(job: Job, uploads: Sequence[Upload]) -> None:
@@ -122,10 +122,7 @@ def move_inputs(job: Job, retry: Job) -> None:
 
 
 def remove_expired_files(before: datetime) -> int:
-    """Remove the files of jobs that ended before `before`, and record the removal in their results.
-
-    Return the number of jobs, which is limited so that a sweep stays short.
-    """
+    """Remove the files of some jobs that ended before `before`, and record it in their results. Return how many jobs."""
     expired = Job.objects.filter(status__in=Job.ENDED, ended_at__lt=before, files__isnull=False)
     jobs = list(expired.order_by("pk").distinct()[:_MAX_JOBS_PER_SWEEP])
     for job in jobs:
@@ -142,12 +139,6 @@ def list_finished_files(job: Job) -> list[JobFile]:
     """Return the finished output files of a job, by name."""
     # The digest is stored last, so a file without one is unfinished.
     return list(job.files.filter(role="out").exclude(sha256="").order_by("name"))
-
-
-def _create_output(job: Job, name: str, content_type: str) -> JobFile:
-    # A unit that was interrupted may have left part of this file.
-    job.files.filter(role="out", name=name).delete()
-    return JobFile.objects.create(job=job, role="out", name=name, content_type=content_type, size=0)
 
 
 def _store_pieces(file: JobFile, pieces: Pieces, commit_write: CommitWrite) -> JobFile:

@@ -1,45 +1,91 @@
 """Request, run and cancel jobs.
 
-Each kind of job, declared in job_kinds, has a handler: a function registered with `register_handler`. The handler
-receives a `Work`, which has the job's parameters and the only methods that write results, all under the job's fence.
-This module manages the rows and does not depend on what the jobs do.
+Each kind of job is declared with the module of its handler, which is imported when a job of the kind is first run: web
+processes, which only request jobs, never load what the work needs. The handler receives a `Work`, which has the job's
+parameters and the only methods that write results, all under the job's fence.
 """
 
-import hashlib
 import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
+from importlib import import_module
+from io import BufferedReader
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, close_old_connections, transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
-from simulation.jobs import job_files, job_kinds
-from simulation.jobs.job_files import StoredFileReader
+from simulation.jobs import job_files
 from simulation.jobs.job_files import Upload as Upload
-from simulation.jobs.job_kinds import Outcome as Outcome
-from simulation.jobs.job_kinds import register_handler as register_handler
 from simulation.leases import Lease, LeaseLost, leases, unit_outcomes
 from simulation.leases import RetryLater as RetryLater
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
+from wetbench_site.text import hash_text
 
 log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
+Outcome = Mapping[str, Any]
+Handler = Callable[["Work"], Outcome]
 
+
+class DeclaredKind(NamedTuple):
+    """A kind's title for people, and the module whose import registers its handler."""
+
+    title: str
+    module: str
+
+
+_declared_kinds: dict[str, DeclaredKind] = {}
+_handlers: dict[str, Handler] = {}
 _MAX_ATTEMPTS = 5  # attempts of a request while concurrent requests for the same work interfere
 _UNKNOWN_KIND_SECONDS = 30
-
 MORE_WORK: Final[Outcome] = MappingProxyType({})
 """What a handler returns (this very object, not a copy) if its unit is over and the job has another one."""
+
+
+def declare_kind(kind: str, title: str, module: str) -> None:
+    """Declare a kind without importing its module. Raise ValueError if another module has declared it."""
+    declaration = DeclaredKind(title, module)
+    if _declared_kinds.setdefault(kind, declaration) != declaration:
+        raise ValueError(f"jobs of kind {kind!r} are declared twice")
+
+
+def register_handler(kind: str) -> Callable[[Handler], Handler]:
+    """Return a decorator that registers the handler of a declared kind."""
+
+    def register_function(handler: Handler) -> Handler:
+        if _handlers.setdefault(kind, handler) is not handler:
+            raise ValueError(f"two handlers for jobs of kind {kind!r}")
+        return handler
+
+    return register_function
+
+
+def find_handler(kind: str) -> Handler | None:
+    """Return the handler of this kind, importing its module if necessary, or None if there is none."""
+    if kind not in _handlers and kind in _declared_kinds:
+        import_module(_declared_kinds[kind].module)
+    return _handlers.get(kind)
+
+
+def is_declared(kind: str) -> bool:
+    """Return whether the kind is declared. Imports nothing."""
+    return kind in _declared_kinds
+
+
+def get_title(kind: str) -> str:
+    """Return the kind's title for people. Imports nothing."""
+    # A kind of a newer or older release may be in the database without being declared here.
+    return _declared_kinds[kind].title if kind in _declared_kinds else kind.replace("_", " ").capitalize()
 
 
 class JobFailed(Exception):  # noqa: N818  # a message for people, not a fault of this program
@@ -64,7 +110,6 @@ class Work:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the request."""
         return dict(self.job.params)
 
     def report_progress(self, step: int, total: int = 0, message: str = "") -> None:
@@ -83,10 +128,7 @@ class Work:
             raise JobCancelled
 
     def commit_write(self, write: Callable[[], Made]) -> Made:
-        """Call `write` in a transaction that also checks the lease.
-
-        If another worker took over the job, write nothing and raise LeaseLost.
-        """
+        """Call `write` in a transaction that also checks the lease: write nothing and raise LeaseLost if it is lost."""
         with transaction.atomic():
             result = write()
             # The check comes last: the row is not locked while `write` works, so heartbeats are not delayed.
@@ -95,13 +137,10 @@ class Work:
         return result
 
     def finish_job(self, write: Callable[[], Outcome]) -> Outcome:
-        """Call `write` and end the job with the result that it returns, in one transaction.
-
-        The handler must return the result of this method.
-        """
+        """Call `write` and end the job with its result, in one transaction. The handler must return the same result."""
         with transaction.atomic():
             result = dict(write())
-            if not _finish_job(self.lease, result):
+            if not self.lease.finish_row("done", result=result, message=""):
                 raise LeaseLost
         self.stored_result = result
         return result
@@ -110,16 +149,16 @@ class Work:
         """Store an output file of the job, piece by piece. Replaces an unfinished file of the same name."""
         return job_files.store_output(self.job, name, content_type, pieces, self.commit_write)
 
-    def open_input(self, name: str) -> StoredFileReader:
+    def open_input(self, name: str) -> BufferedReader:
         """Open the input file of that name for reading and seeking. Raise KeyError if there is none.
 
         Reading it reports progress, so do not read it inside a transaction.
         """
-        return job_files.open_input(
-            self.job,
-            name,
-            lambda position, size: self.report_progress(position >> 10, size >> 10, "KiB of the file read"),
-        )
+
+        def report_position(position: int, size: int) -> None:
+            self.report_progress(position >> 10, size >> 10, "KiB of the file read")
+
+        return job_files.open_input(self.job, name, report_position)
 
 
 def request_job(
@@ -137,11 +176,13 @@ def request_job(
     With `reuse`, a finished job is also returned while it has its files. Two requests are the same if kind, subject,
     params and the contents of the files are the same. Raises ValueError if the kind is not declared.
     """
-    if not job_kinds.is_declared(kind):
+    if not is_declared(kind):
         raise ValueError(f"no handler is declared for jobs of kind {kind!r}")
-    digests = [upload.compute_digest() for upload in files]
-    key = _compute_key(kind, subject, params, digests)
-    if reuse and (done := _find_finished(key)):
+    parts = [kind, subject, params, [list(upload.compute_digest()) for upload in files]]
+    key = hash_text(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    finished = Job.objects.filter(key=key, status="done").exclude(result__has_key="files_removed")
+    done: Job | None = finished.order_by("-pk").first() if reuse else None
+    if done:
         return done
     row = Job(kind=kind, key=key, params=dict(params), subject=subject, run=run, asked_by=user)  # type: ignore[misc]
     return _find_or_create(row, lambda job: job_files.store_inputs(job, files))
@@ -152,12 +193,8 @@ def cancel_job(job: Job) -> bool:
 
     A request for the same work withdraws the cancellation while the job is still running.
     """
-    now = timezone.now()
-    unfinished = Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE)
-    return (
-        _cancel_rows(unfinished.filter(_is_unleased(now)), cancel_requested_at=now)
-        or unfinished.update(cancel_requested_at=now) == 1
-    )
+    now, unfinished = timezone.now(), Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE)
+    return _cancel_unleased(unfinished, cancel_requested_at=now) or unfinished.update(cancel_requested_at=now) == 1
 
 
 def retry_job(job: Job, user: AbstractBaseUser | None = None) -> Job:
@@ -207,12 +244,8 @@ def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) 
 
 
 def sweep_jobs() -> int:
-    """End cancelled jobs that no worker holds, and remove the files of jobs that ended long ago.
-
-    Return how many jobs lost their files.
-    """
-    cancelled = Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE)
-    _cancel_rows(cancelled.filter(_is_unleased(timezone.now())))
+    """End cancelled jobs that no worker holds, and remove the files of old jobs. Return how many jobs lost their files."""
+    _cancel_unleased(Job.objects.filter(cancel_requested_at__isnull=False, status__in=Leased.RUNNABLE))
     return job_files.remove_expired_files(timezone.now() - timedelta(days=settings.JOB_FILE_DAYS))
 
 
@@ -221,11 +254,10 @@ def _run_handler(lease: Lease[Job]) -> bool:
     try:
         if job.cancel_requested_at:
             raise JobCancelled
-        handler = job_kinds.find_handler(job.kind)
+        handler = find_handler(job.kind)
         if handler is None:
-            raise RetryLater(
-                _UNKNOWN_KIND_SECONDS, "old_worker"
-            )  # requested by a newer version; its workers will start soon
+            # requested by a newer version; its workers will start soon
+            raise RetryLater(_UNKNOWN_KIND_SECONDS, "old_worker")
         result = handler(work)
     except JobCancelled:
         if not lease.cancel_if_requested():
@@ -236,11 +268,9 @@ def _run_handler(lease: Lease[Job]) -> bool:
         return lease.finish_row("failed", error=str(error)[:4000])
     if work.stored_result is not None:
         return True
-    return lease.commit_changes(begun=True) if result is MORE_WORK else _finish_job(lease, dict(result))
-
-
-def _finish_job(lease: Lease[Job], result: Outcome) -> bool:
-    return lease.finish_row("done", result=result, message="")
+    if result is MORE_WORK:
+        return lease.commit_changes(begun=True)
+    return lease.finish_row("done", result=dict(result), message="")
 
 
 def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
@@ -257,14 +287,14 @@ def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
 
 
 def _find_or_create(row: Job, fill: Callable[[Job], None]) -> Job:
-    """Return the job under way with the key of `row`.
-
-    If there is none, store `row`, call `fill` with it, and return it.
-    """
+    """Return the job under way with the key of `row`. If there is none, store `row`, call `fill` with it, and return it."""
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-        existing: Job | None = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE).first()
+        under_way = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE)
+        existing: Job | None = under_way.first()
         if existing is not None:
-            if existing.cancel_requested_at is None or _withdraw_cancellation(existing):
+            # A cancellation is withdrawn, unless the job has ended in the meantime.
+            withdrawn = under_way.filter(pk=existing.pk)
+            if existing.cancel_requested_at is None or withdrawn.update(cancel_requested_at=None) == 1:
                 return existing
             continue
         try:
@@ -279,28 +309,8 @@ def _find_or_create(row: Job, fill: Callable[[Job], None]) -> Job:
     raise RuntimeError(f"{row} ended {_MAX_ATTEMPTS} times while it was requested")
 
 
-def _withdraw_cancellation(job: Job) -> bool:
-    """Withdraw a cancellation. Return False if the job has ended."""
-    return Job.objects.filter(pk=job.pk, status__in=Leased.RUNNABLE).update(cancel_requested_at=None) == 1
-
-
-def _find_finished(key: str) -> Job | None:
-    finished = Job.objects.filter(key=key, status="done").exclude(result__has_key="files_removed")
-    done: Job | None = finished.order_by("-pk").first()
-    return done
-
-
-def _cancel_rows(rows: Any, **changes: Any) -> bool:
+def _cancel_unleased(rows: Any, **changes: Any) -> bool:
+    """Cancel those of these jobs that no worker holds. Return whether there was any."""
     ended = {"status": "cancelled", "ended_at": timezone.now(), "reason": "", "error": "", "not_before": None}
     # The fence rises, so a worker that was presumed dead cannot write to the job any more.
-    return bool(rows.update(fence=F("fence") + 1, lease_until=None, **ended, **changes))
-
-
-def _is_unleased(now: datetime) -> Q:
-    return Q(lease_until__isnull=True) | Q(lease_until__lt=now)
-
-
-def _compute_key(kind: str, subject: str, params: Mapping[str, Any], files: Sequence[tuple[str, str]]) -> str:
-    parts = [kind, subject, params, [list(file) for file in files]]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return bool(rows.unleased().update(fence=F("fence") + 1, lease_until=None, **ended, **changes))

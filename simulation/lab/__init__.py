@@ -2,7 +2,7 @@
 
 An experiment, its action catalogue, its rubric and one episode are plain values here. The roles of an
 episode are protocols (`roles`): an agent, a transition model, an evidence classifier. Nothing here uses a database, a
-clock or a network; files are read only from a path that the caller gives. `environment` has the Gymnasium interface for
+clock or a network; files are read only from a path that the caller gives. `gym_env` has the Gymnasium interface for
 learning agents.
 
 May import: nothing else of ours.

@@ -6,11 +6,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import experiment_checks, json_lines, material_checks, quantities
+from simulation.lab import quantities
 from simulation.lab.actions import Catalogue
 from simulation.lab.catalogue import load_json_files
 from simulation.lab.errors import CatalogueError
+from simulation.lab.experiment_files import ExperimentEntry, parse_concentration, parse_content
 from simulation.lab.materials import NewMaterial
+from wetbench_site.validation import find_problems, locate_problems
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
     problems = check_experiment(data, catalogue)
     if isinstance(data, Mapping) and data.get("slug") != path.stem:
         problems.append(f"slug: must be the file's name, {path.stem!r}")
-    return json_lines.locate_problems(path, problems)
+    return locate_problems(path, problems)
 
 
 def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
     """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
-    return experiment_checks.check_experiment(data, catalogue)
+    return find_problems(ExperimentEntry, data, catalogue)
 
 
 def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
@@ -105,11 +107,11 @@ def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
             # The experiment has to find out an unknown concentration, so only the ledger contains it.
             continue
         if "concentration" in content:
-            dimension, value = material_checks.parse_concentration(content)
+            dimension, value = parse_concentration(content)
             # Formatted by the same function as outcomes: a differently written value would look like a change.
             properties[f"{component} concentration"] = quantities.format_concentration(component, value, dimension)
         elif "volume" not in properties:
-            dimension, amount = material_checks.parse_content(content, None)
+            dimension, amount = parse_content(content, None)
             properties.setdefault(f"{component} amount", quantities.format_quantity(amount, dimension))
     return properties
 
@@ -142,7 +144,7 @@ def _build_well(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:
-    dimension, amount = material_checks.parse_content(content, volume)
+    dimension, amount = parse_content(content, volume)
     kind = {"kind": content["kind"]} if "kind" in content else {}
     return {"dimension": dimension, "amount": _format_decimal(amount), "known": content["known"], **kind}
 

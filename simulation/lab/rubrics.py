@@ -22,222 +22,183 @@ the lines with the same `one_of` name, one is enough, and other lines refer by t
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from simulation.lab import quantities
-from simulation.lab.actions import ActionType, Catalogue
+from simulation.lab.actions import ActionType
 from simulation.lab.errors import LabError
+from wetbench_site.validation import Allowed, StrictModel, Text, find_problems, format_problem, reject, reject_parts
 
-_NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")  # bounded, because it is searched in texts of models
-VALUES = ("", "text", "numeric")
 CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "absent")
 
 
-@dataclass(frozen=True)
-class RubricLine:
+def _need_number(text: str) -> str:
+    # Bounded, because a number of this form is searched in texts of models.
+    return text if re.fullmatch(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?", text) else reject()
+
+
+def _need_duration(text: str) -> str:
+    try:
+        quantities.parse_quantity(text, "duration")
+    except LabError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _matches(model: type[StrictModel]) -> AfterValidator:
+    """Return a validator of a dict that stays a dict: its problems are those of the model; an empty dict is valid."""
+
+    def validate(data: dict[str, Any]) -> dict[str, Any]:
+        problems = find_problems(model, data) if data else []
+        reject_parts([(path, message) for path, _, message in (problem.partition(": ") for problem in problems)])
+        return data
+
+    return AfterValidator(validate)
+
+
+NumberText = Annotated[str, AfterValidator(_need_number), Allowed('a number as text, like "7.3"')]
+DurationText = Annotated[str, AfterValidator(_need_duration)]
+_ANY_CONDITION = Allowed(f"an object with any of {', '.join(CONDITIONS)}")
+
+
+class SignalEntry(StrictModel):
+    """Bounds of the first number in the observations."""
+
+    at_least: NumberText | None = None
+    at_most: NumberText | None = None
+
+
+class ElapsedEntry(StrictModel):
+    """Bounds of the time since the line `since`."""
+
+    since: str
+    at_least: DurationText | None = None
+    at_most: DurationText | None = None
+
+    @model_validator(mode="after")
+    def _need_bound(self) -> Self:
+        # A reference alone, without a bound, is no condition.
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("allowed: since, with at_least or at_most")
+        return self
+
+
+class SharesEntry(StrictModel):
+    """Conditions on the v/v share of `of` in a material."""
+
+    of: str
+    different: Annotated[int, Field(ge=1)] = 1
+    known: bool = True
+    at: str = ""
+
+
+class RubricLine(StrictModel):
     """One line. It names materials as on the initial bench; `brackets` names other lines, `after` earlier lines."""
 
-    line: str
-    text: str
-    actions: tuple[str, ...]
-    of: tuple[str, ...] = ()
-    not_of: tuple[str, ...] = ()
-    each: tuple[str, ...] = ()
-    at_least: int = 1
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    value: str = ""
+    line: Text
+    text: Text
+    actions: Annotated[list[str], Field(min_length=1), Allowed("a list of at least one action")]
+    of: list[str] = []
+    not_of: list[str] = []
+    each: list[str] = []
+    at_least: Annotated[int, Field(ge=1)] = 1
+    parameters: dict[str, Annotated[dict[str, Any], Field(min_length=1), _ANY_CONDITION]] = {}
+    value: Literal["", "text", "numeric"] = ""
     distinct: str = ""  # the visible property or parameter whose different values are counted
-    brackets: tuple[str, ...] = ()  # lines whose signals must be between this line's lowest and highest
-    after: tuple[
-        str, ...
-    ] = ()  # a material counts only if it descends from a material that each of those lines counted
-    spread: Mapping[str, int] = field(
-        default_factory=dict
-    )  # name of an earlier line -> from how many of the materials it counted those of this line must descend
+    brackets: list[str] = []  # lines whose signals must be between this line's lowest and highest
+    after: list[str] = []  # a material counts only if it descends from one that each of those lines counted
+    # name of an earlier line -> from how many of the materials it counted those of this line must descend
+    spread: dict[str, Annotated[int, Field(ge=1)]] = {}
     route: str = ""
-    properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    about: tuple[str, ...] = ()
-    signal: Mapping[str, str] = field(default_factory=dict)
-    elapsed: Mapping[str, str] = field(default_factory=dict)
-    shares: Mapping[str, Any] = field(default_factory=dict)
+    properties: dict[str, Annotated[dict[str, Any], Field(min_length=1), _ANY_CONDITION]] = {}
+    about: list[Text] = []
+    signal: Annotated[dict[str, Any], _matches(SignalEntry)] = {}
+    elapsed: Annotated[dict[str, Any], _matches(ElapsedEntry)] = {}
+    shares: Annotated[dict[str, Any], _matches(SharesEntry)] = {}
     one_of: str = ""  # of the lines with this name one is enough; other lines refer to all of them by this name
 
+    @field_validator("actions")
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        lists = {key: tuple(data[key]) for key in _LISTS if key in data}
-        return cls(**{**data, **lists})
+    def _need_known_actions(cls, names: list[str], info: ValidationInfo) -> list[str]:
+        if info.context and (unknown := [name for name in names if name not in info.context.types]):
+            raise ValueError(f"contains {unknown[0]!r}; allowed: {', '.join(sorted(info.context.types))}")
+        return names
 
+    @field_validator("properties")
+    @classmethod
+    def _need_known_conditions(cls, properties: dict[str, Any]) -> dict[str, Any]:
+        wrong = [
+            (name, format_problem(one, _ANY_CONDITION.text))
+            for name, one in properties.items()
+            if set(one) - set(CONDITIONS)
+        ]
+        reject_parts(wrong)
+        return properties
 
-_LISTS = ("actions", "of", "not_of", "each", "brackets", "after", "about")
-_FIELDS = set(RubricLine.__dataclass_fields__)
-
-
-def check_rubric(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
-    """Return every problem of a rubric. `names` are those of the experiment's initial materials and wells."""
-    problems = [] if rubric else ["rubric: must contain at least one line"]
-    # Lines refer to each other by name, so the names are collected before the lines are checked.
-    lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
-    problems += [f"rubric: the line {name!r} occurs twice" for name in sorted(set(lines)) if lines.count(name) > 1]
-    for index, line in enumerate(rubric):
-        before = (
-            # `after` may only name earlier lines: otherwise two lines could depend on each other.
-            _list_earlier_names(rubric[: lines.index(line["line"])])
-            if isinstance(line, Mapping) and line.get("line") in lines
-            else []
+    @field_validator("parameters")
+    @classmethod
+    def _need_possible_conditions(cls, parameters: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        types = info.context.types if info.context else {}
+        actions = [types[name] for name in info.data.get("actions", ()) if name in types]
+        reject_parts(
+            [
+                (name, message)
+                for name, condition in parameters.items()
+                for message in _check_condition(name, condition, actions)
+            ]
         )
-        messages = (
-            _check_line(line, names, lines, before, catalogue) if isinstance(line, Mapping) else ["must be an object"]
-        )
-        problems += [f"rubric[{index}].{problem}" for problem in messages]
-    return problems
+        return parameters
 
 
-def _list_earlier_names(rubric: Sequence[Any]) -> list[str]:
-    """Return the names of these lines and of their `one_of` groups, to which a later line may refer."""
-    candidates = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
-    return list(dict.fromkeys(name for name in candidates if isinstance(name, str) and name))
-
-
-def _check_line(
-    data: Mapping[str, Any], names: Sequence[str], lines: Sequence[str], before: Sequence[str], catalogue: Catalogue
-) -> list[str]:
-    problems = [f"{key}: unknown field; allowed: {', '.join(sorted(_FIELDS))}" for key in sorted(set(data) - _FIELDS)]
-    for key in ("line", "text"):
-        if not isinstance(data.get(key), str) or not data[key]:
-            problems.append(f"{key}: is {data.get(key)!r}; allowed: text, not empty")
-    problems += [
-        f"{key}: is {data[key]!r}; allowed: text"
-        for key in ("route", "distinct", "one_of")
-        if not isinstance(data.get(key, ""), str)
-    ]
-    if data.get("value", "") not in VALUES:
-        problems.append(f"value: is {data['value']!r}; allowed: {', '.join(value or 'empty' for value in VALUES)}")
-    at_least = data.get("at_least", 1)
-    if not isinstance(at_least, int) or isinstance(at_least, bool) or at_least < 1:
-        problems.append(f"at_least: is {at_least!r}; allowed: a whole number from 1")
-    allowed = {
-        **dict.fromkeys(("of", "not_of", "each"), names),
-        "actions": sorted(catalogue.types),
-        "brackets": lines,
-        "after": before,
-    }
-    for key in allowed:
-        problems += _check_list(key, data.get(key, []), allowed[key])
-    about = data.get("about", [])
-    if not isinstance(about, list) or not all(isinstance(word, str) and word for word in about):
-        problems.append(f"about: is {about!r}; allowed: a list of texts")
-    problems += _check_visible(data) + _check_elapsed(data.get("elapsed", {}), before)
-    problems += _check_shares(data.get("shares", {}), names, before)
-    if not data.get("actions"):
-        problems.append(f"actions: must name at least one; allowed: {', '.join(sorted(catalogue.types))}")
-    return problems + _check_spread(data.get("spread", {}), before) + _check_conditions(data, catalogue)
-
-
-def _check_visible(data: Mapping[str, Any]) -> list[str]:
-    """Return the problems of a line's conditions on visible properties and of its bounds on a reading."""
-    properties, signal = data.get("properties", {}), data.get("signal", {})
-    if not isinstance(properties, Mapping) or not isinstance(signal, Mapping):
-        return ["properties and signal: must be objects"]
-    problems = []
-    for name, condition in properties.items():
-        if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
-            problems.append(f"properties.{name}: is {condition!r}; allowed: any of {', '.join(CONDITIONS)}")
-    for key, value in signal.items():
-        if key not in ("at_least", "at_most") or not _NUMBER.fullmatch(str(value)):
-            problems.append(f'signal.{key}: is {value!r}; allowed: at_least and at_most, a number as text, like "7.3"')
-    return problems
-
-
-def _check_elapsed(elapsed: Any, before: Sequence[str]) -> list[str]:
-    if not elapsed and isinstance(elapsed, Mapping):
-        return []
-    # A reference alone, without a bound, is no condition.
-    if not isinstance(elapsed, Mapping) or set(elapsed) - {"since", "at_least", "at_most"} or len(elapsed) < 2:
-        return [f"elapsed: is {elapsed!r}; allowed: since, with at_least or at_most"]
-    problems = []
-    if elapsed.get("since") not in before:
-        problems.append(f"elapsed.since: is {elapsed.get('since')!r}; allowed: {', '.join(before)}")
-    for key in {"at_least", "at_most"} & set(elapsed):
-        try:
-            quantities.parse_quantity(elapsed[key], "duration")
-        except LabError as error:
-            problems.append(f"elapsed.{key}: {error}")
-    return problems
-
-
-def _check_shares(shares: Any, names: Sequence[str], before: Sequence[str]) -> list[str]:
-    if not shares and isinstance(shares, Mapping):
-        return []
-    if not isinstance(shares, Mapping) or set(shares) - {"of", "different", "known", "at"}:
-        return [f"shares: is {shares!r}; allowed: of, with known, different or at"]
-    allowed = {"of": [*names, *before], "at": [*before]}
-    problems = [
-        f"shares.{key}: is {shares.get(key)!r}; allowed: {', '.join(known)}"
-        for key, known in allowed.items()
-        if shares.get(key) not in known and (key == "of" or key in shares)
-    ]
-    different, known = shares.get("different", 1), shares.get("known", True)
-    if not isinstance(different, int) or isinstance(different, bool) or different < 1:
-        problems.append(f"shares.different: is {different!r}; allowed: a whole number from 1")
-    return problems if isinstance(known, bool) else [*problems, f"shares.known: is {known!r}; allowed: true, false"]
-
-
-def _check_spread(spread: Any, before: Sequence[str]) -> list[str]:
-    if not isinstance(spread, Mapping) or not all(
-        isinstance(least, int) and not isinstance(least, bool) and least > 0 for least in spread.values()
-    ):
-        return [f"spread: is {spread!r}; allowed: an object of line and whole number from 1"]
-    return [f"spread: contains {name!r}; allowed: {', '.join(before)}" for name in spread if name not in before]
-
-
-def _check_list(key: str, values: Any, allowed: Sequence[str]) -> list[str]:
-    if not isinstance(values, list):
-        return [f"{key}: is {values!r}; allowed: a list of {', '.join(allowed)}"]
-    return [f"{key}: contains {name!r}; allowed: {', '.join(allowed)}" for name in values if name not in allowed]
-
-
-def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    conditions = data.get("parameters", {})
-    if not isinstance(conditions, Mapping):
-        return [f"parameters: is {conditions!r}; allowed: an object of conditions"]
-    action_names = data.get("actions")
-    text_names = [name for name in action_names if isinstance(name, str)] if isinstance(action_names, list) else []
-    actions = [known for name in text_names if (known := catalogue.types.get(name))]
-    return [
-        f"parameters.{name}: {problem}"
-        for name, condition in conditions.items()
-        for problem in _check_condition(name, condition, actions)
-    ]
-
-
-def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -> list[str]:
-    problems = []
+def _check_condition(name: str, condition: Mapping[str, Any], actions: Sequence[ActionType]) -> Iterator[str]:
+    """Yield what is wrong with a condition on a parameter of these actions."""
     for action in actions:
-        allowed_names = [parameter.name for parameter in action.parameters]
-        if name not in allowed_names:
-            problems.append(f"{action.name} has no such parameter; allowed: {', '.join(allowed_names)}")
-    if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
-        return [*problems, f"is {condition!r}; allowed: an object with any of {', '.join(CONDITIONS)}"]
+        if name not in (names := [parameter.name for parameter in action.parameters]):
+            yield f"{action.name} has no such parameter; allowed: {', '.join(names)}"
+    if set(condition) - set(CONDITIONS):
+        yield format_problem(condition, _ANY_CONDITION.text)
+        return
     for key, value in condition.items():
         mentioned = key.startswith("mentions")
         texts = value if mentioned and isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text for text in texts):
-            problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if mentioned else ''}")
+            yield f"{key}: {format_problem(value, 'text' + ', or a list of texts' * mentioned)}"
         elif key == "absent" and value != "true":
-            problems.append(f'absent: is {value!r}; allowed: "true"')
+            yield f"absent: {format_problem(value, chr(34) + 'true' + chr(34))}"
         elif not mentioned and key != "absent":
-            problems += [f"{key}: {problem}" for problem in _check_amount(name, str(value), actions)]
-    return problems
+            for parameter in (p for action in actions for p in action.parameters if p.name == name):
+                try:
+                    # A condition must not compare a parameter with a value that it cannot have.
+                    parameter.parse_value(str(value))
+                except LabError as error:
+                    yield f"{key}: {error}"
 
 
-def _check_amount(name: str, text: str, actions: Sequence[ActionType]) -> list[str]:
-    """Return the problems of a condition that compares a parameter with a value that this parameter cannot have."""
-    problems = []
-    for parameter in (p for action in actions for p in action.parameters if p.name == name):
-        try:
-            parameter.parse_value(text)
-        except LabError as error:
-            problems.append(str(error))
+def find_reference_problems(rubric: Sequence[RubricLine], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (path, message) of every reference to an unknown material or line. `names` are those of the materials."""
+    lines = [line.line for line in rubric]
+    before: list[str] = []
+    problems: list[tuple[str, str]] = []
+    for index, line in enumerate(rubric):
+        # `after` may only name earlier lines: otherwise two lines could depend on each other.
+        for field, values, allowed in (
+            ("of", line.of, names),
+            ("not_of", line.not_of, names),
+            ("each", line.each, names),
+            ("brackets", line.brackets, lines),
+            ("after", line.after, before),
+            ("spread", list(line.spread), before),
+            ("elapsed.since", [line.elapsed["since"]] if line.elapsed else [], before),
+            ("shares.of", [line.shares["of"]] if line.shares else [], [*names, *before]),
+            ("shares.at", [line.shares["at"]] if "at" in line.shares else [], before),
+        ):
+            problems += [
+                (f"[{index}].{field}", f"contains {value!r}; allowed: {', '.join(allowed)}")
+                for value in values
+                if value not in allowed
+            ]
+        before += [name for name in (line.line, line.one_of) if name and name not in before]
     return problems

@@ -7,31 +7,39 @@ and continues has an old fence, so its writes change nothing.
 import logging
 import os
 import socket
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, transaction
-from django.db.models import F
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation.leases import heartbeats
 from simulation.models import Episode, Job, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")
 Row = TypeVar("Row", Episode, Twin, Job)
 LEASED_MODELS = (Job, Episode, Twin)
-# Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail because of
-# them.
+# Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 # Fields of the run that people may change while a worker keeps one of its rows.
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
 _PROCESS_TOKEN = uuid.uuid4().hex[:8]
+# A row that a unit of this process holds, by model and key, and the fence of its claim.
+LeaseKey = tuple[type[Leased], int, int]
+_lock = threading.Lock()
+_renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
+_heartbeat_thread: threading.Thread | None = None
+
+
+def compute_lease_end() -> datetime:
+    return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)
 
 
 def owner_name() -> str:
@@ -54,14 +62,25 @@ class Lease(Generic[Row]):
 
     @contextmanager
     def keep_renewed(self) -> Iterator[None]:
-        """Renew the lease while a slow call runs. A call shorter than a heartbeat costs no query."""
-        with heartbeats.keep_renewed(type(self.row), self.row.pk, self.fence):
+        """Renew the lease at every heartbeat while a slow call runs. A call shorter than a heartbeat costs no query."""
+        global _heartbeat_thread
+        key = type(self.row), self.row.pk, self.fence
+        with _lock:
+            _renewed_at[key] = time.monotonic()
+            # The thread ends when nothing is leased, so an idle process has none, and fork and exit are clean.
+            if _heartbeat_thread is None or not _heartbeat_thread.is_alive():
+                _heartbeat_thread = threading.Thread(target=_run_heartbeat, daemon=True, name="heartbeat")
+                _heartbeat_thread.start()
+        try:
             yield
+        finally:
+            with _lock:
+                _renewed_at.pop(key, None)
 
     def renew_lease(self) -> bool:
         """Extend the lease by its full duration from now. Return False if the row has a newer fence or has ended."""
         self.confirmed_at = time.monotonic()
-        return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end()) == 1)
+        return bool(self._filter_own_row().update(lease_until=compute_lease_end()) == 1)
 
     def is_held(self) -> bool:
         """Return whether this worker still holds the row."""
@@ -74,12 +93,15 @@ class Lease(Generic[Row]):
 
         Return False and write nothing if the row has a newer fence or has ended.
         """
-        _check_status_change(self.row, changes.get("status", self.row.status))
-        released = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False}
-        changes = {**released, **changes}
-        work_left, fresh = _has_work_left(self.row, changes), not changes["begun"]
+        status, awaits = changes.get("status", self.row.status), changes.get("awaits_person", self.row.awaits_person)
+        if status != self.row.status and status not in self.row.MOVES[self.row.status]:
+            raise ValueError(f"{self.row} cannot change from {self.row.status} to {status}")
+        changes = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False, **changes}
+        # Whether the next unit of the row can start at once after these changes.
+        work_left = status in Leased.RUNNABLE and not awaits and changes["not_before"] is None
+        fresh = not changes["begun"]
         if work_left and self.keep_after_commit:
-            changes |= {"lease_until": heartbeats.compute_lease_end(), "begun": True, "notified_at": None}
+            changes |= {"lease_until": compute_lease_end(), "begun": True, "notified_at": None}
         else:
             # The caller sends the message for the next unit, so the row counts as notified. If the process dies before it
             # sends the message, the dispatcher sends it again after a while.
@@ -99,21 +121,18 @@ class Lease(Generic[Row]):
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the next unit of a kept row may start.
-
-        Reload the run's limits and pause, and any request to cancel.
-        """
+        """Return whether the next unit of a kept row may start. Reload its run's limits and pause, and any cancellation."""
         own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
-        rows = list(self._filter_own_row().values_list(*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields))
-        # no row: a newer fence took over, or the row ended
-        if not rows:
+        columns = [*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields]
+        values = next(iter(self._filter_own_row().values(*columns)), None)
+        if values is None:  # a newer fence took over, or the row ended
             return False
-        for name, value in zip(own_fields, rows[0][len(_RUN_LIMIT_FIELDS) :], strict=True):
-            setattr(self.row, name, value)
+        for name in own_fields:
+            setattr(self.row, name, values[name])
         if self.row.run is None:  # a job that calls no model
             return True
-        for name, value in zip(_RUN_LIMIT_FIELDS, rows[0], strict=False):
-            setattr(self.row.run, name, value)
+        for name in _RUN_LIMIT_FIELDS:
+            setattr(self.row.run, name, values[f"run__{name}"])
         if self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
@@ -126,20 +145,13 @@ class Lease(Generic[Row]):
         return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
 
     def commit_progress(self, **changes: Any) -> bool:
-        """Write `changes` that record progress, and keep the lease.
-
-        Return False if the row has a newer fence or has ended. Call it as the last statement of a transaction.
-        """
+        """Write `changes` that record progress, and keep the lease. Return False if the row was taken over or has ended."""
         self.confirmed_at = time.monotonic()
-        # This locks the row until the transaction ends: nobody can claim it, and heartbeats wait. So it comes
-        # last.
-        return bool(self._filter_own_row().update(lease_until=heartbeats.compute_lease_end(), **changes) == 1)
+        # Call this last in a transaction: it locks the row until the transaction ends, and heartbeats wait.
+        return bool(self._filter_own_row().update(lease_until=compute_lease_end(), **changes) == 1)
 
     def cancel_if_requested(self) -> bool:
-        """Cancel the row as a person requested.
-
-        Return False if the request was withdrawn or the row has a newer fence.
-        """
+        """Cancel the row as a person requested. Return False if the request was withdrawn or the row has a newer fence."""
         ended = {"status": "cancelled", "ended_at": timezone.now(), "lease_until": None, "not_before": None}
         # The condition is part of the UPDATE: a request that is withdrawn at this moment must not cancel the row.
         return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
@@ -155,8 +167,7 @@ class Lease(Generic[Row]):
 
     def release_after_fault(self) -> None:
         """Release the row without a result after a fault of the database. If this fails too, the lease expires by itself."""
-        # the connection that failed may still be in this thread
-        close_old_connections()
+        close_old_connections()  # the one that failed may still be in this thread
         retry_at = timezone.now() + timedelta(seconds=settings.POLL_SECONDS)
         with suppress(*DATABASE_UNAVAILABLE):
             self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
@@ -178,7 +189,7 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         "reason": "",
         "error": "",
         "lease_owner": owner_name(),
-        "lease_until": heartbeats.compute_lease_end(),
+        "lease_until": compute_lease_end(),
         "lost_leases": lost_leases,
         "begun": True,
         "started_at": row.started_at or timezone.now(),
@@ -193,18 +204,56 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
     lease = Lease(row, row.fence, fresh)
     # A row that kills its workers (out of memory, say) would otherwise kill one after the other.
     if lost_leases >= settings.LOST_LEASES_ALLOWED:
-        lease.finish_row(
-            "failed", reason="worker_lost", error=f"worker lost: {lost_leases} workers in a row died on this step"
-        )
+        error = f"worker lost: {lost_leases} workers in a row died on this step"
+        lease.finish_row("failed", reason="worker_lost", error=error)
         return None
     return lease
 
 
-def expire_dead_leases() -> int:
-    """Expire the leases of processes on this machine that no longer run. Return the number of leases.
+def _run_heartbeat() -> None:
+    global _heartbeat_thread
+    try:
+        while True:
+            # Sleep much less than a heartbeat, so that leases taken at any time are renewed in time and the thread
+            # ends soon after the last lease.
+            time.sleep(min(settings.HEARTBEAT_SECONDS / 3, 0.5))
+            with _lock:
+                if not _renewed_at:
+                    _heartbeat_thread = None
+                    return
+                latest = time.monotonic() - settings.HEARTBEAT_SECONDS
+                due = [key for key, renewed_at in _renewed_at.items() if renewed_at <= latest]
+            if due:
+                _renew_leases(due)
+    finally:
+        connection.close()
 
-    After a restart, work continues at once instead of after a full lease.
-    """
+
+def _renew_leases(due: list[LeaseKey]) -> None:
+    """Renew these leases with one UPDATE per model, however many calls are under way."""
+    now = time.monotonic()
+    try:
+        for model in {model for model, _, _ in due}:
+            held = Q()
+            for key_model, pk, fence in due:
+                if key_model is model:
+                    held |= Q(pk=pk, fence=fence)
+            rows: Any = model.objects.filter(held, status__in=Leased.RUNNABLE, lease_until__isnull=False)
+            rows.update(lease_until=compute_lease_end())
+    except DATABASE_UNAVAILABLE:
+        log.warning("could not renew %d leases; trying again", len(due))
+        # The entries stay due, so the next round tries again; a lease lasts for several heartbeats.
+        close_old_connections()
+        return
+    connection.close()
+    with _lock:
+        # Only the leases that are still registered: a unit may have ended during the UPDATE, and its lease must not
+        # be renewed for ever.
+        _renewed_at.update({key: now for key in due if key in _renewed_at})
+
+
+def expire_dead_leases() -> int:
+    """Expire the leases of processes on this machine that no longer run, so that their work continues. Return how many."""
     expired = 0
     for model in LEASED_MODELS:
         held = model.objects.filter(status__in=Leased.RUNNABLE, lease_until__gt=timezone.now())
@@ -219,21 +268,9 @@ def _is_dead_owner(owner: str) -> bool:
     if host != socket.gethostname() or not pid.isdigit() or owner == owner_name():
         return False
     try:
-        # signal 0 sends nothing and only checks that the process exists
-        os.kill(int(pid), 0)
+        os.kill(int(pid), 0)  # signal 0 sends nothing and only checks that the process exists
     except ProcessLookupError:
         return True
     except PermissionError:  # the process runs, under another user
-        return False
+        pass
     return False
-
-
-def _has_work_left(row: Episode | Twin | Job, changes: Mapping[str, Any]) -> bool:
-    """Return whether the next unit of the row can start at once after these changes."""
-    awaits = changes.get("awaits_person", row.awaits_person)
-    return changes.get("status", row.status) in Leased.RUNNABLE and not awaits and changes["not_before"] is None
-
-
-def _check_status_change(row: Episode | Twin | Job, status: str) -> None:
-    if status != row.status and status not in row.MOVES[row.status]:
-        raise ValueError(f"{row} cannot change from {row.status} to {status}")

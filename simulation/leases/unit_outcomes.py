@@ -8,14 +8,47 @@ from django.conf import settings
 
 from simulation.casts.casting import UnknownCastError
 from simulation.lab.errors import ExperimentChanged, LabError
-from simulation.leases import interruptions, leases
+from simulation.leases import leases
 from simulation.leases.leases import Lease
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Job, Run
 
 log = logging.getLogger("wetbench.units")
+
+class CallDone(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
+    """The unit's one new call was answered; further calls belong to the next unit."""
+
+
+class LeaseLost(Exception):  # noqa: N818  # as above
+    """Another worker took over the row. The late answer is stored in the call log and is not used."""
+
+
+class RetryLater(Exception):  # noqa: N818  # as above
+    """The call cannot be made now, or failed with a transient error."""
+
+    def __init__(self, seconds: float, reason: str, error: str = "") -> None:
+        super().__init__(error or reason)
+        self.seconds, self.reason, self.error = seconds, reason, error
+
+
+class Blocked(Exception):  # noqa: N818  # as above
+    """A person must act before the call can be made: add a key, raise a budget, or change a request that was refused."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason, self.error = reason, error
+
+
+class RetriesExhausted(LabError):  # noqa: N818  # as above
+    """The call failed as often as the retry policy allows."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
 # Faults of a model or its provider. Each has a reason in the closed list simulation.models.REASONS.
-MODEL_FAULTS = (Refusal, NoUsableAnswer, TooLong, interruptions.RetriesExhausted)
+MODEL_FAULTS = (Refusal, NoUsableAnswer, TooLong, RetriesExhausted)
 
 
 def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
@@ -23,17 +56,16 @@ def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
     try:
         with lease.keep_renewed():
             return unit()
-    except interruptions.CallDone:
+    except CallDone:
         return lease.commit_changes(begun=True)
-    except interruptions.LeaseLost:
+    except LeaseLost:
         return False
-    except interruptions.RetryLater as retry:
+    except RetryLater as retry:
         lease.schedule_retry(retry.seconds, retry.reason, retry.error)
         return False
-    except interruptions.Blocked as block:
+    except Blocked as block:
         if block.reason == "budget" and _have_limits_changed(lease.row.run):
-            # The budget was raised after the call was refused and before this line: blocking the row now would
-            # miss that.
+            # The budget was raised after the call was refused: blocking the row now would miss that.
             lease.schedule_retry(settings.POLL_SECONDS, block.reason)
         elif isinstance(lease.row, Job):
             # No page lists blocked jobs. A failed one can be requested again and continues where this one stopped.
@@ -45,16 +77,14 @@ def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
         lease.release_after_fault()
         raise
     except LabError as error:
-        log.warning(
-            "%s failed: %s", lease.row.code, type(error).__name__
-        )  # not the message: it may quote a model's reply
+        # not the message: it may quote a model's reply
+        log.warning("%s failed: %s", lease.row.code, type(error).__name__)
         return lease.finish_row("failed", reason=classify_fault(error), error=f"{type(error).__name__}: {error}"[:4000])
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        # A bug in this program must end the row with the exception's name: otherwise the row would use up lease after
-        # lease. BaseException, because a panic in a library written in Rust is not an Exception and would end the
-        # thread.
+        # A bug in this program must end the row: otherwise the row would use up lease after lease. BaseException,
+        # because a panic in a library written in Rust is not an Exception and would end the thread.
         log.exception("%s failed", lease.row.code)
         message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
         storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
@@ -75,11 +105,7 @@ def classify_fault(error: Exception) -> str:
             return "refused"
         case TooLong():
             return "context"
-        case (
-            NoUsableAnswer(reason=said)
-            | interruptions.RetriesExhausted(reason=said)
-            | interruptions.Blocked(reason=said)
-        ):
+        case NoUsableAnswer(reason=said) | RetriesExhausted(reason=said) | Blocked(reason=said):
             return str(said)
         case ExperimentChanged():
             return "experiment_changed"

@@ -10,10 +10,10 @@ from simulation.lab.actions import Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
+from simulation.llm import prompt_data
 from simulation.llm.errors import Refusal, TooLong
-from simulation.llm.prompts import histories
-from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.replies.cleaning import extract_answer
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.reply_text import extract_answer
 from simulation.providers import CompletionFunction, Message, Prompt
 from simulation.providers.base import Stop
 
@@ -41,7 +41,7 @@ class LLMAgent:
     def __post_init__(self) -> None:
         if self.scaffold not in PROMPT_FILES:
             raise LabError(f"scaffold is {self.scaffold!r}; allowed: {', '.join(PROMPT_FILES)}")
-        self._history = histories.parse_history(self.history)
+        self._history = prompt_data.parse_history(self.history)
 
     def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
@@ -82,7 +82,7 @@ class LLMAgent:
         # Only every k steps: in between, the beginning of the prompt stays the same, so that providers can cache it.
         if upto <= last["upto"]:
             return
-        steps = histories.render_steps(situation.history[last["upto"] : upto], noted["thoughts"])
+        steps = prompt_data.render_steps(situation.history[last["upto"] : upto], noted["thoughts"])
         # The last summary and the new steps, never the full history, which may be longer than the context.
         parts = [f"STEPS 1 TO {last['upto']}, SUMMARISED\n{last['text']}"] if last["upto"] else []
         request = self.texts.fill_in("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
@@ -99,7 +99,7 @@ class LLMAgent:
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
-            history=histories.render_history(self._history, now.history, noted["thoughts"], summary),
+            history=prompt_data.render_history(self._history, now.history, noted["thoughts"], summary),
             time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
             materials=rendering.render_ages(now.inventory, now.elapsed),
             notes=_render_notes(now, noted.get("plan", "")),

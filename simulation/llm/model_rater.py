@@ -4,12 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from simulation.llm.conversation import request_answer
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.prompts.delimiters import delimit_json, delimit_lines, format_json_line
-from simulation.llm.prompts.prompt_sets import PromptTexts
-from simulation.llm.repair_loop import request_answer
-from simulation.llm.replies.cleaning import normalise_text, quote_short
-from simulation.llm.replies.json_extraction import extract_last_object
+from simulation.llm.prompt_data import delimit_json, delimit_lines, format_json_line
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.reply_text import extract_last_object, normalise_text, quote_short
 from simulation.providers import CompletionFunction, Message, Prompt
 
 REPAIRS = 1

@@ -9,10 +9,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 
 from django.core.management.base import CommandError
 
-from simulation.management.shutdown_signals import stop_on_signals
+
+def stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+
+    def set_stop(_number: int, _frame: FrameType | None) -> None:
+        # In a thread: a second signal during `set` would wait for ever for the lock that the first one holds.
+        threading.Thread(target=stop.set).start()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, set_stop)
+    return stop
+
 
 GRACE_SECONDS = 20  # for a process to end after SIGTERM before it is killed
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)

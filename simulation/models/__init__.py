@@ -3,7 +3,15 @@
 May import: simulation.lab.
 """
 
-from simulation.models.calls import CallText, ModelCall, ProviderGate
+from simulation.models.calls import (
+    CallText,
+    CastDefinition,
+    LanguageModel,
+    ModelCall,
+    ModelPrice,
+    PromptSet,
+    ProviderGate,
+)
 from simulation.models.episodes import (
     PERTURBATIONS,
     Episode,
@@ -14,9 +22,7 @@ from simulation.models.episodes import (
     TwinDecision,
 )
 from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
-from simulation.models.laboratory import CatalogueEntry, Experiment
-from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
-from simulation.models.runs import REASONS, Leased, LeasedQuerySet, PaperPlan, Run, Worker
+from simulation.models.runs import REASONS, CatalogueEntry, Experiment, Leased, LeasedQuerySet, PaperPlan, Run, Worker
 
 __all__ = [
     "PERTURBATIONS",

@@ -9,8 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from simulation.lab.outcomes import Perturbation
-from simulation.models.laboratory import Experiment
-from simulation.models.runs import REASONS, Leased, Run
+from simulation.models.runs import REASONS, Experiment, Leased, Run
 
 PERTURBATIONS = [
     (Perturbation.NONE.value, "none"),

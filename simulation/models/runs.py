@@ -81,19 +81,15 @@ class PaperPlan(models.Model):
 
 
 class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by three models
-    def unheld(self) -> "LeasedQuerySet":
-        """Return unfinished rows without a valid lease.
+    def unleased(self) -> "LeasedQuerySet":
+        """Return the rows that no worker holds."""
+        return self.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=timezone.now()))
 
-        Rows that wait for a later time or for a person are left out.
-        """
+    def unheld(self) -> "LeasedQuerySet":
+        """Return unfinished rows without a valid lease, except those that wait for a later time or for a person."""
         # Only columns of the row itself, no joins: a claim repeats this condition in its UPDATE.
-        now = timezone.now()
-        return self.filter(
-            Q(lease_until__isnull=True) | Q(lease_until__lt=now),
-            Q(not_before__isnull=True) | Q(not_before__lte=now),
-            status__in=self.model.RUNNABLE,
-            awaits_person=False,
-        )
+        due = Q(not_before__isnull=True) | Q(not_before__lte=timezone.now())
+        return self.unleased().filter(due, status__in=self.model.RUNNABLE, awaits_person=False)
 
     def claimable(self) -> "LeasedQuerySet":
         """Return the rows that workers can run now: not leased, and the run is neither paused nor a replay."""
@@ -145,3 +141,37 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.owner}"
+
+
+class Experiment(models.Model):
+    """A goal, the materials on the bench at the start, and the maximum number of actions."""
+
+    slug = models.SlugField(unique=True, max_length=80)
+    name = models.CharField(max_length=120)
+    group = models.CharField(max_length=80)
+    goal = models.TextField()
+    max_steps = models.PositiveSmallIntegerField()
+    data = models.JSONField(help_text="the whole data file, read by simulation.lab.experiments.build_experiment")
+    sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["group", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CatalogueEntry(models.Model):
+    """One action type as data; `simulation.lab.catalogue.build_catalogue` parses it."""
+
+    name = models.CharField(max_length=80, unique=True)
+    kind = models.CharField(max_length=20)
+    data = models.JSONField()
+    sha256 = models.CharField(max_length=64, blank=True, help_text="of the data; empty: not known")
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "catalogue entries"
+
+    def __str__(self) -> str:
+        return self.name

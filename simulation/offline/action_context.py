@@ -1,14 +1,17 @@
 """The context of one action in progress: its typed parameters, its vessels, and what it has produced so far."""
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from simulation.lab.actions import ActionType
+from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Observation
-from simulation.offline.vessels import EMPTY, RefusalError, Vessel
+from simulation.lab.parameters import Parameter
+from simulation.offline.ledger import Contents
+from simulation.offline.vessels import Phase, RefusalError, Vessel, pool_waste
 
 
 @dataclass
@@ -22,10 +25,8 @@ class ActionContext:
     values: Mapping[str, Any]
     parameters_as_written: Mapping[
         str, Any
-    ]  # before units and defaults are resolved; the records of instruments quote these
-    vessels: Mapping[
-        str, Vessel
-    ]  # by barcode, in the order of the action's materials, which is also the order of the outcome
+    ]  # before units and defaults are resolved; records of instruments quote these
+    vessels: Mapping[str, Vessel]  # by barcode, in the order of the action's materials, as in the outcome
     truth: Mapping[str, Any]
     seed_parts: tuple[object, ...]  # (seed, step); all noise is drawn from these and the material
     taken_names: set[str]  # names of everything on the bench, so that new vessels get names of their own
@@ -33,40 +34,44 @@ class ActionContext:
     observations: list[Observation] = field(default_factory=list)
     reasoning: str = ""
 
+    def list_selected_vessels(self, parameter: str) -> list[Vessel]:
+        """Return the vessels that a selector parameter names.
+
+        Raises RefusalError if one of them is a supply, from which nothing can be drawn.
+        """
+        value = self.values[parameter]
+        vessels = [self.vessels[code] for code in ((value,) if isinstance(value, str) else value or ())]
+        for vessel in vessels:
+            if vessel.is_supply:
+                raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
+        return vessels
+
+    def find_selected_vessel(self, parameter: str) -> Vessel | None:
+        """Return the vessel that an optional selector names, or None. Raises RefusalError if it is a supply."""
+        return next(iter(self.list_selected_vessels(parameter)), None)
+
     def get_selected_vessel(self, parameter: str) -> Vessel:
-        """Return the vessel that a selector parameter names.
+        """Return the vessel that a required selector names. Raises RefusalError if it is a supply."""
+        return self.list_selected_vessels(parameter)[0]
 
-        Raises RefusalError if it is a supply, from which nothing can be drawn.
-        """
-        vessel = self.vessels[self.values[parameter]]
-        if vessel.is_supply:
-            raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
-        return vessel
-
-    def get_samples(self, *others: Vessel) -> list[Vessel]:
-        """Return all materials of the action except supplies and `others`.
-
-        Raises RefusalError if none is left.
-        """
-        found = [
-            vessel
-            for vessel in self.vessels.values()
-            if not vessel.is_supply and all(vessel is not other for other in others)
-        ]
-        if not found:
+    def get_samples(self, *others: Vessel | None) -> list[Vessel]:
+        """Return all materials of the action except supplies and `others`. Raises RefusalError if none is left."""
+        excluded = {id(vessel) for vessel in others}
+        samples = [vessel for vessel in self.vessels.values() if not vessel.is_supply and id(vessel) not in excluded]
+        if not samples:
             raise RefusalError(f"no sample: {self.action_type.name} takes {self.action_type.inputs}")
-        return found
+        return samples
 
-    def get_changeable_samples(self, *others: Vessel) -> list[Vessel]:
-        """Return the samples of an action that changes all of them.
-
-        Raises RefusalError if one of them is an unlimited supply.
-        """
+    def get_changeable_samples(self, *others: Vessel | None) -> list[Vessel]:
+        """Return the samples of an action that changes all of them. Raises RefusalError if one is an unlimited supply."""
         samples = self.get_samples(*others)
         for vessel in samples:
             if vessel.unlimited:
                 raise RefusalError(f"unlimited: {vessel.name} cannot be changed; take a portion of it first")
         return samples
+
+    def list_container_supplies(self) -> list[Vessel]:
+        return [vessel for vessel in self.vessels.values() if vessel.unlimited and vessel.phase == Phase.EMPTY]
 
     def get_container_supply(self) -> Vessel:
         """Return the supply of empty containers among the materials. Raises RefusalError if there is none."""
@@ -75,7 +80,7 @@ class ActionContext:
         return supply
 
     def find_container_supply(self) -> Vessel | None:
-        return next((vessel for vessel in self.vessels.values() if vessel.unlimited and vessel.phase == EMPTY), None)
+        return next(iter(self.list_container_supplies()), None)
 
     def create_vessel(self, supply: Vessel, name: str) -> Vessel:
         """Take a new container out of a supply and give it a name that nothing else has."""
@@ -83,19 +88,20 @@ class ActionContext:
         self.new_vessels.append(vessel)
         return vessel
 
-    def format_label(self, number: int, total: int, default: str) -> str:
-        """Return the agent's label, numbered if there are several vessels to label, or the default if the agent gave none."""
-        agent_label = self.printable_label
-        if not agent_label:
-            return default
-        return f"{agent_label} {number}" if total > 1 else agent_label
+    def store_waste(self, name: str, parts: Collection[tuple[Contents, Vessel]]) -> None:
+        """Store what one action discards as a new used-up material, so that all amounts are conserved."""
+        self.new_vessels.append(pool_waste(self.reserve_name(name), parts))
 
     @property
     def printable_label(self) -> str:
-        """Return the label that the agent gave for new vessels, without unprintable characters; "" if nothing is left."""
+        """The label that the agent gave for new vessels, without unprintable characters; "" if nothing is left."""
         agent_label = str(self.values.get("label") or "")
-        printable = "".join(letter if letter.isprintable() else " " for letter in agent_label)
-        return " ".join(printable.split())
+        return " ".join("".join(letter if letter.isprintable() else " " for letter in agent_label).split())
+
+    def format_label(self, number: int, total: int, default: str) -> str:
+        """Return the agent's label, numbered if there are several vessels to label, or the default if the agent gave none."""
+        label = self.printable_label
+        return default if not label else f"{label} {number}" if total > 1 else label
 
     def reserve_name(self, name: str) -> str:
         """Return the name, with a number appended if it is taken, and mark it as taken."""
@@ -122,19 +128,27 @@ class ActionContext:
 
     def describe_run(self, vessel: Vessel) -> str:
         """Return the heading of an instrument's record: the action, the sample, and the settings that the record quotes."""
-        written_settings = [(name, self.get_written_setting(name)) for name in self.action_type.echo]
-        settings_as_text = [
-            (name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in written_settings
-        ]
-        settings = "".join(
-            f", {name.replace('_', ' ')} {value}" for name, value in settings_as_text if value is not None
-        )
-        return f"{self.action_type.name} of {vessel.name}{settings}"
+        heading = f"{self.action_type.name} of {vessel.name}"
+        for name in self.action_type.echo:
+            value = self.get_written_setting(name)
+            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            heading += "" if text is None else f", {name.replace('_', ' ')} {text}"
+        return heading
+
+    def record_run(self, vessel: Vessel) -> None:
+        """Record only that the run was completed, without a number, because no reading is declared."""
+        self.record_observation(f"{self.describe_run(vessel)}: run completed, data file recorded")
+
+    def find_parameter(self, name: str) -> Parameter:
+        return next(parameter for parameter in self.action_type.parameters if parameter.name == name)
 
     def get_written_setting(self, name: str) -> Any:
         """Return a parameter as the action wrote it, or its default."""
-        default = next(parameter.default for parameter in self.action_type.parameters if parameter.name == name)
-        return self.parameters_as_written.get(name, default)
+        return self.parameters_as_written.get(name, self.find_parameter(name).default)
+
+    def format_written_settings(self, value: str, duration: str) -> str:
+        """Return two parameters as the action wrote them, such as "60 °C for 2 h"."""
+        return f"{self.get_written_setting(value)} for {self.get_written_setting(duration)}"
 
     def compute_noise_factor(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
         """Return a normally distributed noise factor with mean 1 and this relative standard deviation.
@@ -171,15 +185,22 @@ class ActionContext:
         if not isinstance(condition, Mapping):
             allowed = condition if isinstance(condition, list) else [condition]
             return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))
-        action_parameter = next(parameter for parameter in self.action_type.parameters if parameter.name == name)
-        low, high = (
-            action_parameter.parse_value(condition[end]) if end in condition else value
-            for end in ("minimum", "maximum")
-        )
+        parse = self.find_parameter(name).parse_value
+        low, high = (parse(condition[end]) if end in condition else value for end in ("minimum", "maximum"))
         return bool(low <= value <= high)
 
 
-def has_components(vessel: Vessel, names: Collection[str]) -> bool:
-    """Return whether a vessel has all of these components. An unknown amount counts as present."""
-    amounts = [vessel.contents.get_amount(name) for name in names]
-    return all(amount is None or amount > 0 for amount in amounts)
+Handler = Callable[[ActionContext], None]
+HANDLERS: dict[str, Handler] = {}  # by the name in an action file's `handler`
+
+
+def handles(name: str) -> Callable[[Handler], Handler]:
+    """Declare a function as the handler of this name. Raises LabError if there is one already."""
+
+    def declare(function: Handler) -> Handler:
+        if name in HANDLERS:
+            raise LabError(f"two handlers are named {name!r}: {HANDLERS[name].__qualname__}, {function.__qualname__}")
+        HANDLERS[name] = function
+        return function
+
+    return declare

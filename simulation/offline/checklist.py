@@ -10,8 +10,13 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
-from simulation.offline.conditions import collect_distinct_values, follows_earlier_lines, matches_line
-from simulation.offline.evidence import Reading, collect_readings
+from simulation.offline.evidence import (
+    Reading,
+    collect_distinct_values,
+    collect_readings,
+    follows_earlier_lines,
+    matches_line,
+)
 
 _LISTED_NAMES = 4  # names listed before "and n more"
 _DISTINCT_RATIO = Decimal("1.05")  # ratio of two shares up to which they count as equal
@@ -41,7 +46,7 @@ class ChecklistClassifier:
     """A classifier: a record is sufficient if every required line is met and, if there are routes, one is complete."""
 
     def __init__(self, rubric: Sequence[Mapping[str, Any]], goal: str = "") -> None:
-        self.lines = tuple(RubricLine.from_json(line) for line in rubric)
+        self.lines = tuple(RubricLine.model_validate(line) for line in rubric)
         self.goal = goal
         if not self.lines:
             raise LabError("a checklist needs at least one line")

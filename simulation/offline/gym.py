@@ -13,9 +13,9 @@ import gymnasium
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
-from simulation.lab.environment.env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import CatalogueError
 from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.gym_env import SimulatedRoles, WetLabEnv
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.rules import RuleBasedTransitionModel
 

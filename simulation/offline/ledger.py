@@ -1,19 +1,17 @@
-"""The hidden account of what is inside a material, in exact decimal numbers.
+"""The hidden account of what is inside a material, in exact decimal numbers, and of what was poured into it in one step.
 
 Moving a share splits every component. What stays is computed as total minus moved, so that nothing is lost to rounding.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from simulation.lab import quantities
 from simulation.lab.materials import CONTENT_KINDS
 
 ZERO, ONE = Decimal(0), Decimal(1)
-# Concentrations are amounts per millilitre, but volumes are stored in µL.
-_PER_ML = Decimal(1000)
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")
 
@@ -35,14 +33,19 @@ class Component(NamedTuple):
 DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
 
 
-def infer_content_kind(name: str, declared_kind: str) -> str:
-    """Return the declared kind. If none is declared, a name with "cells" means cells and everything else is dissolved."""
-    return declared_kind or (CELLS if "cells" in name else DISSOLVED)
-
-
 def round_to_grain(amount: Decimal) -> Decimal:
     """Round an amount to a multiple of 1E-12, so that sums and differences of amounts stay exact."""
     return amount.quantize(_SMALLEST_AMOUNT)
+
+
+def sum_known(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """Return the sum of the amounts, or None if one is unknown."""
+    total = ZERO
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,20 @@ class Contents:
             for name, part in self.components.items()
         }
         ledger["origins"] = {name: _format_decimal(share) for name, share in self.origins.items()}
-        if self.volume is not None:
-            ledger["volume"] = _format_decimal(self.volume)
-        if self.mass is not None:
-            ledger["mass"] = _format_decimal(self.mass)
-        return ledger
+        bulk = {"volume": self.volume, "mass": self.mass}
+        return ledger | {name: _format_decimal(total) for name, total in bulk.items() if total is not None}
 
     def get_amount(self, name: str) -> Decimal | None:
         """Return the total amount of a component: zero if the component is absent, None if the amount is unknown."""
         return self.components[name].amount if name in self.components else ZERO
+
+    def has_components(self, names: Iterable[str]) -> bool:
+        """Return whether all of these components are present. An unknown amount counts as present."""
+        return all(amount is None or amount > 0 for amount in map(self.get_amount, names))
+
+    def sum_amounts(self, names: str | Sequence[str]) -> Decimal | None:
+        """Return the amount of one component or the sum of several, or None if one is unknown."""
+        return sum_known([self.get_amount(name) for name in ([names] if isinstance(names, str) else names)])
 
     def compute_concentration(self, name: str) -> Decimal | None:
         """Return a component's concentration in its base unit; None if amount or volume is unknown or volume is 0."""
@@ -92,7 +100,8 @@ class Contents:
         if name in self.components and self.components[name].dimension == "volume":
             # A liquid in a liquid is given in % v/v, not per millilitre.
             return amount / self.volume * 100
-        return amount / self.volume * _PER_ML
+        # Concentrations are amounts per millilitre, but volumes are stored in µL.
+        return amount / self.volume * 1000
 
     def split_share(self, share: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
         """Return (moved, left) for a share of everything except the components in `keep`, which stay entirely.
@@ -111,15 +120,11 @@ class Contents:
         descent = share / 2 if any(name in keep for name in self.components) else share
         moved_origins = {name: _compute_share(total, descent) for name, total in self.origins.items()}
         left_origins = {name: total - moved_origins[name] for name, total in self.origins.items()}
-        volume, mass = (None if total is None else _compute_share(total, share) for total in (self.volume, self.mass))
+        volume, volume_left = _split_bulk(self.volume, share)
+        mass, mass_left = _split_bulk(self.mass, share)
         return (
             Contents(moved, _drop_empty_shares(moved_origins), volume, mass),
-            Contents(
-                remaining,
-                _drop_empty_shares(left_origins),
-                _subtract_amounts(self.volume, volume),
-                _subtract_amounts(self.mass, mass),
-            ),
+            Contents(remaining, _drop_empty_shares(left_origins), volume_left, mass_left),
         )
 
     def take_volume(self, volume: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
@@ -130,13 +135,16 @@ class Contents:
         return replace(moved, volume=volume), replace(remaining, volume=self.volume - volume)
 
     def list_components_of_kind(self, *kinds: str) -> tuple[str, ...]:
-        return tuple(name for name, part in self.components.items() if infer_content_kind(name, part.kind) in kinds)
+        """Return the components of these kinds. Without a declared kind, a name with "cells" means cells, else dissolved."""
+        inferred = {
+            name: part.kind or (CELLS if "cells" in name else DISSOLVED) for name, part in self.components.items()
+        }
+        return tuple(name for name, kind in inferred.items() if kind in kinds)
 
     def compute_dry_mass(self) -> Decimal | None:
         """Return the sum of all components' masses in µg, or None if one is unknown or not measured by mass."""
         parts = self.components.values()
-        known = [part.amount for part in parts if part.dimension == "mass" and part.amount is not None]
-        return sum(known, ZERO) if len(known) == len(parts) else None
+        return sum_known(part.amount if part.dimension == "mass" else None for part in parts)
 
     def separate_components(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
         """Return (these components without liquid, everything else with the liquid)."""
@@ -145,15 +153,15 @@ class Contents:
         return Contents(chosen, {}, ZERO, None), replace(self, components=others)
 
     def __add__(self, other: "Contents") -> "Contents":
-        components = dict(self.components)
+        components, origins = dict(self.components), dict(self.origins)
         for name, part in other.components.items():
-            own_part = components.get(name)
-            components[name] = part if own_part is None else _add_components(own_part, part)
-        origins = dict(self.origins)
+            if (own := components.get(name)) is not None:
+                amount = sum_known((own.amount, part.amount))
+                part = Component(own.dimension, amount, own.known and part.known, own.kind)
+            components[name] = part
         for name, share in other.origins.items():
             origins[name] = origins.get(name, ZERO) + share
-        volume = None if self.volume is None or other.volume is None else self.volume + other.volume
-        mass = None if self.mass is None or other.mass is None else self.mass + other.mass
+        volume, mass = sum_known((self.volume, other.volume)), sum_known((self.mass, other.mass))
         return Contents(components, origins, volume, mass)
 
     def with_component(self, name: str, part: Component) -> "Contents":
@@ -174,9 +182,8 @@ class Contents:
             if concentration is None:
                 properties[f"{name} amount"] = quantities.format_quantity(part.amount, part.dimension)
             else:
-                properties[f"{name} concentration"] = quantities.format_concentration(
-                    name, concentration, part.dimension
-                )
+                text = quantities.format_concentration(name, concentration, part.dimension)
+                properties[f"{name} concentration"] = text
         return properties
 
 
@@ -193,13 +200,12 @@ def _split_amount(total: Decimal | None, share: Decimal) -> tuple[Decimal | None
     return moving, total - moving
 
 
-def _add_components(first: Component, second: Component) -> Component:
-    amount = None if first.amount is None or second.amount is None else first.amount + second.amount
-    return Component(first.dimension, amount, first.known and second.known, first.kind)
-
-
-def _subtract_amounts(total: Decimal | None, part: Decimal | None) -> Decimal | None:
-    return None if total is None or part is None else total - part
+def _split_bulk(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
+    """Return (volume or mass that moves, what stays). Both are unknown if the total is."""
+    if total is None:
+        return None, None
+    moving = _compute_share(total, share)
+    return moving, total - moving
 
 
 def _drop_empty_shares(shares: Mapping[str, Decimal]) -> dict[str, Decimal]:
@@ -216,3 +222,64 @@ def _format_decimal(number: Decimal | None) -> str:
         return ""
     text = format(number, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class PourSource(Protocol):
+    """A vessel that is poured from. It has a barcode unless it was created in the same step."""
+
+    barcode: str
+    contents: Contents
+
+    @property
+    def sources(self) -> "Sources": ...
+
+
+class Sources(dict[str, tuple[Decimal | None, str]]):
+    """(amount, dimension) of each source material by barcode. The amount is None if unknown."""
+
+    def add_from_vessel(self, source: PourSource, contents: Contents) -> None:
+        """Record that these contents came out of this vessel."""
+        moved, dimension = _measure_contents(contents)
+        if source.barcode:
+            self.add_amount(source.barcode, moved, dimension)
+            return
+        # A vessel created in this step has no barcode yet, so its own sources are recorded instead.
+        remaining, _ = _measure_contents(source.contents)
+        for code, (amount, source_dimension) in source.sources.items():
+            if amount is None or moved is None or remaining is None:
+                self.add_amount(code, None, source_dimension)
+            else:
+                # The source's amounts have been scaled down to what stayed in it, unless it was emptied.
+                self.add_amount(code, amount * moved / remaining if remaining else amount, source_dimension)
+
+    def add_amount(self, code: str, amount: Decimal | None = None, dimension: str = "volume") -> None:
+        noted, noted_dimension = self.get(code, (ZERO, dimension))
+        # Volumes and masses cannot be added, so a source taken in both ways has an unknown amount.
+        total = None if noted is None or amount is None or noted_dimension != dimension else noted + amount
+        self[code] = (total, dimension)
+
+    def scale_amounts(self, share: Decimal) -> None:
+        """Multiply all amounts by the share that stays in the vessel."""
+        # An emptied vessel keeps its amounts, because they are needed when its former contents are poured elsewhere.
+        for code, (amount, dimension) in self.items() if share else ():
+            self[code] = (None if amount is None else amount * share, dimension)
+
+    def clear_liquids(self) -> None:
+        """Set all volumes to zero, because the liquid was removed."""
+        for code, (_, dimension) in self.items():
+            if dimension == "volume":
+                self[code] = (ZERO, dimension)
+
+    def format_amounts(self) -> dict[str, str]:
+        """Return the amounts as text for people, "" if unknown."""
+        return {
+            code: "" if amount is None else quantities.format_quantity(amount, dimension)
+            for code, (amount, dimension) in self.items()
+        }
+
+
+def _measure_contents(contents: Contents) -> tuple[Decimal | None, str]:
+    """Return (amount, dimension): the mass of a dry solid, else the volume."""
+    if contents.volume == 0 and contents.mass is not None:
+        return contents.mass, "mass"
+    return contents.volume, "volume"

@@ -10,7 +10,7 @@ from simulation.lab.outcomes import Outcome
 from simulation.lab.parameters import ParameterError
 from simulation.lab.roles import Situation
 from simulation.offline.action_context import ActionContext
-from simulation.offline.chemistry import react_on_contact
+from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.vessels import RefusalError, Vessel
 

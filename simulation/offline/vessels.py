@@ -7,15 +7,24 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
-from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents
-from simulation.offline.sources import Sources
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources
 
-EMPTY, CONSUMABLE = "empty container", "consumable"
-LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
-GEL, PLATE = "gel", "plate"
-PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
-SOLIDS = ("solid", "powder", "tissue", PELLET)
-PHASES = (EMPTY, CONSUMABLE, LIQUID, SUSPENSION, FROZEN, ADHERENT, GEL, PLATE, SEDIMENTED, *SOLIDS)
+
+class Phase:
+    """The phases that a material can have."""
+
+    EMPTY, CONSUMABLE = "empty container", "consumable"
+    LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
+    GEL, PLATE = "gel", "plate"
+    PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
+    LIQUIDS = (LIQUID, SUSPENSION, SEDIMENTED)
+    SOLIDS = ("solid", "powder", "tissue", PELLET)
+
+
+PHASES = (
+    Phase.EMPTY, Phase.CONSUMABLE, Phase.LIQUID, Phase.SUSPENSION, Phase.FROZEN, Phase.ADHERENT, Phase.GEL, Phase.PLATE,
+    Phase.SEDIMENTED, *Phase.SOLIDS,
+)  # fmt: skip
 SMALLEST_DRAW = Decimal("0.5")  # µL, the least that a pipette delivers
 
 # °C of each environmental condition. Incubators have these only if the material shows no temperature of its own.
@@ -29,20 +38,9 @@ _THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
 _CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume")
 # Properties of a liquid that no longer apply once something is added to it.
 LIQUID_PROPERTIES = (
-    "appearance",
-    "pH",
-    "purity",
-    "density",
-    "osmolality",
-    "conductivity",
-    "viscosity",
-    "refractive index",
-    "surface tension",
-    "freezing point",
-    "viability",
-    "dissolved gas",
-    "filtered through",
-)
+    "appearance", "pH", "purity", "density", "osmolality", "conductivity", "viscosity", "refractive index",
+    "surface tension", "freezing point", "viability", "dissolved gas", "filtered through",
+)  # fmt: skip
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 # Properties that describe where a material is. They are removed when it moves.
 _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
@@ -77,21 +75,19 @@ class Vessel:
     @classmethod
     def from_material(cls, material: Material, now: int) -> "Vessel":
         """Return a working copy of a material as it is now: thawed if it was frozen and has been warm for long enough."""
-        contents = _load_contents(material)
-        component_lines = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
+        contents, ledger = _load_contents(material), material.ledger
         vessel = cls(
             name=material.name,
-            # Component properties are computed again from the contents when the vessel is returned.
-            properties={key: value for key, value in material.properties.items() if key not in component_lines},
+            properties=drop_component_properties(material.properties, contents),
             contents=contents,
             phase=str(material.properties.get("phase", "")),
             condition=material.environmental_condition,
             material_type=material.material_type,
             barcode=material.barcode,
-            key=str(material.ledger.get("key", "")),
+            key=str(ledger.get("key", "")),
             unlimited=material.available_for_use == UNLIMITED,
-            tare=Decimal(material.ledger["tare"]) if material.ledger.get("tare") else None,
-            wells=material.ledger.get("wells", ()),
+            tare=Decimal(ledger["tare"]) if ledger.get("tare") else None,
+            wells=ledger.get("wells", ()),
         )
         # Time that passed in earlier steps counts as well, although no action was done to this material.
         vessel.thaw_if_warm(vessel.get_temperature(), Decimal(now - material.last_modified))
@@ -101,20 +97,30 @@ class Vessel:
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
         """Return a new empty container taken from a supply."""
         properties = {key: supply.properties[key] for key in _CONTAINER_PROPERTIES if key in supply.properties}
-        return cls(name[:120], properties, Contents(), EMPTY, tare=supply.tare)
+        return cls(name[:120], properties, Contents(), Phase.EMPTY, tare=supply.tare)
 
     @property
     def is_supply(self) -> bool:
         """Whether this is an unlimited supply of containers or consumables, which is not itself measured or changed."""
-        return self.unlimited and self.phase in (EMPTY, CONSUMABLE)
+        return self.unlimited and self.phase in (Phase.EMPTY, Phase.CONSUMABLE)
+
+    @property
+    def container(self) -> str:
+        """The description of the container, or "" if it is unknown."""
+        return str(self.properties.get("container", ""))
 
     @property
     def settled_components(self) -> tuple[str, ...]:
         """The components that stay when liquid is removed: in a pellet, attached to a dish or bound to the vessel."""
-        loose = {SEDIMENTED: (CELLS, PARTICLES), PELLET: (CELLS, PARTICLES), ADHERENT: (CELLS,)}
+        loose = {Phase.SEDIMENTED: (CELLS, PARTICLES), Phase.PELLET: (CELLS, PARTICLES), Phase.ADHERENT: (CELLS,)}
         return self.contents.list_components_of_kind(ATTACHED, *loose.get(self.phase, ()))
 
     def build_new_material(self) -> NewMaterial:
+        ledger = self.contents.to_ledger(self.key)
+        if self.tare is not None:
+            ledger["tare"] = format(self.tare, "f")
+        if self.wells:
+            ledger["wells"] = list(self.wells)
         return NewMaterial(
             name=self.name,
             properties=self._build_visible_properties(),
@@ -124,30 +130,24 @@ class Vessel:
             replaces=self.barcode,
             derived_from=tuple(self.sources),
             taken=self.sources.format_amounts(),
-            ledger=self._build_ledger(),
+            ledger=ledger,
         )
-
-    def _build_ledger(self) -> dict[str, Any]:
-        extras: dict[str, Any] = {} if self.tare is None else {"tare": format(self.tare, "f")}
-        return self.contents.to_ledger(self.key) | extras | ({"wells": list(self.wells)} if self.wells else {})
 
     def compute_net_mass(self) -> Decimal | None:
         """Return the mass of the contents in µg, or None if unknown.
 
         It is the bulk mass if there is one, else the sum of dry components, else volume times a known density.
         """
-        if self.contents.mass is not None:
-            return self.contents.mass
-        if not self.contents.volume:
-            return self.contents.compute_dry_mass() if self._is_dry() else None
+        volume, mass = self.contents.volume, self.contents.mass
+        if mass is not None:
+            return mass
+        if not volume:
+            is_dry = volume is not None and (self.phase == Phase.EMPTY or self.contents.components)
+            return self.contents.compute_dry_mass() if is_dry else None
         if "density" not in self.properties:
             return None
         # 1 g/mL is 1000 µg/µL.
-        return self.contents.volume * quantities.parse_quantity(self.properties["density"], "density").value * 1000
-
-    def _is_dry(self) -> bool:
-        """Return whether the volume is known and the vessel is an empty container or has named components."""
-        return self.contents.volume is not None and (self.phase == EMPTY or bool(self.contents.components))
+        return volume * quantities.parse_quantity(self.properties["density"], "density").value * 1000
 
     def get_temperature(self) -> Decimal:
         """Return the temperature of the surroundings in °C."""
@@ -159,15 +159,15 @@ class Vessel:
 
     def thaw_if_warm(self, temperature: Decimal, seconds: Decimal) -> None:
         """Thaw a frozen material if it has been at this temperature for long enough."""
-        needed = self._compute_thawing_time(temperature) if self.phase == FROZEN else None
+        needed = self._compute_thawing_time(temperature) if self.phase == Phase.FROZEN else None
         if needed is not None and seconds >= needed:
-            self.phase = SUSPENSION if list_cell_components(self.contents) else LIQUID
+            self.phase = Phase.SUSPENSION if list_cell_components(self.contents) else Phase.LIQUID
 
     def freeze_if_cold(self, temperature: Decimal) -> None:
         """Freeze the contents if the temperature is more than 5 °C below their freezing point."""
         # A liquid without a known freezing point is treated as water.
-        if temperature < self._get_freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
-            self.phase = FROZEN
+        if temperature < self._get_freezing_point() - 5 and self.phase in (*Phase.LIQUIDS, Phase.ADHERENT):
+            self.phase = Phase.FROZEN
 
     def leave_incubator(self) -> None:
         """Move the vessel to the bench if it is in an incubator."""
@@ -177,8 +177,7 @@ class Vessel:
     def move_to_condition(self, condition: str, **surroundings: str) -> None:
         """Move the vessel to another condition and replace the properties that describe its surroundings."""
         self.condition = condition
-        for name in _SURROUNDINGS:
-            self.properties.pop(name, None)
+        self.drop_properties(*_SURROUNDINGS)
         self.properties |= {name.replace("_", " "): value for name, value in surroundings.items()}
 
     def get_volume(self) -> Decimal:
@@ -194,14 +193,34 @@ class Vessel:
 
     def require_liquid(self, doing: str = "pipetted") -> None:
         """Raise RefusalError unless the contents are a liquid or a suspension."""
-        if self.phase == FROZEN:
+        if self.phase == Phase.FROZEN:
             raise RefusalError(f"frozen: thaw it first ({self.name})")
-        if self.phase == ADHERENT:
+        if self.phase == Phase.ADHERENT:
             raise RefusalError(f"wrong phase: the cells of {self.name} are attached; they cannot be {doing}")
-        if self.phase not in (LIQUID, SUSPENSION, SEDIMENTED):
+        if self.phase not in Phase.LIQUIDS:
+            phase = self.phase or "of unknown phase"
+            raise RefusalError(f"wrong phase: {self.name} is {phase}, which cannot be {doing}")
+
+    def require_volume(self, volume: Decimal) -> None:
+        """Raise RefusalError if the volume is unknown or less than this."""
+        if volume > self.get_volume():
+            raise RefusalError(describe_shortage(volume, self.get_volume(), self))
+
+    def require_capacity(self, volume: Decimal) -> None:
+        """Raise RefusalError if the capacity is unknown or less than this volume."""
+        if volume > (capacity := self.get_capacity()):
             raise RefusalError(
-                f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
+                f"too small a container: {format_volume(capacity)} capacity, {format_volume(volume)} would be in it ({self.name})"
             )
+
+    def drop_properties(self, *names: str) -> None:
+        """Remove these properties, as far as the vessel has them."""
+        for name in names:
+            self.properties.pop(name, None)
+
+    def drop_liquid_properties(self) -> None:
+        """Remove the properties of the liquid and all concentrations."""
+        self.drop_properties(*LIQUID_PROPERTIES, *[key for key in self.properties if key.endswith(" concentration")])
 
     def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
         """Remove and return a volume. A pellet stays in the vessel. An unlimited material stays unchanged.
@@ -210,32 +229,26 @@ class Vessel:
         """
         self.require_liquid()
         if volume < minimum:
-            raise RefusalError(
-                f"below the instrument's minimum of {format_volume(minimum)}: {format_volume(volume)} of {self.name}"
-            )
+            least, asked = format_volume(minimum), format_volume(volume)
+            raise RefusalError(f"below the instrument's minimum of {least}: {asked} of {self.name}")
         if self.unlimited:
             return self._draw_unlimited(volume)
-        if volume > self.get_volume():
-            raise RefusalError(
-                f"short of volume: needs {format_volume(volume)}, {format_volume(self.get_volume())} usable in {self.name}"
-            )
+        self.require_volume(volume)
         moved = self._remove_volume(volume)
         self.mark_used_up_if_empty()
         return moved
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
         """Remove and return this mass of a solid; all of it if None. Raises RefusalError if that is not possible."""
-        if self.phase not in SOLIDS or self.unlimited:
+        if self.phase not in Phase.SOLIDS or self.unlimited:
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
         if mass is None:
             share = ONE
         elif self.contents.mass is None:
             raise RefusalError(f"critically unclear: the mass of {self.name} is not known")
         elif mass > self.contents.mass:
-            available = quantities.format_quantity(self.contents.mass, "mass")
-            raise RefusalError(
-                f"short of mass: needs {quantities.format_quantity(mass, 'mass')}, {available} usable in {self.name}"
-            )
+            needed, available = (quantities.format_quantity(part, "mass") for part in (mass, self.contents.mass))
+            raise RefusalError(f"short of mass: needs {needed}, {available} usable in {self.name}")
         else:
             share = mass / self.contents.mass
         moved, self.contents = self.contents.split_share(share, self.settled_components)
@@ -248,23 +261,21 @@ class Vessel:
 
         Raises RefusalError if there is nothing to separate the liquid from, or too little liquid.
         """
-        has_attached = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.list_components_of_kind(ATTACHED))
-        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not has_attached:
-            raise RefusalError(
-                f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
-            )
+        has_attached = self.phase in (Phase.LIQUID, Phase.SUSPENSION) and bool(
+            self.contents.list_components_of_kind(ATTACHED)
+        )
+        if self.phase not in (Phase.SEDIMENTED, Phase.PELLET, Phase.ADHERENT) and not has_attached:
+            reason = "there is no supernatant over cells or a pellet"
+            raise RefusalError(f"wrong phase: {self.name} is {self.phase}; {reason}")
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed")
         requested = self.get_volume() if volume is None else volume
-        if requested > self.get_volume():
-            raise RefusalError(
-                f"short of volume: needs {format_volume(requested)}, {format_volume(self.get_volume())} usable in {self.name}"
-            )
+        self.require_volume(requested)
         if requested == 0:
             return Contents()
         moved = self._remove_volume(requested)
-        if self.phase == SEDIMENTED and self.contents.volume == 0:
-            self.phase = PELLET
+        if self.phase == Phase.SEDIMENTED and self.contents.volume == 0:
+            self.phase = Phase.PELLET
         return moved
 
     def _remove_volume(self, volume: Decimal) -> Contents:
@@ -280,23 +291,25 @@ class Vessel:
         if self.contents.volume == 0:
             # The liquid was removed before, so none of it is in the new mixture.
             self.sources.clear_liquids()
-        if self.phase == EMPTY:
-            self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
-            if not contents.volume and source.phase not in SOLIDS:
-                self.phase = LIQUID
-            self.properties |= _select_inherited_properties(source.properties)
+        if self.phase == Phase.EMPTY:
+            self.phase = source.phase if source.phase != Phase.SEDIMENTED else Phase.LIQUID
+            if not contents.volume and source.phase not in Phase.SOLIDS:
+                self.phase = Phase.LIQUID
+            left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "volume", "mass", "phase")
+            self.properties |= {key: value for key, value in source.properties.items() if key not in left_behind}
             self.material_type = source.material_type
         else:
             self._update_after_mixing(source)
         # The mass of empty contents is None; adding them would make a known mass unknown.
-        self.contents = self.contents + contents if not self._is_void() else contents
+        void = self.contents.volume == 0 and not self.contents.components and not self.contents.origins
+        self.contents = contents if void else self.contents + contents
         self.sources.add_from_vessel(source, contents)
 
     def mark_used_up_if_empty(self) -> None:
         """Mark an emptied vessel as used up, unless components stayed behind."""
         if self.contents.volume == 0:
             self.used_up = not self.contents.components
-            self.phase = PELLET if self.phase == SEDIMENTED else self.phase
+            self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
 
     def _draw_unlimited(self, volume: Decimal) -> Contents:
         if self.contents.volume:
@@ -309,41 +322,31 @@ class Vessel:
     def _require_room(self, contents: Contents) -> None:
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
-        if self.phase == FROZEN:
+        if self.phase == Phase.FROZEN:
             raise RefusalError(f"frozen: thaw it first ({self.name})")
-        if self.phase in (GEL, CONSUMABLE):
+        if self.phase in (Phase.GEL, Phase.CONSUMABLE):
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
         if contents.volume is None:
             raise RefusalError(f"critically unclear: the volume to pour into {self.name} is not known")
         after = self.get_volume() + contents.volume
-        if contents.volume and after > self.get_capacity():
-            raise RefusalError(
-                f"too small a container: {format_volume(self.get_capacity())} capacity, {format_volume(after)} would be in it ({self.name})"
-            )
+        if contents.volume:
+            self.require_capacity(after)
 
     def _update_after_mixing(self, source: "Vessel") -> None:
-        self._extend_medium(source)
-        for name in [key for key in self.properties if key in LIQUID_PROPERTIES or key.endswith(" concentration")]:
-            del self.properties[name]
-        if self.phase == PELLET:
-            self.phase = SEDIMENTED
+        medium, added = self.properties.get("medium", ""), str(source.properties.get("medium") or source.name)
+        if medium and self.contents.volume:
+            # Cut, so that the text does not grow without end in a long series of additions.
+            parts = dict.fromkeys([*str(medium).split(" + "), *added.split(" + ")])
+            self.properties["medium"] = " + ".join(parts)[:300]
+        self.drop_liquid_properties()
+        if self.phase == Phase.PELLET:
+            self.phase = Phase.SEDIMENTED
         elif self.phase in ("solid", "powder"):
             # Named components that are neither cells nor particles dissolve. Anything else may not dissolve.
             dissolves = self.contents.components and not self.contents.list_components_of_kind(CELLS, PARTICLES)
-            self.phase = LIQUID if dissolves else SUSPENSION
-        elif self.phase == LIQUID and source.phase == SUSPENSION:
-            self.phase = SUSPENSION
-
-    def _extend_medium(self, source: "Vessel") -> None:
-        """Add the medium or name of `source` to the description of this vessel's medium, if it has one and liquid."""
-        parts = str(self.properties.get("medium", "")).split(" + ")
-        added = str(source.properties.get("medium") or source.name)
-        if parts != [""] and self.contents.volume:
-            # Cut, so that the text does not grow without end in a long series of additions.
-            self.properties["medium"] = " + ".join(dict.fromkeys([*parts, *added.split(" + ")]))[:300]
-
-    def _is_void(self) -> bool:
-        return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
+            self.phase = Phase.LIQUID if dissolves else Phase.SUSPENSION
+        elif self.phase == Phase.LIQUID and source.phase == Phase.SUSPENSION:
+            self.phase = Phase.SUSPENSION
 
     def _get_freezing_point(self) -> Decimal:
         """Return the freezing point in °C; that of water if none is shown."""
@@ -360,18 +363,16 @@ class Vessel:
     def _build_visible_properties(self) -> dict[str, Any]:
         """Return the properties that people see, with the current phase, volume, mass and known concentrations."""
         visible: dict[str, Any] = {"phase": self.phase}
-        if self.phase == GEL:
+        if self.phase == Phase.GEL:
             # The volume of a gel's slab is not that of what was loaded into its lanes.
             return visible | self.properties
         volume, mass = self.contents.volume, self.contents.mass
-        if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
+        if volume is not None and (volume > 0 or self.phase not in (*Phase.SOLIDS, Phase.EMPTY)):
             visible["volume"] = format_volume(volume)
-        if mass is not None and (mass > 0 or self.phase in SOLIDS):
+        if mass is not None and (mass > 0 or self.phase in Phase.SOLIDS):
             visible["mass"] = quantities.format_quantity(mass, "mass")
-        other_properties = {
-            key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")
-        }
-        return {**visible, **other_properties, **self.contents.format_known_components()}
+        others = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
+        return {**visible, **others, **self.contents.format_known_components()}
 
 
 def list_cell_components(contents: Contents) -> tuple[str, ...]:
@@ -383,12 +384,19 @@ def format_volume(volume: Decimal) -> str:
     return quantities.format_quantity(volume, "volume")
 
 
+def describe_shortage(needed: Decimal, usable: Decimal, vessel: Vessel) -> str:
+    return f"short of volume: needs {format_volume(needed)}, {format_volume(usable)} usable in {vessel.name}"
+
+
+def drop_component_properties(properties: Mapping[str, Any], contents: Contents) -> dict[str, Any]:
+    """Return the properties without those of components, which are computed again from the contents."""
+    computed = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
+    return {name: value for name, value in properties.items() if name not in computed}
+
+
 def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
     """Return a used-up vessel with everything that one action discards, so that all amounts are conserved."""
-    total = Contents()
-    for contents, _ in parts:
-        total = total + contents
-    waste = Vessel(name[:120], {}, total, LIQUID, used_up=True)
+    waste = Vessel(name[:120], {}, sum((contents for contents, _ in parts), Contents()), Phase.LIQUID, used_up=True)
     for contents, source in parts:
         waste.sources.add_from_vessel(source, contents)
     return waste
@@ -404,13 +412,8 @@ def _load_contents(material: Material) -> Contents:
     volume, mass = contents.volume, contents.mass
     if volume is None and properties.get("volume"):
         volume = quantities.parse_quantity(properties["volume"], "volume").value
-    if volume is None and properties.get("phase") in (*SOLIDS, EMPTY):
+    if volume is None and properties.get("phase") in (*Phase.SOLIDS, Phase.EMPTY):
         volume = ZERO
     if mass is None and properties.get("mass"):
         mass = quantities.parse_quantity(properties["mass"], "mass").value
     return replace(contents, volume=volume, mass=mass)
-
-
-def _select_inherited_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "volume", "mass", "phase")
-    return {key: value for key, value in properties.items() if key not in left_behind}

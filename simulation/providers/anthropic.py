@@ -1,16 +1,12 @@
 """The Anthropic Messages API: request bodies and replies, without a network."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
-from simulation.providers import errors, options, wire
-from simulation.providers.base import Completion, Endpoint, Params, Prompt, Reply, Stop, Usage
+from simulation.providers import errors, wire
+from simulation.providers.base import Completion, Endpoint, Prompt, Reply, Stop, Usage
 
 PATH = "/v1/messages"
-MAX_TEMPERATURE = Decimal(1)
-MIN_THINKING_BUDGET = 1024
 STOPS = {
     "max_tokens": Stop.MAX_TOKENS,
     "model_context_window_exceeded": Stop.CONTEXT,
@@ -18,15 +14,6 @@ STOPS = {
     "pause_turn": Stop.TOOL,
     "refusal": Stop.REFUSAL,
 }  # end_turn, stop_sequence and unknown reasons: the text is used as it is; a missing reason is an error
-
-
-def choose_options(params: Params, endpoint: Endpoint) -> options.ChosenOptions:
-    """Return the parameters that are sent, and those that are dropped.
-
-    Claude accepts no temperature while thinking, whatever its options state.
-    """
-    endpoint_options = replace(endpoint.options, temperature_with_thinking=False)
-    return options.choose_options(params, endpoint_options, MIN_THINKING_BUDGET, MAX_TEMPERATURE, takes_budget=True)
 
 
 def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:

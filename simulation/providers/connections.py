@@ -1,8 +1,9 @@
-"""Endpoints from the environment, and connections to them."""
+"""Endpoints from the environment, connections to them, and which parameters of a request a model accepts."""
 
 import os
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from simulation.providers import anthropic, clients, errors, openai, options, wire
+from simulation.providers import anthropic, errors, openai, transport, wire
 from simulation.providers.base import (
     PROVIDERS,
     Completion,
@@ -24,20 +25,33 @@ from simulation.providers.base import (
     WireRequest,
 )
 
+RESERVED_FIELDS = {"model", "messages", "system", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
+_THINKING_REASONS = {
+    "none": "the model does not think aloud before it answers",
+    "budget": "the model takes a number of tokens (thinking_budget)",
+    "adaptive": "the model decides by itself how long it thinks",
+    "effort": "the model takes a word (effort)",
+    "always": "the model always thinks; it cannot be set",
+}
+
 
 class MissingKey(ValueError):  # noqa: N818  # a state, not an error
     """A key or address is missing in the environment or invalid. The text names the variable."""
 
 
 class Dialect(NamedTuple):
-    choose_options: Callable[[Params, Endpoint], options.ChosenOptions]
+    """An API: its requests, its replies and its limits."""
+
     build_body: Callable[[Prompt, Mapping[str, Any], Endpoint], dict[str, Any]]
     parse_reply: Callable[[Reply, str], Completion]
+    max_temperature: Decimal
+    min_thinking_budget: int = 0
+    temperature_with_thinking: bool = True  # Claude accepts none while thinking, whatever its options state
 
 
 DIALECTS = {
-    "anthropic": Dialect(anthropic.choose_options, anthropic.build_body, anthropic.parse_reply),
-    "openai": Dialect(openai.choose_options, openai.build_body, openai.parse_reply),
+    "anthropic": Dialect(anthropic.build_body, anthropic.parse_reply, Decimal(1), 1024, False),
+    "openai": Dialect(openai.build_body, openai.parse_reply, Decimal(2)),
 }
 
 
@@ -57,7 +71,10 @@ def make_endpoint(
     if not re.fullmatch(r"[\x21-\x7e]*", key):
         raise MissingKey(f"{info.key_variable} contains spaces or characters that no key has")
     base_url = values.get(info.base_url_variable, "").strip() or info.base_url
-    return Endpoint(provider, model_id, options, _validate_address(base_url, info.base_url_variable), key)
+    if not _is_address(base_url):
+        # Not repeated here, because it may contain a password.
+        raise MissingKey(f"{info.base_url_variable} is not an http or https address")
+    return Endpoint(provider, model_id, options, base_url, key)
 
 
 def get_key(provider: str, environ: Mapping[str, str]) -> str:
@@ -73,27 +90,51 @@ def _read_key_file(file: str) -> str:
     return Path(file).read_text(encoding="utf-8") if file else ""
 
 
+def _is_address(base_url: str) -> bool:
+    try:
+        parts = urlsplit(base_url)
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+    return is_http and re.fullmatch(r"[\x21-\x7e]+", base_url) is not None
+
+
 def open_connection(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:
-    """Return a connection to an endpoint, safe to share between threads. Raises ValueError for contradictory options."""
-    options.check_options(endpoint.options)
+    """Return a connection to an endpoint, safe to share between threads.
+
+    Raises ValueError for an extra field that would contradict the call log.
+    """
+    if reserved := sorted(RESERVED_FIELDS & set(endpoint.options.extra_body)):
+        raise ValueError(
+            f"options.extra_body must not contain {', '.join(reserved)}: these are set by the configuration"
+        )
     return WireConnection(endpoint, transport)
 
 
 def parse_reply(endpoint: Endpoint, reply: Reply) -> Completion:
     """Return the completion in a reply, new or stored. Raises the matching ProviderError."""
-    if not wire.is_success(reply) and not _is_envelope(reply):
-        raise errors.make_error(reply, {})
+    if not wire.is_success(reply):
+        try:
+            is_envelope = bool(wire.parse_envelope(reply))
+        except ProviderError:
+            is_envelope = False
+        if not is_envelope:
+            raise errors.make_error(reply, {})
     return get_dialect(endpoint).parse_reply(reply, endpoint.model_id)
 
 
 def prepare_request(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
     """Return the request that every connection to this endpoint sends for a prompt. Equal prompts give equal bytes."""
-    api = get_dialect(endpoint)
-    choice = api.choose_options(params, endpoint)
-    body = _merge_fields(api.build_body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
+    effective, dropped = choose_parameters(params, endpoint)
+    body = get_dialect(endpoint).build_body(prompt, effective, endpoint)
+    for name, value in endpoint.options.extra_body.items():
+        # Objects in both are merged, and other extra values replace those of the body.
+        are_objects = isinstance(body.get(name), Mapping) and isinstance(value, Mapping)
+        body[name] = {**body[name], **value} if are_objects else value
     version = endpoint.options.api_version
-    headers = {"anthropic-version": version} if version and _is_anthropic(endpoint) else {}
-    return WireRequest(body, headers, choice.effective, choice.dropped, wire.hash_request(body, headers))
+    is_anthropic = PROVIDERS[endpoint.provider].dialect == "anthropic"
+    headers = {"anthropic-version": version} if version and is_anthropic else {}
+    return WireRequest(body, headers, effective, dropped, wire.hash_request(body, headers))
 
 
 def get_dialect(endpoint: Endpoint) -> Dialect:
@@ -103,45 +144,59 @@ def get_dialect(endpoint: Endpoint) -> Dialect:
 class WireConnection:
     """A real connection. Its SDK client is created at the first call, so never before a fork."""
 
-    def __init__(self, endpoint: Endpoint, transport: httpx2.BaseTransport | None) -> None:
-        self.endpoint, self.transport = endpoint, transport
+    def __init__(self, endpoint: Endpoint, wires: httpx2.BaseTransport | None) -> None:
+        self.endpoint, self.wires = endpoint, wires
 
     def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
         return prepare_request(self.endpoint, prompt, params)
 
     def send_request(self, request: WireRequest, deadline: float) -> Completion:
-        return parse_reply(self.endpoint, clients.send_once(self.endpoint, request, deadline, self.transport))
+        return parse_reply(self.endpoint, transport.send_once(self.endpoint, request, deadline, self.wires))
 
 
-def _validate_address(base_url: str, variable: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or not re.fullmatch(r"[\x21-\x7e]+", base_url):
-        raise MissingKey(
-            f"{variable} is not an http or https address"
-        )  # not repeated here, because it may contain a password
-    return base_url
+def choose_parameters(params: Params, endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the parameters that are sent, under the configuration's names, and why the others are dropped."""
+    options, limits = endpoint.options, get_dialect(endpoint)
+    max_tokens = min(params.max_tokens, options.output_limit or params.max_tokens)
+    effective: dict[str, Any] = {"max_tokens": max_tokens}
+    dropped: dict[str, str] = {}
+    if max_tokens < params.max_tokens:
+        dropped["max_tokens"] = f"{params.max_tokens} asked; the model writes at most {options.output_limit}"
 
-
-def _is_envelope(reply: Reply) -> bool:
-    try:
-        return bool(wire.parse_envelope(reply))
-    except ProviderError:
-        return False
-
-
-def _is_anthropic(endpoint: Endpoint) -> bool:
-    return PROVIDERS[endpoint.provider].dialect == "anthropic"
-
-
-def _merge_fields(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body with the extra fields. Objects in both are merged, and extra values replace those of the body."""
-    merged = {name: {**body[name], **value} for name, value in extra.items() if _are_objects(body.get(name), value)}
-    return {**body, **extra, **merged}
-
-
-def _are_objects(*values: object) -> bool:
-    return all(isinstance(value, Mapping) for value in values)
+    budget, effort, temperature = params.thinking_budget, params.effort, params.temperature
+    if budget is not None:
+        if options.thinking != "budget":
+            dropped["thinking_budget"] = _THINKING_REASONS[options.thinking]
+        elif endpoint.provider not in ("anthropic", "gemini", "openrouter"):
+            dropped["thinking_budget"] = "this provider's interface has no field for it"
+        elif budget < limits.min_thinking_budget:
+            dropped["thinking_budget"] = f"{budget} asked; the least is {limits.min_thinking_budget}"
+        elif budget >= max_tokens:
+            dropped["thinking_budget"] = f"{budget} asked; it must be below max_tokens, {max_tokens}"
+        else:
+            effective["thinking_budget"] = budget
+    if effort:
+        if options.thinking not in ("effort", "adaptive"):
+            dropped["effort"] = _THINKING_REASONS[options.thinking]
+        elif options.effort_levels and effort not in options.effort_levels:
+            dropped["effort"] = f"{effort} asked; it takes {', '.join(options.effort_levels)}"
+        else:
+            effective["effort"] = effort
+    if options.thinking == "adaptive" and (budget or effort):
+        effective["thinking"] = "adaptive"
+    is_thinking = (
+        bool(effective.get("thinking_budget"))
+        or effective.get("effort") not in (None, "none")
+        or "thinking" in effective
+        or options.thinking == "always"
+    )
+    if temperature is not None:
+        if not options.temperature:
+            dropped["temperature"] = "the model takes none"
+        elif is_thinking and not (options.temperature_with_thinking and limits.temperature_with_thinking):
+            dropped["temperature"] = "the model takes none while it thinks"
+        elif not 0 <= temperature <= limits.max_temperature:
+            dropped["temperature"] = f"{temperature} asked; it takes 0 to {limits.max_temperature}"
+        else:
+            effective["temperature"] = str(temperature)
+    return effective, dropped

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from simulation.providers import errors, options, wire
-from simulation.providers.base import Completion, Endpoint, Params, Prompt, Reply, Stop, Usage
+from simulation.providers import errors, wire
+from simulation.providers.base import Completion, Endpoint, Prompt, Reply, Stop, Usage
 
 PATH = "/chat/completions"
-MAX_TEMPERATURE = Decimal(2)
 STOPS = {
     "length": Stop.MAX_TOKENS,
     "max_tokens": Stop.MAX_TOKENS,
@@ -19,12 +18,6 @@ STOPS = {
         ("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"), Stop.REFUSAL
     ),
 }  # with any other reason the text is used as it is
-
-
-def choose_options(params: Params, endpoint: Endpoint) -> options.ChosenOptions:
-    """Return the parameters that are sent, and those that are dropped."""
-    takes_budget = endpoint.provider in ("gemini", "openrouter")
-    return options.choose_options(params, endpoint.options, 0, MAX_TEMPERATURE, takes_budget)
 
 
 def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:

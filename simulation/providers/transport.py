@@ -1,98 +1,127 @@
-"""The HTTP client for the SDKs: a total deadline, a byte limit, no redirects, no settings from the environment."""
+"""HTTP attempts through the SDKs' clients: a total deadline, a byte limit, no redirects, no retries, no settings from the environment."""
 
+import os
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from ssl import SSLContext
+from typing import Any
 
 import httpcore2
 import httpx2
 
-from simulation.providers import wire
-from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
-from simulation.providers.deadline_sockets import CONNECT_SECONDS, TimedBackend, end_by
+from simulation.providers import anthropic, openai, wire
+from simulation.providers.base import (
+    PROVIDERS,
+    Endpoint,
+    ErrorClass,
+    ProviderError,
+    ProviderUnavailable,
+    Reply,
+    WireRequest,
+)
 
+CONNECT_SECONDS = 5.0
 POOL_SIZE = 16  # connections
+MIN_KEY_LENGTH = 8  # a shorter text is not a real key, and removing it from replies would remove words
 KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes, and firewalls drop idle connections
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
 ]  # fmt: skip
-# the body is passed on decoded, and no server may set cookies for later requests
+# The body is passed on decoded, and no server may set cookies for later requests.
 DROPPED_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
 
+Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
+# By process: a lock held during a fork would never be released in the child.
+_creation_locks: dict[int, threading.Lock] = {}
 
-def make_timeout(deadline: float) -> httpx2.Timeout:
-    """Return a call's deadline in seconds in the form that the transport expects: as its read timeout."""
-    return httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)
+
+def send_once(endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None) -> Reply:
+    """Make one HTTP attempt and return the reply, whatever its status, with the key removed from it.
+
+    Raises ProviderUnavailable if no complete reply arrived within `deadline` seconds.
+    """
+    # Created once per process, because a fork must not share sockets.
+    with _creation_locks.setdefault(os.getpid(), threading.Lock()):
+        post = _create_client(endpoint.provider, endpoint.base_url, endpoint.key, wires, os.getpid())
+    try:
+        response = post(request.body, request.headers, deadline)
+    except ProviderError as error:
+        text, identity = _remove_key(str(error), endpoint.key), _remove_key(error.request_id, endpoint.key)
+        reply = _remove_key_from_reply(error.reply, endpoint.key) if error.reply else None
+        raise type(error)(error.error_class, text, error.retry_after, reply, identity) from None
+    reply = Reply(response.status_code, wire.select_headers(response.headers), response.content)
+    return _remove_key_from_reply(reply, endpoint.key)
 
 
-def create_client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
-    """Return a client for one SDK client. The deadline and the byte limit also apply to a given transport."""
-    return httpx2.Client(
-        transport=LimitedTransport(transport or PooledTransport()),
+def _remove_key(text: str, key: str) -> str:
+    return text.replace(key, "[key]") if len(key) >= MIN_KEY_LENGTH else text
+
+
+def _remove_key_from_reply(reply: Reply, key: str) -> Reply:
+    if len(key) < MIN_KEY_LENGTH:
+        return reply
+    headers = {name: _remove_key(value, key) for name, value in reply.headers.items()}
+    return Reply(reply.status, headers, reply.body.replace(key.encode(), b"[key]"))
+
+
+@lru_cache(maxsize=64)
+def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None, process: int) -> Post:
+    """Return a function that makes one attempt through an SDK and returns the reply, whatever its status.
+
+    It calls the SDK's `client.post`, which the typed methods use: it sends our fields in our order, whatever a release
+    adds or removes, and returns the reply without parsing it.
+    """
+    sdk: Any
+    client: Any
+    http = httpx2.Client(
+        # The deadline and the byte limit also apply to a given transport.
+        transport=LimitedTransport(wires or PooledTransport()),
         follow_redirects=False,
         trust_env=False,
         headers={"Accept-Encoding": "gzip, deflate"},
     )
+    key = key or "none"  # local servers accept any
+    headers: dict[str, Any] = {"Authorization": f"Bearer {key}"}
+    if PROVIDERS[provider].dialect == "anthropic":
+        import anthropic as sdk
 
+        path, client = anthropic.PATH, sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http)
+    else:
+        import openai as sdk
 
-class PooledTransport(httpx2.BaseTransport):
-    """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises."""
+        path, client = openai.PATH, sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http)
+        if provider != "openai":  # the environment's organisation must only be sent to OpenAI
+            headers |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
+    # The SDKs add headers that the environment defines, and have no public way to omit them.
+    client._custom_headers = headers
 
-    def __init__(self) -> None:
-        self._ssl = httpx2.create_ssl_context(trust_env=False)
-        self._lock = threading.Lock()
-        # A pool checks every one of its connections for every request. Many small pools keep hundreds of calls as
-        # cheap as one: a request goes to the first pool with a free connection.
-        self._pools: list[_CountedPool] = []
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        url, asked = request.url, httpcore2.Request
-        where = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        whole = asked(
-            request.method, where, headers=request.headers.raw, content=request.read(), extensions=request.extensions
-        )
-        pool = self._acquire_pool()
+    def post_once(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
+        timeout = httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)  # `LimitedTransport` reads the deadline
         try:
-            response = pool.sockets.handle_request(whole)
-        except BaseException:
-            self._release_pool(pool)
-            raise
-        stream = _Stream(response, lambda: self._release_pool(pool))
-        return httpx2.Response(response.status, headers=response.headers, stream=stream)
+            options = {"headers": headers, "timeout": timeout}
+            response: httpx2.Response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
+            return response
+        except sdk.APIStatusError as error:
+            response = error.response
+            return response
+        except sdk.APIConnectionError as error:
+            raise _unwrap_error(error) from error
 
-    def close(self) -> None:
-        for pool in self._pools:
-            pool.sockets.close()
-
-    def _acquire_pool(self) -> "_CountedPool":
-        with self._lock:
-            pool = next((pool for pool in self._pools if pool.under_way < POOL_SIZE), None)
-            if pool is None:
-                self._pools.append(pool := _CountedPool(self._ssl))
-            pool.under_way += 1
-            return pool
-
-    def _release_pool(self, pool: "_CountedPool") -> None:
-        with self._lock:
-            pool.under_way -= 1
+    return post_once
 
 
-class _CountedPool:
-    """A few connections, and the number of requests that use them."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self.under_way = 0
-        self.sockets = httpcore2.ConnectionPool(
-            ssl_context=context,
-            max_connections=POOL_SIZE,
-            max_keepalive_connections=POOL_SIZE,
-            keepalive_expiry=30.0,
-            network_backend=TimedBackend(),
-            socket_options=KEEPALIVE,
-        )
+def _unwrap_error(error: Exception) -> ProviderError:
+    """Return the ProviderError that an SDK's exception wraps, or else a new one for a failed connection."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ProviderError):
+            return cause
+        cause = cause.__cause__
+    return ProviderUnavailable(ErrorClass.CONNECTION, wire.shorten(f"{type(error).__name__}: {error}", 500))
 
 
 class LimitedTransport(httpx2.BaseTransport):
@@ -106,46 +135,114 @@ class LimitedTransport(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         ends = time.monotonic() + float(request.extensions["timeout"]["read"])
-        came = _PartialReply()
-        with end_by(ends), _translate_errors(came, lambda: time.monotonic() >= ends):
-            came.response = self.inner.handle_request(request)
-            came.read_body(ends)
-        headers = [
-            (name, value) for name, value in came.response.headers.multi_items() if name.lower() not in DROPPED_HEADERS
-        ]
-        return httpx2.Response(came.response.status_code, headers=headers, content=bytes(came.body))
+        response, body = httpx2.Response(0), bytearray()
+        try:
+            with end_by(ends):
+                response = self.inner.handle_request(request)
+                _read_body(response, body, ends)
+        except _FAILURES as problem:
+            error_class, message = _describe_failure(problem, time.monotonic() >= ends)
+            headers = wire.select_headers(response.headers)
+            # Status 0: the connection failed before there was a reply.
+            partial = Reply(response.status_code, headers, bytes(body)) if response.status_code else None
+            identity = wire.find_request_id(headers, {})
+            text = wire.shorten(wire.make_sendable(message), 500)
+            raise ProviderUnavailable(error_class, text, None, partial, identity) from problem
+        kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in DROPPED_HEADERS]
+        return httpx2.Response(response.status_code, headers=kept, content=bytes(body))
 
     def close(self) -> None:
         self.inner.close()
 
 
-class _PartialReply:
-    """The part of a reply received so far."""
-
-    def __init__(self) -> None:
-        self.response = httpx2.Response(0)
-        self.body = bytearray()
-
-    def read_body(self, ends: float) -> None:
-        """Read the decoded body. Raises ReadTimeout after `ends`, _TooLong over the byte limit (and keeps the first bytes)."""
-        try:
-            for piece in self.response.iter_bytes():
-                self.body += piece
-                if len(self.body) > wire.BYTE_CAP:
-                    del self.body[wire.BYTE_CAP :]
-                    raise _TooLong
-                if time.monotonic() >= ends:
-                    raise httpcore2.ReadTimeout("the call's time is over")
-        finally:
-            self.response.close()
-
-    def to_reply(self) -> Reply | None:
-        headers = wire.select_headers(self.response.headers)
-        return Reply(self.response.status_code, headers, bytes(self.body)) if self.response.status_code else None
-
-
 class _TooLong(Exception):  # noqa: N818  # a signal
     pass
+
+
+_FAILURES = (
+    _TooLong, OSError, httpx2.DecodingError, httpx2.TransportError, httpcore2.TimeoutException, httpcore2.NetworkError,
+    httpcore2.ProtocolError, httpcore2.UnsupportedProtocol,
+)  # fmt: skip
+
+
+def _read_body(response: httpx2.Response, body: bytearray, ends: float) -> None:
+    """Append the decoded body. Raises ReadTimeout after `ends`, _TooLong over the byte limit (and keeps the first bytes)."""
+    try:
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > wire.BYTE_CAP:
+                del body[wire.BYTE_CAP :]
+                raise _TooLong
+            if time.monotonic() >= ends:
+                raise httpcore2.ReadTimeout("the call's time is over")
+    finally:
+        response.close()
+
+
+def _describe_failure(problem: Exception, is_late: bool) -> tuple[ErrorClass, str]:
+    match problem:
+        case _TooLong():
+            return ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes"
+        case httpx2.DecodingError():
+            return ErrorClass.GARBLED, f"the reply's compression is broken: {problem}"
+        case httpcore2.ConnectTimeout() | httpx2.ConnectTimeout():
+            return ErrorClass.TIMEOUT if is_late else ErrorClass.CONNECTION, f"no connection in time: {problem}"
+        case httpcore2.TimeoutException() | httpx2.TimeoutException():
+            return ErrorClass.TIMEOUT, "the call took longer than its deadline"
+    return ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"
+
+
+class PooledTransport(httpx2.BaseTransport):
+    """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises."""
+
+    def __init__(self) -> None:
+        self._ssl = httpx2.create_ssl_context(trust_env=False)
+        self._lock = threading.Lock()
+        # A pool checks every one of its connections for every request. Many small pools keep hundreds of calls as
+        # cheap as one: a request goes to the first pool with a free connection.
+        self._pools: list[_CountedPool] = []
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        url, headers, content = request.url, request.headers.raw, request.read()
+        target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        inner = httpcore2.Request(
+            request.method, target, headers=headers, content=content, extensions=request.extensions
+        )
+        with self._lock:
+            pool = next((pool for pool in self._pools if pool.under_way < POOL_SIZE), None)
+            if pool is None:
+                self._pools.append(pool := _CountedPool(self._ssl))
+            pool.under_way += 1
+        try:
+            response = pool.sockets.handle_request(inner)
+        except BaseException:
+            self._release_pool(pool)
+            raise
+        stream = _Stream(response, lambda: self._release_pool(pool))
+        return httpx2.Response(response.status, headers=response.headers, stream=stream)
+
+    def close(self) -> None:
+        for pool in self._pools:
+            pool.sockets.close()
+
+    def _release_pool(self, pool: "_CountedPool") -> None:
+        with self._lock:
+            pool.under_way -= 1
+
+
+class _CountedPool:
+    """A few connections, and the number of requests that use them."""
+
+    def __init__(self, context: SSLContext) -> None:
+        self.under_way = 0
+        self.sockets = httpcore2.ConnectionPool(
+            ssl_context=context,
+            max_connections=POOL_SIZE,
+            max_keepalive_connections=POOL_SIZE,
+            keepalive_expiry=30.0,
+            network_backend=TimedBackend(),
+            socket_options=KEEPALIVE,
+        )
 
 
 class _Stream(httpx2.SyncByteStream):
@@ -165,28 +262,100 @@ class _Stream(httpx2.SyncByteStream):
                 self._done.pop()()
 
 
+_call = threading.local()  # a call stays in one thread from its first byte to its last
+
+
 @contextmanager
-def _translate_errors(partial: _PartialReply, late: Callable[[], bool]) -> Iterator[None]:
-    """Convert every error of a transfer to ProviderUnavailable."""
+def end_by(moment: float) -> Iterator[None]:
+    """End all socket operations of this thread by `moment` of the monotonic clock."""
+    _call.ends = moment
     try:
         yield
-    except _TooLong:
-        raise _make_error(partial, ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes") from None
-    except httpx2.DecodingError as problem:
-        raise _make_error(partial, ErrorClass.GARBLED, f"the reply's compression is broken: {problem}") from problem
-    except (httpcore2.ConnectTimeout, httpx2.ConnectTimeout) as problem:
-        error_class = ErrorClass.TIMEOUT if late() else ErrorClass.CONNECTION
-        raise _make_error(partial, error_class, f"no connection in time: {problem}") from problem
-    except (httpcore2.TimeoutException, httpx2.TimeoutException) as problem:
-        raise _make_error(partial, ErrorClass.TIMEOUT, "the call took longer than its deadline") from problem
-    except (OSError, httpx2.TransportError, *_CORE) as problem:
-        raise _make_error(partial, ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}") from problem
+    finally:
+        del _call.ends
 
 
-_CORE = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol)
+def _remaining_seconds(late: type[Exception] = httpcore2.ReadTimeout) -> float:
+    """Return the seconds left for this thread's call. Raises `late` if there are none."""
+    seconds: float = getattr(_call, "ends", float("inf")) - time.monotonic()
+    if seconds <= 0:
+        raise late("the call's time is over")
+    return min(seconds, 3600.0)
 
 
-def _make_error(partial: _PartialReply, error_class: ErrorClass, message: str) -> ProviderUnavailable:
-    reply = partial.to_reply()
-    identity = wire.find_request_id(reply.headers, {}) if reply else ""
-    return ProviderUnavailable(error_class, wire.shorten(wire.make_sendable(message), 500), None, reply, identity)
+class TimedStream(httpcore2.NetworkStream):
+    """A stream that uses the call's remaining time at every read and write, ignoring other timeouts."""
+
+    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+        self.inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self.inner.read(max_bytes, _remaining_seconds())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        view = memoryview(buffer)
+        sock: socket.socket = self.inner.get_extra_info("socket")
+        while view:
+            # Set for every part: the inner stream would give each of them the whole time.
+            sock.settimeout(_remaining_seconds(httpcore2.WriteTimeout))
+            try:
+                view = view[sock.send(view) :]
+            except TimeoutError as problem:
+                raise httpcore2.WriteTimeout(str(problem)) from problem
+            except OSError as problem:
+                raise httpcore2.WriteError(str(problem)) from problem
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def start_tls(
+        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        seconds = min(_remaining_seconds(httpcore2.ConnectTimeout), CONNECT_SECONDS)
+        return TimedStream(self.inner.start_tls(ssl_context, server_hostname, seconds))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.inner.get_extra_info(info)
+
+
+class TimedBackend(httpcore2.NetworkBackend):
+    """Opens connections within CONNECT_SECONDS for name resolution and all addresses together, and within the call's deadline."""
+
+    def __init__(self) -> None:
+        self.inner = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        ends = time.monotonic() + min(_remaining_seconds(httpcore2.ConnectTimeout), CONNECT_SECONDS)
+        fault: Exception = httpcore2.ConnectError(f"no address for {host}")
+        for address in _resolve_in_thread(host, port, ends - time.monotonic()):
+            if (seconds := ends - time.monotonic()) <= 0:
+                break
+            try:
+                return TimedStream(self.inner.connect_tcp(address, port, seconds, local_address, socket_options))
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
+                fault = problem
+        raise fault
+
+
+def _resolve_in_thread(host: str, port: int, seconds: float) -> list[str]:
+    """Return the host's addresses, resolved in a thread because the system's resolver has no timeout."""
+    addresses: dict[str, None] = {}
+
+    def resolve() -> None:
+        with suppress(OSError):
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses.update(dict.fromkeys(str(row[4][0]) for row in rows))
+
+    thread = threading.Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise httpcore2.ConnectTimeout(f"the name {host} was not resolved in time")
+    return list(addresses)

@@ -13,8 +13,8 @@ import gymnasium
 from simulation.lab import rendering
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step
-from simulation.lab.environment.env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import LabError
+from simulation.lab.gym_env import SimulatedRoles, WetLabEnv
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import Situation, TranscriptStep

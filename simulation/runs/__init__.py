@@ -8,7 +8,6 @@ May import: simulation.calls, simulation.casts, simulation.checker, simulation.j
 simulation.models.
 """
 
-from simulation.runs.create import RunLimits, RunOptions, RunProgress
-from simulation.runs.twin_samples import list_accepted_steps
+from simulation.runs.create import RunLimits, RunOptions, RunProgress, list_accepted_steps
 
 __all__ = ["RunLimits", "RunOptions", "RunProgress", "list_accepted_steps"]

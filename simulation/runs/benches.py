@@ -17,22 +17,30 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench, Step, step_from_json
 from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.materials import Inventory, NewMaterial
+from simulation.lab.materials import Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment
+
+_specifications: dict[str, ExperimentSpec] = {}
+_benches: OrderedDict[UUID, Bench] = OrderedDict()
+_benches_lock = Lock()
+_MAX_CACHED_BENCHES = 256  # bounds the memory; the least recently used are dropped
 
 
 def get_current_catalogue() -> Catalogue:
     """Return the action catalogue, built from the current rows."""
     # Every unit needs the catalogue. It is built once per state of the rows, so only their hashes are queried.
     hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
-    if not all(hashes):
-        return _build_catalogue(_load_catalogue_texts())
-    return _get_catalogue(hashes)
+    return _get_catalogue(hashes) if all(hashes) else _load_catalogue()
 
 
 @lru_cache(maxsize=4)
 def _get_catalogue(hashes: tuple[str, ...]) -> Catalogue:
-    return _build_catalogue(_load_catalogue_texts())
+    return _load_catalogue()
+
+
+def _load_catalogue() -> Catalogue:
+    rows = CatalogueEntry.objects.order_by("name").annotate(text=Cast("data", TextField()))
+    return _build_catalogue(tuple(rows.values_list("text", flat=True)))
 
 
 @lru_cache(maxsize=4)
@@ -40,15 +48,8 @@ def _build_catalogue(texts: tuple[str, ...]) -> Catalogue:
     return catalogue.build_catalogue(map(json.loads, texts))
 
 
-def _load_catalogue_texts() -> tuple[str, ...]:
-    rows = CatalogueEntry.objects.order_by("name").annotate(text=Cast("data", TextField()))
-    return tuple(rows.values_list("text", flat=True))
-
-
 def get_specification(experiment: Experiment) -> ExperimentSpec:
-    """Return the specification of the experiment."""
-    # Rows with the same hash have the same data, which then need not be fetched. An all-zero hash is a
-    # placeholder.
+    # Rows with the same hash have the same data, which then need not be fetched. An all-zero hash is a placeholder.
     cached = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
     if cached is None:
         cached = experiments.build_experiment(_load_data(experiment))
@@ -69,16 +70,12 @@ def _load_data(experiment: Experiment) -> Any:
     return data
 
 
-_specifications: dict[str, ExperimentSpec] = {}
-
-
 def check_unchanged(episode: Episode) -> None:
     """Raise ExperimentChanged if the experiment has changed since the episode was created."""
     # Half of an episode on one version and half on another would be no valid attempt at either.
     if episode.experiment.sha256 != episode.experiment_sha256:
-        raise ExperimentChanged(
-            "the experiment has changed since this episode was created; a retry uses the current version"
-        )
+        message = "the experiment has changed since this episode was created; a retry uses the current version"
+        raise ExperimentChanged(message)
 
 
 def build_bench(episode: Episode, before: int | None = None) -> Bench:
@@ -86,50 +83,35 @@ def build_bench(episode: Episode, before: int | None = None) -> Bench:
     next_number = episode.next_number if before is None else before
     # Committed steps never change, so only the steps after the cached bench are loaded.
     cached = _benches.get(episode.code)
-    start = cached if cached is not None and len(cached.history) < next_number else None
-    built = _copy_bench(start, get_current_catalogue()) if start else _create_bench(episode)
+    if cached is not None and len(cached.history) < next_number:
+        # A copy with its own history: the caller changes its bench, and its step may not be the one that is committed.
+        built = replace(cached, catalogue=get_current_catalogue(), history=list(cached.history))
+    else:
+        built = _create_bench(episode)
     rows = episode.transitions.filter(number__gt=len(built.history), number__lt=next_number).order_by("number")
     if len(built.history) + 1 < next_number:
         built.replay_steps(step_from_json(step) for step in rows.values_list("step", flat=True))
     if before is None:
-        _cache_bench(episode, built)
+        with _benches_lock:
+            _benches[episode.code] = replace(built, history=list(built.history))
+            _benches.move_to_end(episode.code)
+            while len(_benches) > _MAX_CACHED_BENCHES:
+                _benches.popitem(last=False)
     return built
 
 
-_benches: OrderedDict[UUID, Bench] = OrderedDict()
-_benches_lock = Lock()
-_MAX_CACHED_BENCHES = 256  # bounds the memory; the least recently used are dropped
-
-
 def _create_bench(episode: Episode) -> Bench:
+    manifest = None
+    if episode.run.manifest:
+        manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
     return Bench(
         goal=episode.experiment.goal,
         catalogue=get_current_catalogue(),
         inventory=Inventory.from_json(episode.initial),
         seed=episode.seed,
         max_steps=episode.experiment.max_steps,
-        manifest=_build_manifest(episode),
+        manifest=manifest,
     )
-
-
-def _copy_bench(cached: Bench, new_catalogue: Catalogue) -> Bench:
-    """Return a copy with its own history."""
-    # The caller changes its bench, and its step may not be the one that is committed.
-    return replace(cached, catalogue=new_catalogue, history=list(cached.history))
-
-
-def _cache_bench(episode: Episode, built: Bench) -> None:
-    with _benches_lock:
-        _benches[episode.code] = replace(built, history=list(built.history))
-        _benches.move_to_end(episode.code)
-        while len(_benches) > _MAX_CACHED_BENCHES:
-            _benches.popitem(last=False)
-
-
-def _build_manifest(episode: Episode) -> tuple[NewMaterial, ...] | None:
-    if not episode.run.manifest:
-        return None
-    return tuple(draft for _, draft in get_specification(episode.experiment).manifest)
 
 
 def compute_content_digest(step: Step) -> str:
@@ -138,14 +120,10 @@ def compute_content_digest(step: Step) -> str:
     transcript: dict[str, Any] = step.to_transcript()._asdict()
     for key in ("number", "started_at", "ended_at"):
         del transcript[key]
-    transcript["inputs"] = [_remove_identity(material) for material in transcript["inputs"]]
-    transcript["outputs"] = [_remove_identity(material) for material in transcript["outputs"]]
+    hidden = ("barcode", "created_at", "last_modified", "replaces", "derived_from", "taken")
+    for key in ("inputs", "outputs"):
+        transcript[key] = [{k: v for k, v in material.items() if k not in hidden} for material in transcript[key]]
     text = json.dumps(transcript, sort_keys=True, default=str)
     for code in sorted({*names, *step.barcodes, *step.action.materials}):
         text = text.replace(code, names.get(code, "new"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _remove_identity(material: dict[str, Any]) -> dict[str, Any]:
-    hidden = ("barcode", "created_at", "last_modified", "replaces", "derived_from", "taken")
-    return {key: value for key, value in material.items() if key not in hidden}

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from simulation.calls import rate_limit, run_usage
@@ -18,11 +18,9 @@ from simulation.runs.create import RunLimits
 
 def stop_episode(episode: Episode) -> bool:
     """Stop an episode: at once, or before the next call of the worker that holds it. Return False if it has ended."""
-    now = timezone.now()
-    unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
-    if _end_repeated_verdicts(_filter_unleased(unfinished, now), now) or _cancel_rows(
-        _filter_unleased(unfinished, now), now, cancel_requested_at=now
-    ):
+    now, unfinished = timezone.now(), Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
+    unleased = unfinished.unleased()
+    if _end_repeated_verdicts(unleased, now) or _cancel_rows(unleased, now, cancel_requested_at=now):
         return True
     # The worker that holds it checks this before its next unit; end_stopped_episodes handles all other cases.
     return unfinished.update(cancel_requested_at=now) == 1
@@ -33,18 +31,16 @@ def end_stopped_episodes() -> int:
     now = timezone.now()
     # Their worker released them in another state: waiting, blocked, paused, or awaiting a person.
     requested = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
-    return _end_repeated_verdicts(_filter_unleased(requested, now), now) + _cancel_rows(
-        _filter_unleased(requested, now), now
-    )
+    unleased = requested.unleased()
+    return _end_repeated_verdicts(unleased, now) + _cancel_rows(unleased, now)
 
 
 def stop_run(run: Run) -> int:
     """Stop all rows that have not ended. Return the number of rows that were stopped or are to be stopped."""
     twins = _cancel_rows(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
     stopped_jobs = sum(jobs.cancel_job(job) for job in run.jobs.exclude(status__in=Job.ENDED))
-    return (
-        twins + stopped_jobs + sum(stop_episode(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
-    )
+    episodes = sum(stop_episode(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    return twins + stopped_jobs + episodes
 
 
 def pause_run(run: Run) -> bool:
@@ -78,7 +74,12 @@ def continue_run(run: Run, **limits: Unpack[RunLimits]) -> int:
 @transaction.atomic
 def reopen_limiters(run: Run) -> Run:
     """Reopen the rate limiters of the run's providers, and return the run, locked. This alone does not continue the run."""
-    _reopen_provider_limiters(run)  # before the run is locked: see the lock order in rate_limit
+    providers = {model["provider"] for model in run.setup.get("models", {}).values()}
+    # Before the run is locked: see the lock order in rate_limit. All processes use one order, so that two of them cannot
+    # wait for each other.
+    for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
+        if name.partition(":")[0] in providers:
+            rate_limit.reopen_limiter(name)
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
     # So that a wrong model ID or option can be corrected without a new run.
     _reload_unanswered_models(row)
@@ -101,10 +102,6 @@ def retry_twin(twin: Twin) -> bool:
     return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **changes) == 1
 
 
-def _filter_unleased(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
-    return rows.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
-
-
 @transaction.atomic
 def request_verdicts(episodes: QuerySet[Episode]) -> int:
     """Request the missing panel verdicts of these episodes once more. Return the number of verdicts.
@@ -114,33 +111,21 @@ def request_verdicts(episodes: QuerySet[Episode]) -> int:
     """
     now, requested = timezone.now(), 0
     open_gaps = MissingReview.objects.filter(requested_at=None, episode__in=episodes.values("pk")).values("episode")
-    rows = Episode.objects.select_for_update(of=("self",)).filter(
-        pk__in=open_gaps, status="submitted", counts=True, run__replay=False
-    )
-    for row in rows.select_related("experiment").order_by("pk"):
+    submitted = Episode.objects.filter(pk__in=open_gaps, status="submitted", counts=True, run__replay=False)
+    cleared = dict.fromkeys(("ended_at", "not_before", "notified_at", "cancel_requested_at"))
+    counters = {"fence": F("fence") + 1, "verdict_requests": F("verdict_requests") + 1}
+    for row in submitted.select_for_update(of=("self",)).select_related("experiment").order_by("pk"):
         # A verdict on a changed experiment would not be comparable with the others.
         if row.experiment_sha256 != row.experiment.sha256:
             continue
         requested += row.missing_reviews.filter(requested_at=None).update(requested_at=now)
-        changes = {
-            "status": "queued",
-            "phase": "verdict",
-            "ended_at": None,
-            "not_before": None,
-            "notified_at": None,
-            "begun": False,
-        }
-        Episode.objects.filter(pk=row.pk).update(
-            fence=F("fence") + 1, verdict_requests=F("verdict_requests") + 1, cancel_requested_at=None, **changes
-        )
+        changes = {"status": "queued", "phase": "verdict", "begun": False, **cleared, **counters}
+        Episode.objects.filter(pk=row.pk).update(**changes)
     return requested
 
 
 def _end_repeated_verdicts(rows: QuerySet[Episode], now: datetime) -> int:
-    """End the episodes whose missing verdicts were requested again, as they had ended before. Return how many.
-
-    The verdicts stay missing.
-    """
+    """End episodes as they had ended before their missing verdicts were requested again. Return how many."""
     waiting = list(rows.filter(verdict_requests__gt=0).values_list("pk", flat=True))
     MissingReview.objects.filter(episode__in=waiting).update(requested_at=None)
     episodes = rows.filter(pk__in=waiting)
@@ -153,14 +138,6 @@ def _cancel_rows(rows: Any, now: datetime, **changes: Any) -> int:
     ended = {"status": "cancelled", "ended_at": now, "reason": "", "error": "", "not_before": None}
     # The fence rises: late results of a worker that holds one of them are discarded.
     return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **changes))
-
-
-def _reopen_provider_limiters(run: Run) -> None:
-    providers = {model["provider"] for model in run.setup.get("models", {}).values()}
-    # One lock order for all processes, so that two of them cannot wait for each other.
-    for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
-        if name.partition(":")[0] in providers:
-            rate_limit.reopen_limiter(name)
 
 
 def _reload_unanswered_models(run: Run) -> None:
@@ -180,14 +157,9 @@ def _unblock_rows(run: Run, reasons: Sequence[str]) -> int:
     changes = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
     rows = (run.episodes.all(), run.twins.all())
     unblocked = sum(queryset.filter(status="blocked", reason__in=reasons).update(**changes) for queryset in rows)
-    return unblocked + _retry_last_job(run, reasons)
-
-
-def _retry_last_job(run: Run, reasons: Sequence[str]) -> int:
-    """Retry the run's last job if it failed for one of these reasons. Return the number of jobs."""
-    # Jobs fail where other rows are blocked, see run_unit.
+    # Jobs fail where other rows are blocked, see run_unit. Each continues the one before it, so only the last counts.
     last_job = run.jobs.order_by("-pk").first()
-    if last_job is None or last_job.status != "failed" or last_job.reason not in reasons:
-        return 0
-    jobs.retry_job(last_job)
-    return 1
+    if last_job is not None and last_job.status == "failed" and last_job.reason in reasons:
+        jobs.retry_job(last_job)
+        unblocked += 1
+    return unblocked

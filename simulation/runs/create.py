@@ -3,10 +3,11 @@
 import hashlib
 import secrets
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from django.conf import settings
@@ -22,7 +23,87 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
-from simulation.runs import benches, twin_samples
+from simulation.runs import benches
+
+
+class SampleTooLargeError(LabError):
+    """More steps were requested than exist."""
+
+
+class TwinsExistError(LabError):
+    """Every requested twin exists already."""
+
+
+class SampledStep(NamedTuple):
+    """A step for the draw: identifiers that are the same on every database, and its primary key on this one."""
+
+    experiment: str
+    action: str
+    cast: str
+    replicate: int
+    number: int
+    pk: int
+
+    @property
+    def stratum(self) -> tuple[str, str]:
+        return self.experiment, self.action
+
+
+def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
+    """Return the steps that twins can be created from."""
+    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
+    return ended.filter(accepted=True, episode__experiment__in=experiments)
+
+
+def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
+    """Return the primary keys of `size` of these steps, ordered by their identifiers.
+
+    Each pair of experiment and action has its share of the sample, and at least one step if the sample is large enough.
+    Raises SampleTooLargeError if there are fewer steps.
+    """
+    columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
+    all_steps = sorted(SampledStep(*row) for row in steps.order_by().values_list(*columns))
+    if size > len(all_steps):
+        raise SampleTooLargeError(
+            f"a sample of {size:,} is larger than the pool, which has {len(all_steps):,} accepted steps"
+        )
+    strata: dict[tuple[str, str], list[SampledStep]] = defaultdict(list)
+    for step in all_steps:
+        strata[step.stratum].append(step)
+    shares = allocate_sample({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
+    drawn = []
+    for name, stratum_steps in strata.items():
+        # Ranked without the primary key, which differs between databases.
+        drawn += sorted(stratum_steps, key=lambda step: _hash_parts(seed, *step[:-1]))[: shares[name]]
+    return [step.pk for step in sorted(drawn)]
+
+
+def allocate_sample(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
+    """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
+
+    Every stratum gets one step if `size` allows; the rest is divided in proportion to the remaining steps. A fraction
+    is rounded up with a probability equal to the fraction, drawn by the seed (systematic sampling over strata in random
+    order), so that every step can be drawn.
+    """
+    minimum = 1 if size >= len(sizes) else 0
+    remaining = {name: n - minimum for name, n in sorted(sizes.items())}
+    rest, total_remaining = size - minimum * len(sizes), sum(remaining.values())
+    if not total_remaining:
+        return dict.fromkeys(remaining, minimum)
+    shares = {name: minimum + rest * n // total_remaining for name, n in remaining.items()}
+    # In units of 1/total_remaining the fractions add up to an integer. From a random start, the stratum at every
+    # total_remaining-th unit gets one more step. Integers, so that no rounding differs between machines.
+    start, end = int.from_bytes(_hash_parts(seed)) % total_remaining, 0
+    for name in sorted(remaining, key=lambda name: _hash_parts(seed, *name)):
+        begin, end = end, end + rest * remaining[name] % total_remaining
+        before_end, before_begin = end - start + total_remaining - 1, begin - start + total_remaining - 1
+        shares[name] += before_end // total_remaining - before_begin // total_remaining
+    return shares
+
+
+def _hash_parts(*parts: object) -> bytes:
+    return sha256(repr(parts).encode()).digest()
+
 
 MAX_SEED = 2**31 - 1
 HUMAN_CAST = "human"
@@ -64,11 +145,9 @@ def get_experiments(name: str) -> list[Experiment]:
     experiments = Experiment.objects.all() if name == "all" else Experiment.objects.filter(slug=name)
     if not experiments:
         slugs = ", ".join(Experiment.objects.values_list("slug", flat=True))
-        raise UnknownExperimentError(
-            f"There is no experiment {name!r}. Known experiments: {slugs}"
-            if slugs
-            else "There are no experiments yet: run `python manage.py load_lab` first"
-        )
+        if not slugs:
+            raise UnknownExperimentError("There are no experiments yet: run `python manage.py load_lab` first")
+        raise UnknownExperimentError(f"There is no experiment {name!r}. Known experiments: {slugs}")
     return list(experiments)
 
 
@@ -94,10 +173,9 @@ def create_episode_run(
     run, created = _get_or_create_run("episodes", cast, seed, user, submission_id, manifest, options)
     if created:
         for experiment in _lock_experiments(experiment.pk for experiment in experiments):
-            last_replicate = _get_last_replicate(experiment, cast)
-            Episode.objects.bulk_create(
-                _build_episode(run, experiment, cast, last_replicate + number) for number in range(1, replicates + 1)
-            )
+            first = _get_last_replicate(experiment, cast) + 1
+            numbers = range(first, first + replicates)
+            Episode.objects.bulk_create(_build_episode(run, experiment, cast, number) for number in numbers)
     return run
 
 
@@ -109,10 +187,9 @@ def create_human_episode(
     submission_id: str = "",
     **options: Unpack[RunOptions],
 ) -> Episode:
-    """Create an episode in which a person is the agent.
+    """Create an episode in which a person is the agent, and the transition model and classifiers are those of a cast.
 
-    The transition model and the classifiers are those of `answering_cast`. The same submission id returns the same
-    episode.
+    The same submission id returns the same episode.
     """
     run_config = cast_availability.freeze_with_person(answering_cast)
     run, created = _get_or_create_run("episodes", HUMAN_CAST, None, user, submission_id, False, options, run_config)
@@ -167,48 +244,32 @@ def create_twin_run(
             f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
         )
     run, created = _get_or_create_run("twins", cast, seed, user, submission_id, False, options)
-    if created:
-        # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
-        accepted = transitions.filter(accepted=True)
-        _lock_experiments(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
-        last_numbers = {
-            (transition, perturbation): last_number
-            for transition, perturbation, last_number in Twin.objects.filter(transition__in=accepted, cast=cast)
-            .order_by()
-            .values_list("transition", "perturbation")
-            .annotate(last=Max("number"))
-        }
-        steps = accepted.values_list("pk", "episode__seed", "number")
-        drawn = None if sample is None else set(twin_samples.draw_steps(accepted, sample, run.seed))
-        twins = Twin.objects.bulk_create(
-            Twin(
-                run=run,
-                transition_id=pk,
-                perturbation=perturbation,
-                cast=cast,
-                number=twin_number,
-                seed=_derive_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number),
-            )
-            for pk, episode_seed, number in steps
-            if drawn is None or pk in drawn
-            for perturbation in perturbations
-            for twin_number in _list_twin_numbers(
-                last_numbers.get((pk, perturbation), 0), per_transition, add_to_existing=drawn is None
-            )
+    if not created:
+        return run
+    # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
+    accepted = transitions.filter(accepted=True)
+    _lock_experiments(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
+    existing = Twin.objects.filter(transition__in=accepted, cast=cast).order_by()
+    numbered = existing.values_list("transition", "perturbation").annotate(last=Max("number"))
+    last_numbers = {(transition, perturbation): last for transition, perturbation, last in numbered}
+    steps = accepted.values_list("pk", "episode__seed", "number")
+    drawn = None if sample is None else set(draw_steps(accepted, sample, run.seed))
+    twins = []
+    for pk, episode_seed, number in steps:
+        if drawn is not None and pk not in drawn:
+            continue
+        for perturbation in perturbations:
+            last = last_numbers.get((pk, perturbation), 0)
+            for twin_number in range(last + 1, per_transition + 1 + (last if drawn is None else 0)):
+                twin_seed = _derive_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number)
+                identity = {"perturbation": perturbation, "cast": cast, "number": twin_number, "seed": twin_seed}
+                twins.append(Twin(run=run, transition_id=pk, **identity))
+    if drawn is not None and not twins:
+        raise TwinsExistError(
+            f"All twins of this sample exist already (seed {run.seed}). Choose another seed or a larger sample"
         )
-        if drawn is not None and not twins:
-            raise twin_samples.TwinsExistError(
-                f"All twins of this sample exist already (seed {run.seed}). Choose another seed or a larger sample"
-            )
+    Twin.objects.bulk_create(twins)
     return run
-
-
-def _list_twin_numbers(last: int, requested: int, add_to_existing: bool) -> range:
-    """Return the numbers of the twins to create if `last` exist.
-
-    These are `requested` more with `add_to_existing`, and otherwise only the missing ones up to `requested`.
-    """
-    return range(last + 1, last + requested + 1 if add_to_existing else requested + 1)
 
 
 @transaction.atomic
@@ -218,10 +279,7 @@ def create_rating_run(
     submission_id: str = "",
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Create the run that pays for the ratings of one model rater, with its frozen run configuration.
-
-    The run's rows are jobs.
-    """
+    """Create the run, whose rows are jobs, that pays for the ratings of one model rater with this run configuration."""
     return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, False, options, setup)[0]
 
 
@@ -248,9 +306,8 @@ def get_progress(run: Run) -> RunProgress:
         numbers[status] += number
     # Blocked rows count as ended: nothing changes until a person acts.
     end_statuses = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
-    return RunProgress(
-        numbers.total(), dict(numbers), sum(n for status, n in numbers.items() if status in end_statuses)
-    )
+    ended = sum(number for status, number in numbers.items() if status in end_statuses)
+    return RunProgress(numbers.total(), dict(numbers), ended)
 
 
 def count_rows_by_status(run: Run) -> list[tuple[str, str, int]]:
@@ -304,9 +361,8 @@ def _get_or_create_run(
     run_seed = secrets.randbelow(MAX_SEED) if seed is None else seed
     if not 0 <= run_seed <= MAX_SEED:
         raise LabError(f"The seed is {run_seed}; it must be from 0 to {MAX_SEED}")
-    setup = freeze_run_config(
-        cast_availability.freeze_cast(cast) if setup is None else setup, options.get("prompt_set") or ""
-    )
+    given = cast_availability.freeze_cast(cast) if setup is None else setup
+    setup = freeze_run_config(given, options.get("prompt_set") or "")
     limits = {name: options.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
     check_prices(setup, options.get("max_cost"))
     return Run.objects.get_or_create(
@@ -335,10 +391,8 @@ def check_prices(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
         return
     # Calls without a known price could not be counted against the limit.
     if unpriced := cost_estimate.find_unpriced(setup, run_usage.get_todays_prices(setup), setup.get("models", {})):
-        raise LabError(
-            f"A cost limit needs prices, and there is no price for {', '.join(unpriced)}: "
-            "add one (docs/models.md), or limit the tokens instead"
-        )
+        missing = f"A cost limit needs prices, and there is no price for {', '.join(unpriced)}"
+        raise LabError(f"{missing}: add one (docs/models.md), or limit the tokens instead")
 
 
 def _get_last_replicate(experiment: Experiment, cast: str) -> int:

@@ -1,12 +1,19 @@
-"""Run the checker on steps and twins. Its findings are stored with the row and shown to staff, never to raters."""
+"""Run the checker on steps: when they are made, and later on stored transitions and twins."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, TypeVar
+
+from django.db.models import QuerySet
 
 from simulation import checker
-from simulation.lab.bench import Step
-from simulation.lab.outcomes import Outcome
+from simulation.lab.bench import Step, step_from_json
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Outcome, Perturbation
+from simulation.models import Transition, Twin
 
 log = logging.getLogger("wetbench.checking")
 
@@ -36,3 +43,91 @@ def build_checker_line(step: Step, outcome: Outcome) -> dict[str, Any]:
 
 def _remove_ledger(material: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in material.items() if key != "ledger"}
+
+
+Row = TypeVar("Row", Transition, Twin)
+CheckRow = Callable[[Row], dict[str, Any] | None]
+BATCH_SIZE = 100
+ORIGINAL = "original"
+ROW_KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
+VERDICTS = ("ok", "undecidable", "error")
+
+
+@dataclass
+class CheckTally:
+    """The number of rows by verdict and kind of row, and by error code and kind of row."""
+
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    codes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: int = 0
+
+    def count_report(self, kind: str, report: dict[str, Any] | None) -> None:
+        if report is None:
+            self.failed += 1
+            return
+        self.verdicts[report["verdict"], kind] += 1
+        error_codes = {finding["code"] for finding in report["findings"] if finding["severity"] == "error"}
+        self.codes.update((code, kind) for code in error_codes)
+
+    @property
+    def rows_checked(self) -> int:
+        return self.verdicts.total() + self.failed
+
+    def list_table_rows(self) -> list[tuple[str, list[int]]]:
+        """Return (verdict or code, rows of each kind). Codes are listed only if one was found."""
+        codes = sorted({code for code, _ in self.codes})
+        return [
+            *((verdict, [self.verdicts[verdict, kind] for kind in ROW_KINDS]) for verdict in VERDICTS),
+            *((code, [self.codes[code, kind] for kind in ROW_KINDS]) for code in codes),
+        ]
+
+
+def check_stored(recheck_all: bool, on_progress: Callable[[int], None]) -> CheckTally:
+    """Check rows without findings, or all rows with `recheck_all`, and store the findings.
+
+    `on_progress` is called with the number of rows done.
+    """
+    tally, done = CheckTally(), 0
+    originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
+    for number in chain(
+        _check_in_batches(originals, recheck_all, _check_original, tally),
+        _check_in_batches(twins, recheck_all, _check_twin, tally),
+    ):
+        done += number
+        on_progress(done)
+    return tally
+
+
+def _check_original(row: Transition) -> dict[str, Any] | None:
+    return compute_findings(step_from_json(row.step))
+
+
+def _check_twin(row: Twin) -> dict[str, Any] | None:
+    return compute_findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
+
+
+def _check_in_batches(
+    queryset: QuerySet[Row], recheck_all: bool, check_row: CheckRow[Row], tally: CheckTally
+) -> Iterator[int]:
+    """Store findings batch by batch, and yield the size of each batch."""
+    due = queryset if recheck_all else queryset.filter(findings__isnull=True)
+    # Load all keys first: a query that is read while its rows are updated may return a row twice.
+    # Batches, so that an interrupted command keeps its work.
+    primary_keys = list(due.order_by("pk").values_list("pk", flat=True).iterator())
+    for start in range(0, len(primary_keys), BATCH_SIZE):
+        rows = list(queryset.filter(pk__in=primary_keys[start : start + BATCH_SIZE]))
+        for row in rows:
+            report = _check_row(row, check_row)
+            tally.count_report(getattr(row, "perturbation", ORIGINAL), report)
+            row.findings = report if report is not None else row.findings
+        queryset.model._default_manager.bulk_update(rows, ["findings"])
+        yield len(rows)
+
+
+def _check_row(row: Row, check_row: CheckRow[Row]) -> dict[str, Any] | None:
+    """Return the report, or None after logging an exception if the stored row cannot be parsed."""
+    try:
+        return check_row(row)
+    except (LabError, LookupError, TypeError, ValueError, AttributeError):
+        log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
+        return None

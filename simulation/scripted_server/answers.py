@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from simulation.scripted_server import prompt_reading
 from simulation.scripted_server.prompt_reading import Role, ShownMaterial
-from simulation.scripted_server.questions import Question, draw_number
+from simulation.scripted_server.questions import Answer, Question, Tokens, count_tokens, draw_number, encode_text
 
 SUBMIT = "SubmitMaterialsObservationsForReview"
 _MIN_STEPS, _MAX_STEPS = 5, 12  # steps of an episode, without the submission
@@ -50,6 +50,28 @@ _CHANGING_ACTIONS = (
 def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
     """Return the text with which a model in this role answers the prompt."""
     return _ANSWER_FUNCTIONS[role](question, mind)
+
+
+def make_answer(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
+    """Return an answer with this text. Unless `whole`, cut it so that thinking and text fit into `max_tokens`."""
+    hidden = min(question.hidden, question.max_tokens)
+    room = (question.max_tokens - hidden) * 4  # four bytes per token
+    data = encode_text(text)
+    is_truncated = len(data) > room and not whole
+    if is_truncated:
+        # A character that is cut in the middle is dropped, as a tokeniser would not produce half of it.
+        text = data[:room].decode("utf-8", "ignore")
+    thinking = make_thinking(hidden) if question.shows_thinking else ""
+    tokens = prompt._replace(output=hidden + count_tokens(text), reasoning=hidden)
+    return Answer(text, "max_tokens" if is_truncated else "stop", tokens, question.model, thinking)
+
+
+def make_thinking(tokens: int) -> str:
+    """Return a chain of thought with this many tokens."""
+    words = "Weighing what is on the bench against the goal. "
+    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]  # four bytes per token
+    assert count_tokens(text) == tokens
+    return text
 
 
 def _answer_as_agent(question: Question, mind: AnswerOptions) -> str:

@@ -3,8 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.scripted_server.questions import Answer, Block, ProviderApi, Question, Turn, count_tokens, draw_number
-from simulation.scripted_server.request_checks import RefusedError, bad_request, check_anthropic
+from simulation.scripted_server.questions import (
+    Answer,
+    Block,
+    ProviderApi,
+    Question,
+    RefusedError,
+    Turn,
+    bad_request,
+    draw_number,
+)
 
 _STOP = {
     "stop": "end_turn",
@@ -24,7 +32,7 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
     key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
     if not key:
         raise RefusedError(401, "authentication_error", "x-api-key header is required")
-    if not (version := headers.get("anthropic-version", "")):
+    if not headers.get("anthropic-version", ""):
         raise bad_request("anthropic-version: header is required")
     for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
         if not isinstance(body.get(name), kind) or not body[name]:
@@ -34,7 +42,6 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
     if body["max_tokens"] < 1:
         raise bad_request("max_tokens: must be greater than or equal to 1")
     turns = _parse_turns(body["messages"])
-    check_anthropic(body, version)
     thinks = _has_thinking(body)
     return Question(
         flavour=flavour,
@@ -143,11 +150,3 @@ def _parse_ttl(control: Any) -> str:
     if ttl not in _TTLS:
         raise bad_request("cache_control: must be ephemeral, with ttl 5m or 1h")
     return str(ttl)
-
-
-def make_thinking(tokens: int) -> str:
-    """Return a chain of thought with this many tokens."""
-    words = "Weighing what is on the bench against the goal. "
-    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]  # four bytes per token
-    assert count_tokens(text) == tokens
-    return text

@@ -1,12 +1,23 @@
 """The Chat Completions API of OpenAI, with the variants of Gemini, OpenRouter and local servers."""
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from simulation.scripted_server.questions import Answer, Block, ProviderApi, Question, Tokens, Turn, draw_number
-from simulation.scripted_server.request_checks import RefusedError, always_reasons, bad_request, check_openai
+from simulation.scripted_server.questions import (
+    Answer,
+    Block,
+    ProviderApi,
+    Question,
+    RefusedError,
+    Tokens,
+    Turn,
+    bad_request,
+    draw_number,
+)
 
+ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
 _FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
 _ROLES = ("system", "developer", "user", "assistant")
 _DEFAULT_MAX_TOKENS = 4096
@@ -26,9 +37,6 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
         raise bad_request("this server does not stream")
     turns = _parse_turns(body.get("messages"))
     reasons = _has_reasoning(body)
-    if flavour.name == "openai":
-        # Only OpenAI itself rejects these parameters; compatible servers ignore them.
-        check_openai(body, reasons)
     return Question(
         flavour=flavour,
         model=body["model"],
@@ -113,7 +121,7 @@ def _parse_max_tokens(body: Mapping[str, Any]) -> int:
 def _has_reasoning(body: Mapping[str, Any]) -> bool:
     effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
     thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
-    return always_reasons(body["model"]) or thinker or effort not in (None, "none")
+    return bool(ALWAYS_REASONS.match(body["model"])) or thinker or effort not in (None, "none")
 
 
 def _build_usage(flavour: str, tokens: Tokens) -> dict[str, Any]:

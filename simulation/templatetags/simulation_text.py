@@ -1,6 +1,7 @@
-"""Format stored names for people. Templates escape the results like any other text."""
+"""Format stored names, money, token counts and durations for people. Templates escape the results like any other text."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from django import template
@@ -24,3 +25,31 @@ def list_error_codes(report: Mapping[str, Any] | None) -> str:
     """Return the codes of the errors that the checker found, or "" if there are none."""
     findings = report["findings"] if report else ()
     return ", ".join(sorted({finding["code"] for finding in findings if finding["severity"] == "error"}))
+
+
+@register.filter("money")
+def format_money(amount: Decimal | None) -> str:
+    """Return US dollars, with cents from one dollar on and more decimals below; "unknown" for None."""
+    if amount is None:
+        return "unknown"
+    if amount == 0 or abs(amount) >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if abs(amount) >= Decimal("0.01") else f"${amount:.6f}"
+
+
+@register.filter("thousands")
+def format_thousands(number: int | None) -> str:
+    """Return an integer with thousands separators; "unknown" for None."""
+    return "unknown" if number is None else f"{number:,}"
+
+
+@register.filter("lasted")
+def format_duration(seconds: float | None) -> str:
+    """Return the duration of a call; a dash if it is under way or was lost."""
+    return "–" if seconds is None else f"{seconds:.1f} s"
+
+
+@register.filter("per_minute")
+def format_rate(rate: float) -> str:
+    """Return a rate per minute, without decimals from ten on."""
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

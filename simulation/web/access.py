@@ -20,39 +20,23 @@ class StaffRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-# Other apps register their own checks, because the laboratory does not know what its jobs are for.
-_sealed_checks: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
-
-
-def register_sealed_check(asked: Callable[[Job], bool]) -> None:
-    """Register a function that returns whether the calls of a job are hidden for now."""
-    _sealed_checks.append(asked)
+P = ParamSpec("P")
+View = Callable[Concatenate[StaffRequest, P], HttpResponseBase]
+GuardedView = Callable[..., HttpResponseBase]
+# Other apps add their own checks, because the laboratory does not know what its jobs are for.
+SEALED_CHECKS: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
+PAGE_CHECKS: list[Callable[[User, Sequence[Job]], set[int]]] = []  # each returns the jobs whose page this user may open
 
 
 def is_sealed(job: Job | None) -> bool:
     """Return whether the model replies of this job are hidden from everybody for now."""
     # Asked for each request, because a study can be unblinded at any time.
-    return job is not None and any(asked(job) for asked in _sealed_checks)
-
-
-_page_checks: list[
-    Callable[[User, Sequence[Job]], set[int]]
-] = []  # each returns the jobs whose page this user may open
-
-
-def register_page_check(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
-    """Register a function that returns the keys of jobs that have a page for this user."""
-    _page_checks.append(asked)
+    return job is not None and any(asked(job) for asked in SEALED_CHECKS)
 
 
 def find_linkable_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
     """Return the keys of the jobs whose page this user may open; nothing links to the others."""
-    return {pk for asked in _page_checks for pk in asked(user, jobs)}
-
-
-P = ParamSpec("P")
-View = Callable[Concatenate[StaffRequest, P], HttpResponseBase]
-GuardedView = Callable[..., HttpResponseBase]
+    return {pk for asked in PAGE_CHECKS for pk in asked(user, jobs)}
 
 
 # 404 and not 403: a rater must not learn that these pages exist.

@@ -1,18 +1,32 @@
-"""Pages of the experiments and the action catalogue."""
+"""Pages of the experiments, of the action catalogue, and of the language models."""
 
+import json
+import os
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from simulation.casts import cast_availability
 from simulation.lab.actions import KINDS
 from simulation.lab.experiments import ExperimentSpec
-from simulation.models import Experiment
+from simulation.models import Experiment, LanguageModel, ModelPrice
+from simulation.providers.base import PROVIDERS, ProviderInfo
 from simulation.runs import benches
 from simulation.web.access import StaffRequest, staff_only
+
+_PRICE_CLASSES = {
+    "input": "input",
+    "cache_read": "cache read",
+    "cache_write_5m": "cache write, 5 minutes",
+    "cache_write_1h": "cache write, 1 hour",
+    "output": "output",
+}
 
 
 class RubricRoute(NamedTuple):
@@ -43,15 +57,18 @@ def list_experiments(request: StaffRequest) -> HttpResponse:
 @require_safe
 def show_experiment(request: StaffRequest, slug: str) -> HttpResponse:
     """Show the public part of an experiment; its hidden truth is never shown."""
-    # The specification, not the stored data: the hidden truth must not reach the template.
     row = get_object_or_404(Experiment, slug=slug)
+    # The specification, not the stored data: the hidden truth must not reach the template.
     spec = benches.get_specification(row)
+    # The empty route first: its lines are required whatever the route.
+    routes = dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)])
+    rubric = [RubricRoute(route, [row for row in spec.rubric if row.get("route", "") == route]) for route in routes]
     context = {
         "experiment": row,
         "provenance": spec.provenance,
         "materials": spec.initial_materials(),
         "protocol": list_protocol_steps(spec),
-        "rubric": _group_by_route(spec),
+        "rubric": [route for route in rubric if route.lines],
         "shortfalls": spec.shortfalls,
         "manifest": [draft for _, draft in spec.manifest],
         "played": row.episodes.count(),
@@ -67,19 +84,8 @@ def list_actions(request: StaffRequest) -> HttpResponse:
     return render(request, "simulation/actions.html", {"groups": [g for g in groups if g[1]], "total": len(types)})
 
 
-def _group_by_route(spec: ExperimentSpec) -> list[RubricRoute]:
-    """Return the required lines first, then each route's own lines."""
-    # The empty route first: its lines are required whatever the route.
-    routes = list(dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)]))
-    lines = [RubricRoute(route, [line for line in spec.rubric if line.get("route", "") == route]) for route in routes]
-    return [route for route in lines if route.lines]
-
-
 def list_protocol_steps(spec: ExperimentSpec) -> list[ProtocolStep]:
-    """Return the reference protocol.
-
-    Initial materials appear by name, later ones by their label from an earlier step.
-    """
+    """Return the reference protocol: initial materials by name, later ones by their label from an earlier step."""
     names = {key: draft.name for key, draft in spec.materials}
     return [
         ProtocolStep(
@@ -107,3 +113,72 @@ def _format_value(value: Any, names: Mapping[str, str]) -> str:
     text = str(value)
     # "@" marks a reference to a material in the reference protocol.
     return _name_of(text[1:], names) if text.startswith("@") else text
+
+
+class PriceRow(NamedTuple):
+    """A price with each of its classes as text; unknown ones are marked."""
+
+    row: ModelPrice
+    classes: list[tuple[str, str]]
+
+
+class ModelRow(NamedTuple):
+    """A model with today's price, future prices, and whether its provider has switched it off."""
+
+    row: LanguageModel
+    ended: bool
+    options: list[tuple[str, str]]
+    price: PriceRow | None
+    later: list[PriceRow]
+
+
+class ProviderRow(NamedTuple):
+    """A provider with its environment variables. Only whether its key exists is included, never the key."""
+
+    name: str
+    info: ProviderInfo
+    has_key: bool
+    elsewhere: bool  # the environment sets another base URL than the provider's own
+    models: list[ModelRow]
+
+
+@staff_only
+@require_safe
+def list_models(request: StaffRequest) -> HttpResponse:
+    context = {"providers": list_providers(os.environ, timezone.localdate()), "casts": cast_availability.list_casts()}
+    return render(request, "simulation/models.html", context)
+
+
+def list_providers(environ: Mapping[str, str], today: date) -> list[ProviderRow]:
+    """Return every provider, with or without models, with two queries."""
+    rows = [_make_model_row(row, today) for row in LanguageModel.objects.prefetch_related("prices")]
+    providers = []
+    for name, info in PROVIDERS.items():
+        address = environ.get(info.base_url_variable, "").strip() or info.base_url
+        elsewhere = address.rstrip("/") != info.base_url.rstrip("/")
+        models = [line for line in rows if line.row.provider == name]
+        providers.append(ProviderRow(name, info, cast_availability.has_key(name, environ), elsewhere, models))
+    return providers
+
+
+def _make_model_row(row: LanguageModel, today: date) -> ModelRow:
+    prices = [_make_price_row(price) for price in row.prices.all()]
+    # Prices are ordered with the latest first, so this is the price in force.
+    current = next((price for price in prices if price.row.effective_from <= today), None)
+    later = [price for price in reversed(prices) if price.row.effective_from > today]
+    options = [(name, _format_option(value)) for name, value in row.options.items()]
+    return ModelRow(row, cast_availability.is_retired(row, today), options, current, later)
+
+
+def _make_price_row(row: ModelPrice) -> PriceRow:
+    amounts = [(words, getattr(row, name)) for name, words in _PRICE_CLASSES.items()]
+    # No exponent and no trailing zeros.
+    return PriceRow(row, [(words, "unknown" if each is None else f"{each.normalize():f}") for words, each in amounts])
+
+
+def _format_option(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)

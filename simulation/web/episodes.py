@@ -1,35 +1,163 @@
 """The list of episodes, and the transcript of one."""
 
-from typing import Any
+from collections.abc import Collection
+from itertools import zip_longest
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
-from django.core.paginator import Page, Paginator
-from django.db.models import Q, QuerySet
-from django.http import HttpResponse
+from django.core.paginator import Paginator
+from django.db.models import Case, Max, Q, QuerySet, Value, When
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from simulation.models import Episode, ModelCall, Transition
-from simulation.runs import control, create
+from simulation.models import Episode, EvidenceReview, Twin, Worker
+from simulation.runs import control, create, failure_reasons
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
-from simulation.web.call_lines import CallGroup, defer_texts, group_by_step, group_calls
-from simulation.web.episode_status import describe_missing_worker, find_verdict, make_episode_row, poll_seconds
-from simulation.web.forms.runs import EpisodeFilter
-from simulation.web.transcript import build_step_view
+from simulation.web.calls import defer_texts, group_by_step, group_calls
+from simulation.web.run_forms import EpisodeFilter
+from simulation.web.transcript import StepView, build_step_view
 
 PER_PAGE = 50
 STEPS_PER_PAGE = 20
-_LONG = ("initial", "pending", "memory")
+MAX_CHOICES = 200
+MAX_ERROR_SHOWN = 200  # characters in a list; the episode's own page shows the full text
+UNFINISHED = ("queued", "running", "waiting")  # statuses in which something may still happen by itself
+_LABELS = {"truncated": "Out of steps", "cancelled": "Stopped"}
+_BAD = ("failed", "rejected_out", "blocked")
+_TONES = {"submitted": "ok", **dict.fromkeys(("running", "waiting"), "info"), **dict.fromkeys(_BAD, "danger")}
+_LONG_FIELDS = ("initial", "pending", "memory")
+
+
+class EpisodeRow(NamedTuple):
+    """One row of a list of episodes. `tone` is the kind of its pill in site.css, "" for a plain one."""
+
+    episode: Episode
+    label: str
+    detail: str
+    tone: str
+    steps: int
+    limit: int
+    live: bool
+    by_person: bool
+    may_stop: bool
+    may_retry: bool
+    cause: str  # a key of failure_reasons.CAUSES, or ""
+    cause_words: str
+    why: str  # failure_reasons.get_reason_key: the reason, or the status if there is none
+    reason: str  # `why` in words
+    help: str
+
+
+def make_episode_row(episode: Episode) -> EpisodeRow:
+    """Return the row of an episode, without a query. The episode's experiment, run and reviews must be loaded."""
+    status, reason = episode.status, episode.reason
+    live, cause = status in UNFINISHED, failure_reasons.find_cause(status, reason)
+    paused = live and episode.run.paused_at is not None  # a state of the run; its rows keep theirs
+    stopping = episode.cancel_requested_at is not None and not episode.has_ended  # the worker has not seen it yet
+    label = (
+        "Your move" if episode.awaits_person and live else _LABELS.get(status, status.replace("_", " ").capitalize())
+    )
+    return EpisodeRow(
+        episode=episode,
+        label="Stopping" if stopping else "Paused" if paused else label,
+        detail=_describe_status(episode),
+        tone="warn" if paused else _TONES.get(status, ""),
+        steps=episode.next_number - 1,
+        limit=episode.experiment.max_steps,
+        live=live,
+        by_person=episode.cast == create.HUMAN_CAST,
+        may_stop=not episode.has_ended and not stopping,
+        # A retry replaces the original, so only one that still counts can be retried.
+        may_retry=status in Episode.RETRYABLE and episode.counts,
+        cause=cause,
+        cause_words=failure_reasons.CAUSES.get(cause, ""),
+        why=failure_reasons.get_reason_key(status, reason),
+        reason=failure_reasons.describe_reason(status, reason),
+        help=failure_reasons.describe_remedy(status, reason),
+    )
+
+
+def poll_seconds(statuses: Collection[str], still: object) -> int:
+    """Return a page's polling interval in seconds: 2 while anything can change, 10 while idle, 0 when all has ended.
+
+    A run is idle without a worker, or while it is paused.
+    """
+    if not set(UNFINISHED) & set(statuses):
+        return 0
+    return 10 if still else 2
+
+
+def describe_missing_worker(work_left: bool) -> str:
+    """Return why nothing may be progressing; "" if a worker is alive or nothing is left to do."""
+    if not work_left or create.has_live_worker():
+        return ""
+    last_seen = Worker.objects.filter(kind__in=create.GENERAL_WORKER_KINDS).aggregate(last=Max("seen_at"))["last"]
+    if last_seen is None:
+        return "No worker is running: start one with"
+    # At least the limit after which a worker counts as silent, or the text would contradict itself.
+    silent = max(int((timezone.now() - last_seen).total_seconds()), int(settings.WORKER_SILENT_SECONDS))
+    ago = f"{silent} s" if silent < 180 else f"{silent // 60} min" if silent < 2 * 3600 else f"{silent // 3600} h"
+    return f"No heartbeat from a worker for {ago}. Start one with"
+
+
+def _describe_status(episode: Episode) -> str:
+    done, limit = episode.next_number - 1, episode.experiment.max_steps
+    steps = f"{done} step{'' if done == 1 else 's'}"
+    reason = failure_reasons.describe_reason(episode.status, episode.reason)
+    match episode.status:
+        case "queued":
+            return "waiting for a worker"
+        case "running" | "waiting" if episode.awaits_person:
+            return f"step {episode.next_number} of {limit}: waiting for a person"
+        case "running" if episode.phase == "verdict":
+            return f"submitted after {steps}: {episode.get_phase_display()}"
+        case "running":
+            return f"step {episode.next_number} of {limit}: {episode.get_phase_display()}"
+        case "waiting":
+            return f"step {episode.next_number} of {limit}: {describe_wait(episode)}"
+        case "blocked":
+            return f"blocked at step {episode.next_number}: {reason}"
+        case "submitted":
+            review = find_verdict(episode)
+            verdict = f"evidence {'' if review.sufficient else 'not '}sufficient" if review else "no verdict"
+            return f"after {steps}; {verdict}"
+        case "quit":
+            return f"the agent gave up after {steps}"
+        case "rejected_out":
+            return f"three consecutive rejections; {steps}"
+        case "truncated":
+            return f"all {limit} steps used without a submission"
+        case "cancelled":
+            return f"stopped by a person, after {steps}"
+        case _:
+            # A list needs one line; the error of a provider can be pages long.
+            error = episode.error if len(episode.error) <= MAX_ERROR_SHOWN else episode.error[:MAX_ERROR_SHOWN] + "…"
+            return f"after {steps}: {reason}. {error}"
+
+
+def describe_wait(row: Episode | Twin) -> str:
+    """Return why a row waits and until when."""
+    reason = failure_reasons.describe_reason(row.status, row.reason)
+    until = f"retry at {row.not_before:%H:%M:%S} UTC" if row.not_before else "will be retried"
+    return f"{reason}; {until}" if reason else until
+
+
+def find_verdict(episode: Episode) -> EvidenceReview | None:
+    """Return the verdict that ends the episode, without those of the panel."""
+    # Loaded with the list, so this makes no query for each row.
+    return next((review for review in episode.reviews.all() if review.primary), None)
 
 
 def episodes_for_list() -> QuerySet[Episode]:
     """Return episodes with everything that an `EpisodeRow` needs, without the long JSON columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
-    # Long JSON columns of fifty episodes would be loaded for nothing.
-    deferred = [f"retried_as__{name}" for name in _LONG]
-    return rows.defer(*_LONG, *deferred, "experiment__data", "run__setup")
+    deferred = [f"retried_as__{name}" for name in _LONG_FIELDS]
+    return rows.defer(*_LONG_FIELDS, *deferred, "experiment__data", "run__setup")
 
 
 @staff_only
@@ -50,12 +178,8 @@ def show_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     line = make_episode_row(row)
     # A paused run or a waiting person needs no worker, so no warning is shown.
     notice = describe_missing_worker(line.live and not (row.run.paused_at or row.awaits_person))
-    head = {
-        "line": line,
-        "poll": poll_seconds([row.status], notice or row.run.paused_at),
-        "notice": notice,
-        "shown": _shown_steps(request, line.steps),
-    }
+    poll, shown = poll_seconds([row.status], notice or row.run.paused_at), _parse_number(request.GET.get("shown", ""))
+    head = {"line": line, "poll": poll, "notice": notice, "shown": line.steps if shown is None else shown}
     # Only the head changes while the episode runs; replacing the transcript would move the page under the reader.
     if request.htmx:
         head["ended"] = not line.live
@@ -67,46 +191,36 @@ def _build_transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
     """Return one page of steps with their calls, and the verdicts."""
     # Only three columns of all steps for the table of contents; the steps of this page are loaded in full.
     contents = list(row.transitions.values_list("number", "action_name", "accepted"))
-    page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_requested_page(request))
+    step_number = _parse_number(request.GET.get("step", ""))
+    number = request.GET.get("page") if step_number is None else page_of_step(step_number)
+    page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(number)
     steps = [build_step_view(step) for step in page]
-    calls = list(_calls_of_page(row, page, len(contents)))
-    by_number = group_by_step(calls)
-    thoughts = row.memory.get("thoughts", {})
-    # Calls without a step on the page are shown separately, for example those of the step in progress.
     numbers = {step.number for step in steps}
+    condition = Q(number__in=numbers) | Q(role="verdict")
+    # The calls of a step that is not committed belong to the end of the transcript.
+    if not page.has_next():
+        condition |= Q(number__gt=len(contents))
+    calls = list(defer_texts(row.calls.filter(condition).order_by("number", "pk")))
+    by_number, thoughts = group_by_step(calls), row.memory.get("thoughts", {})
+    judged = [call for call in calls if call.role == "verdict"]
     return {
         "shown": len(contents),
         "page": page,
         "contents": [(number, name, ok, page_of_step(number)) for number, name, ok in contents],
         "steps": [(step, by_number.get(step.number), thoughts.get(str(step.number), "")) for step in steps],
         "plan": row.memory.get("plan", ""),
+        # Calls without a step on the page, for example those of the step in progress.
         "without_step": [(number, made) for number, made in by_number.items() if number not in numbers],
         "review": find_verdict(row),
         "panel": [review for review in row.reviews.all() if not review.primary],
         "missing": list(row.missing_reviews.all()),
-        "verdict_calls": _group_verdict_calls(calls),
+        "verdict_calls": group_calls(judged) if judged else None,
     }
 
 
-def _calls_of_page(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
-    """Return calls of the steps on this page and of the verdict; on the last page also those without a step."""
-    condition = Q(number__in=[step.number for step in page]) | Q(role="verdict")
-    # The calls of a step that is not committed belong to the end of the transcript.
-    if not page.has_next():
-        condition |= Q(number__gt=steps)
-    return defer_texts(row.calls.filter(condition).order_by("number", "pk"))
-
-
-def _group_verdict_calls(calls: list[ModelCall]) -> CallGroup | None:
-    judged = [call for call in calls if call.role == "verdict"]
-    return group_calls(judged) if judged else None
-
-
-def _requested_page(request: StaffRequest) -> str | int | None:
-    """Return the requested page, or the one that contains the requested step."""
-    step = request.GET.get("step", "")
-    # Fewer than six digits: a longer number is no step, and would be slow to convert.
-    return page_of_step(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
+def _parse_number(text: str) -> int | None:
+    """Return a number from the URL, or None for anything else. A longer one is no step, and would be slow to convert."""
+    return int(text) if text.isdecimal() and len(text) < 6 else None
 
 
 def page_of_step(step: int) -> int:
@@ -163,6 +277,49 @@ def _return_url(request: StaffRequest, row: Episode) -> str:
     return reverse("simulation:episode", args=[row.code])
 
 
-def _shown_steps(request: StaffRequest, steps: int) -> int:
-    text = request.GET.get("shown", "")
-    return int(text) if text.isdecimal() and len(text) < 6 else steps
+class StepPair(NamedTuple):
+    """Step `number` of both episodes; None where one has already ended."""
+
+    number: int
+    first: StepView | None
+    second: StepView | None
+
+
+class ComparedEpisode(NamedTuple):
+    """One of the two compared episodes: its row as in a list of episodes, and the verdict that ended it."""
+
+    line: EpisodeRow
+    verdict: Any
+
+
+@staff_only
+@require_safe
+def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Show the episodes to choose from, and the chosen one beside this one. Return 404 if their experiments differ."""
+    row = get_object_or_404(episodes_for_list(), code=code)
+    # People first: the usual comparison is a person with a model.
+    order = Case(When(cast=create.HUMAN_CAST, then=Value(0)), default=Value(1)), "cast", "replicate", "pk"
+    others = Episode.objects.filter(experiment=row.experiment).exclude(pk=row.pk)
+    choices = others.only("code", "cast", "replicate", "status").order_by(*order)[:MAX_CHOICES]
+    context: dict[str, Any] = {"line": make_episode_row(row), "others": choices, "other": None}
+    if code_text := request.GET.get("with", ""):
+        try:
+            rows = episodes_for_list().filter(experiment=row.experiment).exclude(pk=row.pk)
+            other = get_object_or_404(rows, code=UUID(code_text))
+        except ValueError:  # an invalid code is reported like an unknown one
+            raise Http404 from None
+        attempts = [ComparedEpisode(make_episode_row(one), find_verdict(one)) for one in (row, other)]
+        context |= {"other": other, "attempts": attempts, **_pair_steps(request, row, other)}
+    return render(request, "simulation/beside.html", context)
+
+
+def _pair_steps(request: StaffRequest, row: Episode, other: Episode) -> dict[str, Any]:
+    # The longer of the two, because the shorter one's missing steps are shown as empty.
+    last_step = max(one.transitions.count() for one in (row, other))
+    page = Paginator(range(1, last_step + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
+    steps = [
+        [build_step_view(step) for step in one.transitions.filter(number__in=list(page)).order_by("number")]
+        for one in (row, other)
+    ]
+    numbers = zip_longest(list(page), *steps)
+    return {"page": page, "pairs": [StepPair(number, first, second) for number, first, second in numbers]}

@@ -1,29 +1,143 @@
-"""Start runs of episodes and watch their progress."""
+"""Start runs of episodes, watch and control a run, and show what it has used."""
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from simulation.calls import run_usage
 from simulation.lab.errors import LabError
-from simulation.models import Episode, Job, MissingReview, Run, Twin
-from simulation.runs import create
-from simulation.web import access, run_sizes
-from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
-from simulation.web.episode_status import describe_missing_worker, make_episode_row, poll_seconds
-from simulation.web.episodes import PER_PAGE, episodes_for_list
-from simulation.web.forms.runs import EpisodesForm
-from simulation.web.run_states import count_run_state
-from simulation.web.run_usage import get_run_usage
-from simulation.web.twin_status import make_twin_row
+from simulation.models import Episode, Job, MissingReview, ModelCall, Run, Twin
+from simulation.runs import control, create, failure_reasons
+from simulation.web import access
+from simulation.web.access import GuardedView, StaffRequest, render_page_or_fragment, staff_only
+from simulation.web.episodes import (
+    PER_PAGE,
+    UNFINISHED,
+    describe_missing_worker,
+    episodes_for_list,
+    make_episode_row,
+    poll_seconds,
+    show_request_result,
+)
+from simulation.web.run_forms import SIZE_BUTTON, BudgetForm, EpisodesForm
+from simulation.web.transcript import format_duration
+from simulation.web.twins import make_twin_row
 
+FIXABLE_REASONS = ("budget", "credentials", "bad_request")  # reasons that a person can fix
 MAX_MISSING_SHOWN = 20  # the page of each episode lists all of its own
 # Rows that need a person come first, then active ones, then queued ones, then the rest.
 _STATUS_ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
+_ROLES = dict(ModelCall.ROLES)
+_CALL_STATES = {"started": "in progress", "lost": "lost", "fenced": "too late"}
+
+
+class RunState(NamedTuple):
+    """The counts of a run's rows by status, causes of failures, and which buttons apply."""
+
+    by_status: dict[str, int]
+    groups: list[failure_reasons.FailureGroup]
+    total: int
+    live: int
+    held: int
+    held_by_budget: int
+
+    @property
+    def n_ended(self) -> int:
+        return self.total - self.live - self.held
+
+    @property
+    def n_blocked_otherwise(self) -> int:
+        """The number of rows blocked for a reason other than the budget, such as a key or a model's options."""
+        return self.held - self.held_by_budget
+
+
+def count_run_state(run: Run) -> RunState:
+    """Return the state of a run with one query."""
+    counts = create.count_rows_by_status(run)
+    # Jobs of model raters have no status "blocked", so those that failed for these reasons are tried again.
+    blocked_status = "failed" if run.kind == "ratings" else "blocked"
+    fixable = dict.fromkeys(FIXABLE_REASONS, 0)
+    by_status: Counter[str] = Counter()
+    for status, reason, number in counts:
+        by_status[status] += number
+        if status == blocked_status and reason in fixable:
+            fixable[reason] += number
+    return RunState(
+        by_status=dict(by_status),
+        groups=failure_reasons.group_failures(counts),
+        total=by_status.total(),
+        live=sum(by_status[status] for status in UNFINISHED),
+        held=sum(fixable.values()) if run.kind == "ratings" else by_status["blocked"],
+        held_by_budget=fixable["budget"],
+    )
+
+
+class TimeUsed(NamedTuple):
+    """Time since the first call, and its limit."""
+
+    passed: str
+    most: str
+
+
+class RoleUsage(NamedTuple):
+    role: str
+    name: str
+    totals: run_usage.UsageTotals
+    written: int
+
+
+class RunUsage(NamedTuple):
+    """Sums of the call log. `cached` is the percentage of input tokens that were read from a cache."""
+
+    totals: run_usage.UsageTotals
+    cached: int
+    states: list[tuple[str, int]]
+    rate: run_usage.UsageRate | None
+    players: list[RoleUsage]
+    clock: TimeUsed | None
+    held_cost: Decimal  # with a budget: reserved in addition to what is spent
+    held_tokens: int
+
+
+def get_run_usage(run: Run) -> RunUsage | None:
+    """Return the usage with a fixed number of queries; None, without a query, if no language model takes part."""
+    if not run.setup.get("models"):
+        return None
+    totals = run_usage.sum_usage(run)
+    inputs = totals.tokens - totals.output  # output is never cached
+    return RunUsage(
+        totals=totals,
+        cached=round(100 * totals.cache_read / inputs) if inputs else 0,
+        states=[(_CALL_STATES.get(state, state), n) for state, _ in ModelCall.STATES if (n := getattr(totals, state))],
+        rate=run_usage.compute_usage_rate(run),
+        players=[_make_role_usage(one) for one in run_usage.sum_usage_by_speaker(run)],
+        clock=_time_used(run),
+        # Reserved means held and not yet spent: a call in progress at its maximum cost.
+        held_cost=max(run.held_cost - totals.cost, Decimal(0)) if run.max_cost is not None else Decimal(0),
+        held_tokens=max(run.held_tokens - totals.tokens, 0) if run.max_tokens is not None else 0,
+    )
+
+
+def _make_role_usage(one: run_usage.SpeakerUsage) -> RoleUsage:
+    cache_written = one.totals.cache_write_5m + one.totals.cache_write_1h
+    return RoleUsage(_ROLES.get(one.role, one.role), one.speaker, one.totals, cache_written)
+
+
+def _time_used(run: Run) -> TimeUsed | None:
+    if run.max_seconds is None:
+        return None
+    passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
+    return TimeUsed(format_duration(passed) or "0 s", format_duration(run.max_seconds))  # a duration of 0 gives ""
 
 
 @staff_only
@@ -35,14 +149,29 @@ def start_episodes(request: StaffRequest) -> HttpResponse:
     """
     if request.method == "POST":
         form = EpisodesForm(request.POST)
-        if form.is_valid() and run_sizes.SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
+        if form.is_valid() and SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
             return redirect("simulation:run", code=new_run.code)
     else:
-        form = EpisodesForm(initial=_initial_values(request))
+        # Other pages link here with experiments in the URL.
+        ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
+        form = EpisodesForm(initial=ticked)
     if request.htmx:
-        return render(request, "simulation/_order_size.html", run_sizes.size_of_episodes(EpisodesForm(request.GET)))
-    context = {"form": form, **run_sizes.size_of_episodes(form)}
+        return render(request, "simulation/_order_size.html", EpisodesForm(request.GET).build_size())
+    context = {"form": form, **form.build_size()}
     return render(request, "simulation/new_episodes.html", context, status=422 if form.errors else 200)
+
+
+def _try_create(form: EpisodesForm, request: StaffRequest) -> Run | None:
+    """Create and return the run. If something that it needs was removed, add the reason to the form and return None."""
+    data = form.cleaned_data
+    size = data["experiments"], data["cast"], data["replicates"], data["seed"]
+    try:
+        return create.create_episode_run(
+            *size, request.user, data["submission_id"], data["manifest"], **form.get_options()
+        )
+    except LabError as error:
+        form.add_error(None, str(error))
+        return None
 
 
 @staff_only
@@ -54,10 +183,11 @@ def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
     page = Paginator(_rows_of_run(row), PER_PAGE).get_page(request.GET.get("page"))
     jobs = list(page) if row.kind == "ratings" else []
     notice = describe_missing_worker(bool(state.live) and not row.paused_at)
+    statuses = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}[row.kind]
     context = {
         "run": row,
         "state": state,
-        "counts": _count_by_status(row, state.by_status),
+        "counts": [(label, state.by_status[status]) for status, label in statuses if state.by_status.get(status)],
         "spend": get_run_usage(row),
         "poll": poll_seconds(state.by_status, notice or row.paused_at),
         "notice": notice,
@@ -77,61 +207,82 @@ def _missing_verdicts(row: Run) -> dict[str, Any]:
         return {"missing": 0}
     # Only episodes that count: a retried one has a successor.
     rows = MissingReview.objects.filter(episode__run=row, episode__counts=True).select_related("episode__experiment")
-    columns = rows.only(
-        "classifier", "reason", "requested_at", "episode__code", "episode__replicate", "episode__experiment__name"
-    )
+    names = ("code", "replicate", "experiment__name")
+    columns = rows.only("classifier", "reason", "requested_at", *(f"episode__{name}" for name in names))
     return {"missing": rows.count(), "missing_shown": columns.order_by("classifier", "pk")[:MAX_MISSING_SHOWN]}
-
-
-def _try_create(form: EpisodesForm, request: StaffRequest) -> Run | None:
-    """Create and return the run. If something that it needs was removed, add the reason to the form and return None."""
-    data = form.cleaned_data
-    try:
-        return create.create_episode_run(
-            data["experiments"],
-            data["cast"],
-            data["replicates"],
-            data["seed"],
-            request.user,
-            data["submission_id"],
-            data["manifest"],
-            **form.get_options(),
-        )
-    except LabError as error:
-        form.add_error(None, str(error))
-        return None
-
-
-def _initial_values(request: StaffRequest) -> dict[str, object]:
-    """Return experiments named in the URL as initial values, so that other pages can link here."""
-    return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
 
 
 def _rows_of_run(row: Run) -> QuerySet[Any]:
     if row.kind == "ratings":
         return row.jobs.defer("result").order_by("-pk")
-    return _episodes_of_run(row) if row.kind == "episodes" else _twins_of_run(row)
-
-
-def _episodes_of_run(row: Run) -> QuerySet[Episode]:
-    return episodes_for_list().filter(run=row).order_by(_order_by_urgency(), "experiment__name", "replicate", "-pk")
-
-
-def _twins_of_run(row: Run) -> QuerySet[Twin]:
+    ranks = [When(status__in=statuses, then=Value(rank)) for rank, statuses in enumerate(_STATUS_ORDER)]
+    # Sorted in SQL, so that the urgent rows are on the first page.
+    urgency = Case(*ranks, default=Value(len(_STATUS_ORDER)), output_field=IntegerField())
+    if row.kind == "episodes":
+        return episodes_for_list().filter(run=row).order_by(urgency, "experiment__name", "replicate", "-pk")
     # Outcomes and differences are large and are shown on the twin's own page.
     rows = row.twins.select_related("transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
-    return rows.defer("outcome", "diff", "transition__step", *hidden).order_by(_order_by_urgency(), "pk")
+    return rows.defer("outcome", "diff", "transition__step", *hidden).order_by(urgency, "pk")
 
 
-def _order_by_urgency() -> Case:
-    ranks = [When(status__in=statuses, then=Value(rank)) for rank, statuses in enumerate(_STATUS_ORDER)]
-    # Sorted in SQL, so that the urgent rows are on the first page.
-    return Case(*ranks, default=Value(len(_STATUS_ORDER)), output_field=IntegerField())
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Set a larger budget, and continue the rows that the old budget blocked."""
+    row = get_object_or_404(Run, code=code)
+    form = BudgetForm(row, request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            control.continue_run(row, **form.get_limits())
+        except LabError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, "The budget was raised, and the run continues.")
+            return redirect("simulation:run", code=row.code)
+    context = {"run": row, "form": form, "state": count_run_state(row)}
+    return render(request, "simulation/continue_run.html", context, status=422 if form.errors else 200)
 
 
-def _count_by_status(row: Run, by_status: dict[str, int]) -> list[tuple[str, int]]:
-    """Return each occurring status as text with its number."""
-    kinds = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}
-    labels = dict(kinds[row.kind])
-    return [(labels[status], by_status[status]) for status in labels if by_status.get(status)]
+def _control_view(act: Callable[[StaffRequest, Run], object]) -> GuardedView:
+    """Return the view of a button: it acts on the run and returns to the run's page."""
+
+    def control_run(request: StaffRequest, code: UUID) -> HttpResponse:
+        row = get_object_or_404(Run, code=code)
+        act(request, row)
+        return redirect("simulation:run", code=row.code)
+
+    return staff_only(require_POST(control_run))
+
+
+@_control_view
+def stop_run(_request: StaffRequest, row: Run) -> None:
+    control.stop_run(row)
+
+
+@_control_view
+def pause_run(request: StaffRequest, row: Run) -> None:
+    control.pause_run(row)
+    messages.success(request, "Paused. Calls in progress are completed and stored; no new calls are made.")
+
+
+@_control_view
+def resume_run(_request: StaffRequest, row: Run) -> None:
+    control.resume_run(row)
+
+
+@_control_view
+def retry_blocked(request: StaffRequest, row: Run) -> None:
+    """Continue the run's blocked rows at their current step."""
+    if number := control.retry_blocked(row):
+        messages.success(request, f"{number} queued again; each continues at its current step.")
+    else:
+        messages.info(request, "Nothing was blocked by a missing key or a rejected request.")
+
+
+@_control_view
+def request_run_verdicts(request: StaffRequest, row: Run) -> None:
+    """Request all missing verdicts of a run again."""
+    # A provider that was blocked, for example by a wrong key, is tried again first.
+    control.reopen_limiters(row)
+    show_request_result(request, control.request_verdicts(row.episodes.all()))

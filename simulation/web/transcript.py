@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from simulation.checker.findings import CHECK_TITLES
+from simulation.checker.checks import CHECK_TITLES
 from simulation.lab.bench import step_from_json
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import TranscriptStep

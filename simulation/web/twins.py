@@ -1,5 +1,6 @@
 """Pages of twins: outcomes with a planted error, and the error itself. Staff only."""
 
+from typing import NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
@@ -8,21 +9,59 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
-from simulation.runs import control, create, list_accepted_steps
-from simulation.web import run_sizes
+from simulation.runs import control, create, failure_reasons, list_accepted_steps
 from simulation.web.access import StaffRequest, staff_only
-from simulation.web.call_lines import defer_texts, group_calls
-from simulation.web.episodes import PER_PAGE, page_of_step
-from simulation.web.forms.runs import ERRORS, TwinsForm
+from simulation.web.calls import defer_texts, group_calls
+from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
+from simulation.web.run_forms import ERRORS, SIZE_BUTTON, TwinsForm
 from simulation.web.transcript import build_checker_report, build_step_view
-from simulation.web.twin_status import is_made_by_model, make_twin_row
 
-_LONG = ("initial", "pending", "memory", "experiment__data")
+_TONES = {
+    "running": "info",
+    "waiting": "info",
+    "done": "ok",
+    "unusable": "warn",
+    "failed": "danger",
+    "blocked": "danger",
+}
+_LONG_FIELDS = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
+
+
+class TwinRow(NamedTuple):
+    """One row of a list of twins. `tone` is the kind of its pill in site.css."""
+
+    twin: Twin
+    label: str
+    tone: str
+    detail: str
+    cause: str
+    help: str
+    may_retry: bool
+    to_vet: bool
+
+
+def make_twin_row(twin: Twin) -> TwinRow:
+    """Return the row, without a query."""
+    waiting, reason = twin.status == "waiting", failure_reasons.describe_reason(twin.status, twin.reason)
+    return TwinRow(
+        twin=twin,
+        label="stopped" if twin.status == "cancelled" else twin.status,
+        tone=_TONES.get(twin.status, ""),
+        detail=describe_wait(twin) if waiting else twin.error or reason,
+        cause=failure_reasons.find_cause(twin.status, twin.reason),
+        help=failure_reasons.describe_remedy(twin.status, twin.reason),
+        may_retry=twin.status in Twin.RETRYABLE,
+        to_vet=is_made_by_model(twin) and twin.vetted_at is None,
+    )
+
+
+def is_made_by_model(twin: Twin) -> bool:
+    """Return whether a model planted the error. Its own description is unverified, whereas a rule defines its error."""
+    return twin.status == "done" and twin.perturbation != "none" and not twin.rule
 
 
 @staff_only
@@ -31,16 +70,19 @@ def list_twins(request: StaffRequest) -> HttpResponse:
     """Show all twins or those of one step, beside the form that starts a run, with the run's size and maximum cost."""
     pools = _count_accepted_steps()
     if request.htmx:
-        return render(request, "simulation/_order_size.html", run_sizes.size_of_twins(TwinsForm(request.GET), pools))
+        return render(request, "simulation/_order_size.html", TwinsForm(request.GET).build_size(pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
     form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
     # The button that only updates the size must not start a run.
-    if form.is_valid() and run_sizes.SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
+    if form.is_valid() and SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
         return redirect("simulation:run", code=new_run.code)
-    step = _requested_step(request)
+    try:
+        step = UUID(request.GET.get("step", ""))
+    except ValueError:
+        step = None
     page = Paginator(_twins_for_list(step), PER_PAGE).get_page(request.GET.get("page"))
     twins_context = {"page": page, "twins": [make_twin_row(t) for t in page], "step": step}
-    context = {"form": form, "pools": pools, **twins_context, **run_sizes.size_of_twins(form, pools)}
+    context = {"form": form, "pools": pools, **twins_context, **form.build_size(pools)}
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
 
 
@@ -49,8 +91,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
 def show_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show how the twin differs from its original, who described the error, and its calls."""
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment")
-    hidden = [f"transition__episode__{name}" for name in _LONG]
-    row = get_object_or_404(rows.defer("run__setup", *hidden), code=code)
+    row = get_object_or_404(rows.defer("run__setup", *_LONG_FIELDS), code=code)
     calls = list(defer_texts(row.calls.all()))
     context = {
         "line": make_twin_row(row),
@@ -74,41 +115,26 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
         return redirect("simulation:run", code=row.run.code)
     if request.POST.get("from") == "twin":
         return redirect("simulation:twin", code=row.code)
-    return redirect(reverse("simulation:twins"))
+    return redirect("simulation:twins")
 
 
 def _try_create(form: TwinsForm, request: StaffRequest) -> Run | None:
     """Create and return the run. If that is impossible, add the reason to the form and return None."""
-    data = form.cleaned_data
+    data, steps = form.cleaned_data, list_accepted_steps(form.cleaned_data["experiments"])
+    size = ERRORS[data["error"]], data["cast"], data["per_transition"], data["seed"]
     try:
         return create.create_twin_run(
-            list_accepted_steps(data["experiments"]),
-            ERRORS[data["error"]],
-            data["cast"],
-            data["per_transition"],
-            data["seed"],
-            request.user,
-            data["submission_id"],
-            data["sample"],
-            **form.get_options(),
+            steps, *size, request.user, data["submission_id"], data["sample"], **form.get_options()
         )
     except LabError as error:
         form.add_error(None, str(error))
         return None
 
 
-def _requested_step(request: StaffRequest) -> UUID | None:
-    """Return the code of the step to whose twins the URL limits the list, or None."""
-    try:
-        return UUID(request.GET.get("step", ""))
-    except ValueError:
-        return None
-
-
 def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:
+    """Return the twins of one step, or all twins without one, the latest first."""
     rows = Twin.objects.select_related("run", "transition__episode__experiment")
-    hidden = [f"transition__episode__{name}" for name in _LONG]
-    rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *hidden)
+    rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *_LONG_FIELDS)
     rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
     # Extracted in SQL, so that the large outcome is not loaded for one word.
     annotated: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
@@ -117,10 +143,7 @@ def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:
 
 def _count_accepted_steps() -> dict[str, int]:
     """Return the number of steps per experiment that twins can be created from."""
-    annotated = Experiment.objects.annotate(
-        # Counted by the function that chooses the steps, so that the page promises what the run can create.
-        n=Count(
-            "episodes__transitions", filter=Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
-        )
-    )
+    # Counted by the function that chooses the steps, so that the page promises what the run can create.
+    accepted = Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
+    annotated = Experiment.objects.annotate(n=Count("episodes__transitions", filter=accepted))
     return dict(annotated.values_list("slug", "n"))

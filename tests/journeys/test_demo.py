@@ -18,7 +18,7 @@ from django.conf import settings
 from tests.support.services import find_free_port
 from tests.support.visitor import Visitor
 
-# Every item with the values by which ratings.studies.assignments.readable_elsewhere compares items.
+# Every item with the values by which ratings.studies.readable_elsewhere compares items.
 _CONTENTS = """
     select study.slug, item.pair_sha256, coalesce(step.episode_id, review.episode_id) as episode
     from ratings_item item join ratings_study study on study.id = item.study_id

@@ -13,9 +13,9 @@ import pytest
 import redis
 from celery import Celery
 
-from simulation.scripted_server import Server, run_in_process
 from tests.support import killed_site
 from tests.support.killed_site import RUN_EPISODES, WITH_BUDGET, RunningSite
+from tests.support.model_server import Server, run_in_process
 from tests.support.services import PostgresCluster, RedisServer
 from tests.support.warm_processes import ForkedProcess, PreloadedProcess
 

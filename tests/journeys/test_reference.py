@@ -11,9 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings.exchange import exports
-from ratings.exchange.archive import imrmc, latex
-from ratings.exchange.tables import long_csv
+from ratings.exchange import exports, long_tables
+from ratings.exchange.archive import texts
 from ratings.models import ItemSource, Study
 from ratings.raters import simulated_raters
 from ratings.results.analyses import store
@@ -35,7 +34,7 @@ from ratings.stats.ratings_table import (
 from ratings.stats.summary import build_sections
 from ratings.studies import lifecycle
 from simulation.models import Run
-from tests.support import api_client, exported_study, run_factory, study_factory
+from tests.support import api_client, exported_study, imrmc_reader, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"
@@ -118,7 +117,7 @@ def test_reference_name_and_results_are_the_same_in_page_json_csv_archive_imrmc_
     assert (float(first["specificity"]), first["reference_name"]) == (pytest.approx(specificity, abs=5e-4), PLANTED)
 
     ratings = "".join(exports.export_csv_lines(study, blinded=False)).encode()
-    read = long_csv.parse_long_csv(
+    read = long_tables.parse_long_csv(
         ratings.splitlines(keepends=True), None, lambda source, error: f"{source}, {error} error"
     ).table
     assert read.reference_name == PLANTED and (read.item_reference == 1).sum() == (read.item_reference == 0).sum() == 20
@@ -132,7 +131,7 @@ def test_reference_name_and_results_are_the_same_in_page_json_csv_archive_imrmc_
     for name in names:
         text = files[name].decode()
         assert f"Reference: {SENTENCE}." in text and "N0: 20\nN1: 10\n" in text
-        assert sorted(imrmc.parse_reader_study(text).truth.values()) == [0] * 20 + [1] * 10
+        assert sorted(imrmc_reader.parse_reader_study(text).truth.values()) == [0] * 20 + [1] * 10
 
         # The file alone, read by the format's published description, gives the areas of the page.
         named = unquote(text.splitlines()[1])
@@ -212,7 +211,7 @@ def test_reference_name_depends_on_whether_labels_are_planted_or_declared(
         f"Specificity: {without} items rated plausible",
         f"AUC of the signed rating: {with_error} against {without}, mean over raters",
     } <= said
-    captions = latex.format_tables(document)
+    captions = texts.format_tables(document)
     assert ("detection" in captions) == (name != UNKNOWN)
     assert name == UNKNOWN or f"{with_error} against {without}" in captions["detection"]
 

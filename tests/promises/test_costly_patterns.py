@@ -238,8 +238,8 @@ def test_regular_expressions_are_fast_on_adversarial_texts() -> None:
 # no repeats.
 MADE_IN_CALLS = {
     ("observables.py", "pattern"), ("catalogue.py", "pattern if isinstance(pattern, str) else '('"), ("parameters.py", "self.pattern"),
-    ("prompt_files.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("verdict_tags.py", "tag"), ("verdict_tags.py", "f'<{name}>'"),
-    ("verdict_tags.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "build_word_pattern(text)"), ("limits.py", "limit.description_pattern"),
+    ("prompt_sets.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("evidence_classifier.py", "tag"), ("evidence_classifier.py", "f'<{name}>'"),
+    ("evidence_classifier.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "build_word_pattern(text)"), ("limits.py", "limit.description_pattern"),
     ("env_types.py", "f'[\\\\x21-\\\\x7e]{{{min_length},}}'"),
 }  # fmt: skip
 

@@ -34,8 +34,8 @@ from ratings.rating.submit import Timing
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.benchmarks import benchmark_job as benchmark_playing
-from ratings.results.benchmarks import freeze
-from ratings.studies import job_access, lifecycle
+from ratings.results.benchmarks import store as benchmark_store
+from ratings.studies import access, lifecycle
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.findings import Check, Leak
 from simulation.jobs import jobs
@@ -262,7 +262,7 @@ def _create_jobs_and_results(study: Study, ada: User) -> None:
             rater=rater, item=item, verdict=True, payload_sha256="0" * 64, reasoning=MARKUP_AND_INVISIBLE, failed=""
         )
     jobs.run_job_here(store.get_or_request(study, Filters()).job)
-    frozen = freeze.freeze_benchmark(
+    frozen = benchmark_store.freeze_benchmark(
         MARKUP[:110], list(Run.objects.filter(kind="episodes")), ada, note=MARKUP_AND_INVISIBLE + LONG
     )
     benchmark_playing.compute_benchmark(frozen)
@@ -273,7 +273,7 @@ def _create_jobs_and_results(study: Study, ada: User) -> None:
             "result": {"said": MARKUP_AND_INVISIBLE, "label": MARKUP, "href": "/"},
         }
         job_factories.create_job(
-            job_access.format_subject(study),
+            access.format_subject(study),
             status,
             "machine_rating",
             **{**texts, "message": MARKUP_AND_INVISIBLE[:200]},

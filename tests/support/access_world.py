@@ -11,10 +11,11 @@ from django.http.cookie import SimpleCookie
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from ratings.accounts import signing_in
 from ratings.models import Analysis, Benchmark, Membership, Rater, StoredFigure, Study
 from ratings.raters import invitations
-from ratings.results.benchmarks import DOCUMENT_VERSION, document, freeze, results, store
-from ratings.studies import access, lifecycle
+from ratings.results.benchmarks import DOCUMENT_VERSION, document, store
+from ratings.studies import lifecycle
 from simulation.casts import load_files
 from simulation.models import Transition, Twin
 from tests.support import call_factories, job_factories, run_factory, study_factory
@@ -107,7 +108,7 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
     transition = Transition.objects.first()
     call = call_factories.create_answered_call(transition.episode)
     job = job_factories.create_job(f"study/{study.slug}", "done")
-    benchmark = freeze.freeze_benchmark("Walked benchmark", [transition.episode.run], admin)
+    benchmark = store.freeze_benchmark("Walked benchmark", [transition.episode.run], admin)
     _store_result(benchmark)
     codes: dict[str, UUID] = {
         "ratings:rate": assignment.code,
@@ -142,13 +143,13 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "code": transition.episode.run.code,
         **{f"{name} code": code for name, code in codes.items()},
         "ratings:rater_link token": invitations.create_invitation(study.raters.get(label="R02")),
-        "ratings:admin_link token": access.create_link(admin, "admin"),
+        "ratings:admin_link token": signing_in.create_link(admin, "admin"),
     }
 
 
 def _store_result(benchmark: Benchmark) -> None:
     """Store the result of the benchmark as a worker would; the figure is a placeholder."""
-    result = document.build_document(benchmark, results.load_results(benchmark), resamples=0)
+    result = document.build_document(benchmark, document.load_results(benchmark), resamples=0)
     values = {
         "state_digest": benchmark.sha256,
         "data_sha256": benchmark.sha256,

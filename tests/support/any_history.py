@@ -16,10 +16,7 @@ from ratings.exchange import exports
 from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
 from ratings.rating import next_item, submit
-from ratings.studies import lifecycle
-from ratings.studies.assignments import running_raters
-from ratings.studies.pool import pool
-from ratings.studies.progress import reports, stop_rule
+from ratings.studies import lifecycle, pool, progress, running_raters
 from tests.support import study_factory
 from tests.support.steps import DatabaseOutage
 
@@ -294,8 +291,8 @@ class StudyHistory:
         )
         n_counted = sum(n for row, n in rows.items() if row[-1])
         assert (
-            reports.build_report(self.study).progress.done
-            == stop_rule.evaluate_stop_rule(self.study).given
+            progress.build_report(self.study).progress.done
+            == progress.evaluate_stop_rule(self.study).given
             == n_counted
         )
 

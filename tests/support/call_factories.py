@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation.calls import text_store
+from simulation.calls import call_log
 from simulation.models import Episode, ModelCall, Run, Twin
 from tests.support import run_factory
 
@@ -80,7 +80,7 @@ def create_answered_call(
         "input_uncached": 1000, "cache_read": 0, "output": 50, "cost": Decimal("0.00175"), "price": PRICE, "milliseconds": 2100,
     }  # fmt: skip
     created = ModelCall.objects.create(
-        **{**defaults, "request": text_store.deduplicate_text(body, _get_system_text(body)), **fields}
+        **{**defaults, "request": call_log.deduplicate_text(body, _get_system_text(body)), **fields}
     )
     ModelCall.objects.filter(pk=created.pk).update(started_at=timezone.now() - timedelta(seconds=3))
     return created

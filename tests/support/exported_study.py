@@ -25,7 +25,7 @@ from ratings.models import (
     Study,
 )
 from ratings.models.study_events import MemberChanged, TableExported
-from ratings.raters.machines import model_raters
+from ratings.raters import model_raters
 from ratings.rating import submit
 from ratings.results.analyses import document, rating_columns, store
 from ratings.results.analyses.filters import Filters

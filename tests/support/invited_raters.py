@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from ratings.models import Assignment, Item, Rater, Study
-from ratings.raters import accept_invitation, invitations
-from ratings.raters.accept_invitation import JoinForm
+from ratings.raters import invitations
+from ratings.raters.invitations import JoinForm
 
 STRANGER = AnonymousUser()
 PROFILE = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
@@ -41,9 +41,9 @@ def get_rater(of: Study | None = None, label: str = "R01") -> Rater:
 def join_by_link(of: Rater, email: str = "") -> Rater:
     """Return the rater after a new person has accepted an invitation."""
     token = invitations.create_invitation(of, email=email)
-    invitation = accept_invitation.find_invitation(token)
+    invitation = invitations.find_invitation(token)
     assert invitation is not None
-    return accept_invitation.accept_invitation(invitation, STRANGER, JoinForm())
+    return invitations.accept_invitation(invitation, STRANGER, JoinForm())
 
 
 def post_consent(client: Client, token: str, **answers: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation.jobs import Work, job_kinds, jobs
+from simulation.jobs import Work, jobs
 from simulation.leases import Lease, leases
 from simulation.models import Job
 from tests.support.embedded_worker import run_until_idle
@@ -15,7 +15,7 @@ Handler = Callable[[Work], Mapping[str, Any]]
 ACTIONS_BY_NAME: dict[str, Handler] = {}
 
 
-job_kinds.declare_kind("tested", "Tested work", __name__)
+jobs.declare_kind("tested", "Tested work", __name__)
 
 
 @jobs.register_handler("tested")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from simulation.scripted_server import Server
 from tests.support.episode_invariants import VIOLATION_QUERIES
+from tests.support.model_server import Server
 from tests.support.services import PostgresCluster
 from tests.support.warm_processes import ForkedProcess, PreloadedProcess
 

@@ -1,4 +1,4 @@
-"""Casts of language models for tests. Their models run on the local server of simulation/scripted_server."""
+"""Casts of language models for tests. Their models run on the local server of tests/support/model_server."""
 
 from datetime import date
 from decimal import Decimal

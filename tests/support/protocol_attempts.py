@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
 
 SUBMIT = {"action": "SubmitMaterialsObservationsForReview", "materials": [], "parameters": {}}

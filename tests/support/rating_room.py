@@ -5,9 +5,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from ratings.accounts import signing_in
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Rating, Study
-from ratings.studies import access
 from simulation.lab.actions import Action
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome
@@ -179,7 +179,7 @@ def create_rater(study: Study, number: int, begun: bool = True) -> Rater:
 def create_link(rater: Rater) -> str:
     """Return the address of a new personal link."""
     assert rater.user is not None
-    return f"/r/{access.create_link(rater.user, 'rater')}/"
+    return f"/r/{signing_in.create_link(rater.user, 'rater')}/"
 
 
 def get_assignment(rater: Rater, position: int = 1) -> Assignment:

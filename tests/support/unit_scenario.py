@@ -11,9 +11,10 @@ from simulation.engine import workers
 from simulation.lab.actions import Action
 from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, ProviderGate, Transition, Twin
 from simulation.runs import benches, create
-from simulation.scripted_server import Server
 from tests.support import model_casts
+from tests.support.embedded_worker import run_one_unit
 from tests.support.laboratory_factory import build_material
+from tests.support.model_server import Server
 
 # All actions that the models of the local server choose, and the two that end an attempt.
 _ACTIONS = (
@@ -96,7 +97,7 @@ class UnitScenario:
         benches._benches = OrderedDict()
         workers.ROW_MODELS[self.kind].objects.update(not_before=None)
         ProviderGate.objects.update(closed_until=None)
-        workers.run_one_unit(self.kind, self.code)
+        run_one_unit(self.kind, self.code)
 
     def run_with_fault(self, fault: Mapping[str, Any]) -> Episode | Twin:
         """Return the row after every call met the fault until the row advanced or stopped."""

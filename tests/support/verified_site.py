@@ -23,13 +23,13 @@ from ratings.models import (
     Study,
 )  # fmt: skip
 from ratings.rating import next_item, submit
-from ratings.results.analyses import document_format
-from ratings.results.benchmarks import freeze
-from ratings.studies import lifecycle, roles
+from ratings.results.analyses import store
+from ratings.results.benchmarks import store as benchmark_store
+from ratings.studies import access, lifecycle
 from ratings.studies.blinding_audit import audit_runner
-from simulation.calls import run_usage, text_store
+from simulation.calls import call_log, run_usage
 from simulation.casts import load_files, run_config
-from simulation.llm.prompts import prompt_sets
+from simulation.llm import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin
 from simulation.runs import create, vetting
 from tests.support import call_factories, job_factories, study_factory
@@ -86,8 +86,8 @@ def create_rated_study() -> Study:
     lifecycle.pause_study(study)
     for name in ("ann", "bea"):
         User.objects.create_user(name)
-        roles.add_member(study, name, "analyst")
-    roles.remove_member(study, study.members.get(user__username="bea"))
+        access.add_member(study, name, "analyst")
+    access.remove_member(study, study.members.get(user__username="bea"))
     return study
 
 
@@ -103,12 +103,12 @@ def create_stored_documents(study: Study) -> None:
     document: Any = {"rate": 0.1, "n": 12}
     Analysis.objects.create(
         study=study, key="k", state_digest="m", version=1, seed=1, resamples=0, data_sha256="", n_ratings=1, document=document,
-        sha256=document_format.hash_document(document),
+        sha256=store.hash_document(document),
     )  # fmt: skip
     report = {"passed": True, "checks": []}
     BlindingAudit.objects.create(study=study, passed=True, report=report, sha256=audit_runner.compute_digest(report))
     submitted = list(Episode.objects.filter(status="submitted"))
-    benchmark = Benchmark.objects.create(name="b", sha256=freeze.hash_episodes(submitted))
+    benchmark = Benchmark.objects.create(name="b", sha256=benchmark_store.hash_episodes(submitted))
     benchmark.episodes.set(submitted)
     machine = MachineRater.objects.create(study=study, label="M1", cast="checker", name="checker")
     item = Item.objects.filter(study=study).earliest("pk")
@@ -133,5 +133,5 @@ def create_calls() -> None:
         status="cancelled", ended_at=timezone.now(), next_number=1, phase="agent"
     )
     run_usage.recount_run(Run.objects.get(pk=run.pk))
-    assert ModelCall.objects.count() == 2 and text_store.collect_hashes(ModelCall.objects.latest("pk").request)
+    assert ModelCall.objects.count() == 2 and call_log.collect_hashes(ModelCall.objects.latest("pk").request)
     User.objects.create_user("nobody")

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue
-from simulation.lab.bench import Bench, Step
+from simulation.lab.bench import MANIFEST, Bench, Step
 from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.manifest import MANIFEST
 from simulation.lab.materials import Inventory, Material
 from simulation.lab.parameters import Parameter, ParameterError
-from simulation.offline.random_agent import RandomAgent
+from simulation.offline.agents import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 NEVER = (SUBMIT, QUIT, MANIFEST)

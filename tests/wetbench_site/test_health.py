@@ -18,12 +18,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 
-from simulation import metrics
+from simulation import monitoring
 from simulation.models import ModelCall, Worker
-from simulation.scripted_server import Server
+from tests.support.model_server import Server
 from tests.support.services import RedisServer
 from tests.support.unit_scenario import UnitScenario
-from wetbench_site.observability import gauges, readiness
+from wetbench_site.observability import health, registry
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -186,7 +186,7 @@ def test_readyz_answers_within_seconds_if_the_broker_hangs(client: Client, setti
     settings.CELERY_BROKER_URL = silent
     began = time.monotonic()
     assert client.get("/readyz").json()["state"] == "degraded"
-    assert time.monotonic() - began < 2 * readiness.TIMEOUT_SECONDS
+    assert time.monotonic() - began < 2 * health.TIMEOUT_SECONDS
 
 
 def test_readyz_answers_within_seconds_if_the_database_hangs_at_every_request(
@@ -195,8 +195,8 @@ def test_readyz_answers_within_seconds_if_the_database_hangs_at_every_request(
     def hang(*_: Any) -> None:
         time.sleep(1.5)
 
-    monkeypatch.setattr(readiness, "TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setitem(readiness.CHECKS, "database", hang)
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setitem(health.CHECKS, "database", hang)
     began = time.monotonic()
     for _ in range(6):  # more than may hang at once
         answer = client.get("/readyz")
@@ -242,7 +242,7 @@ def test_metrics_of_rows_have_the_same_order_whatever_the_order_of_registration(
         "model_cost_usd", "workers",
     ]  # fmt: skip
     assert families() == expected
-    monkeypatch.setattr(gauges, "_readers", dict(reversed(gauges._readers.items())))
+    monkeypatch.setattr(registry, "_readers", dict(reversed(registry._readers.items())))
     assert families() == expected
 
 
@@ -270,7 +270,7 @@ def test_metrics_count_only_the_latest_calls(
     scene.run_with_fault({"fault": "wrong_enum"})
     calls = ModelCall.objects.count()
     assert calls > 2 and sum(n for name, n in values(client).items() if "model_calls" in name) == calls
-    monkeypatch.setattr(metrics, "LATEST_CALLS", 2)
+    monkeypatch.setattr(monitoring, "LATEST_CALLS", 2)
     assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 

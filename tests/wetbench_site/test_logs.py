@@ -20,10 +20,10 @@ from django.views.debug import ExceptionReporter, get_exception_reporter_class
 from pytest_django.fixtures import Settings
 
 from simulation.models import ModelCall
-from simulation.scripted_server import Server
+from tests.support.model_server import Server
 from tests.support.unit_scenario import UnitScenario
 from wetbench_site.observability import log_context, logs
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 from wetbench_site.observability.redaction import HIDDEN, Redactor
 
 SECRET = "hunter2-correct-horse"

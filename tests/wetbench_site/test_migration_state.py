@@ -9,13 +9,13 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from wetbench_site import migration_state, startup
-from wetbench_site.database_copies.errors import BackupError
+from wetbench_site import checks
+from wetbench_site.checks import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
+from wetbench_site.checks import Key
+from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.environment import InvalidConfiguration
 from wetbench_site.maintenance.backup import creation, restoration
-from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
-from wetbench_site.migration_state import Key
-from wetbench_site.observability import readiness
+from wetbench_site.observability import health
 
 ALL = set(MigrationLoader(None).disk_migrations)
 OLD = {key for migration in MigrationLoader(None).disk_migrations.values() for key in migration.replaces}
@@ -29,33 +29,33 @@ def forget(*keys: Key) -> None:
 
 
 def test_empty_database_lacks_the_initial_migrations_but_not_those_they_replaced() -> None:
-    assert set(migration_state.find_missing_migrations([])) == ALL
-    assert migration_state.explain_migration_gaps([], "This database") == ""
+    assert set(checks.find_missing_migrations([])) == ALL
+    assert checks.explain_migration_gaps([], "This database") == ""
 
 
 def test_database_of_the_last_release_counts_as_migrated_by_the_initial_migrations() -> None:
     later = ALL - INITIAL
-    assert migration_state.find_missing_migrations(OLD | later) == []
-    assert migration_state.find_unknown_migrations(OLD) == []
-    assert migration_state.explain_migration_gaps(OLD, "This database") == ""
+    assert checks.find_missing_migrations(OLD | later) == []
+    assert checks.find_unknown_migrations(OLD) == []
+    assert checks.explain_migration_gaps(OLD, "This database") == ""
 
 
 def test_missing_replaced_migration_is_reported_with_the_release_that_has_it() -> None:
     applied = OLD - {("ratings", "0016_declared_things")}
-    assert ("ratings", "0016_declared_things") in migration_state.find_missing_migrations(applied)
-    why = migration_state.explain_migration_gaps(applied, "This database")
+    assert ("ratings", "0016_declared_things") in checks.find_missing_migrations(applied)
+    why = checks.explain_migration_gaps(applied, "This database")
     assert "lacks ratings.0016_declared_things, which" in why and f"Upgrade to {RELEASE} first" in why
 
 
 def test_missing_replaced_migrations_are_counted_and_the_first_three_are_listed() -> None:
-    why = migration_state.explain_migration_gaps({("ratings", "0001_initial")}, "This database")
+    why = checks.explain_migration_gaps({("ratings", "0001_initial")}, "This database")
     assert "lacks ratings.0002_rating_room, ratings.0003_fill, ratings.0004_seat_codes and 12 more" in why
 
 
 def test_migration_of_a_newer_version_is_reported_as_unknown_and_not_as_missing() -> None:
     applied = {*OLD, ("ratings", "9999_later"), ("elsewhere", "0001_initial")}
-    assert migration_state.find_unknown_migrations(applied) == [("ratings", "9999_later")]
-    assert migration_state.explain_migration_gaps(applied, "This database") == ""
+    assert checks.find_unknown_migrations(applied) == [("ratings", "9999_later")]
+    assert checks.explain_migration_gaps(applied, "This database") == ""
 
 
 @pytest.mark.both_databases
@@ -69,8 +69,8 @@ def test_migrate_and_server_start_reject_a_database_older_than_the_last_release(
     with pytest.raises(CommandError, match=f"Nothing was changed.*lacks {name}, which.*Upgrade to {RELEASE} first"):
         call_command("migrate", verbosity=0)
     with pytest.raises(InvalidConfiguration, match=f"lacks {name}, which.*Upgrade to {RELEASE} first"):
-        startup.check_site()
-    assert "failed" in {part.state for part in readiness._check_database() if part.name == "migrations"}
+        checks.check_site()
+    assert "failed" in {part.state for part in health._check_database() if part.name == "migrations"}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,7 +16,7 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from tests.support.services import PostgresCluster
-from wetbench_site import checks, loopback_only, startup
+from wetbench_site import checks, loopback_only
 from wetbench_site.environment import InvalidConfiguration
 
 KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
@@ -104,11 +104,11 @@ def test_durability_check_rejects_sqlite_below_synchronous_full() -> None:
 
 @pytest.mark.django_db
 def test_missing_migrations_stop_a_server_with_the_command_to_run() -> None:
-    startup.check_site()
+    checks.check_site()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
     with pytest.raises(InvalidConfiguration) as refused:
-        startup.check_site()
+        checks.check_site()
     assert "such as sessions.0001_initial" in str(refused.value) and "manage.py migrate" in str(refused.value)
 
 

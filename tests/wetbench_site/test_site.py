@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from ratings.management.commands.state_diagram import format_states_page
-from ratings.protocol import study_protocol
+from ratings.protocol import KnownNames, study_protocol
 from wetbench_site.access_table import ACCESS_TABLE, AccessRow
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
 
@@ -97,5 +97,5 @@ def test_study_document_in_the_docs_is_valid(settings) -> None:
     text = (settings.BASE_DIR / "docs/operations.md").read_text()
     document = json.loads(text.split("```json\n")[1].split("```")[0])
     casts = [source["cast"] for source in document["sources"]]
-    read = study_protocol.parse_protocol(document, casts, []).to_document()
+    read = study_protocol.parse_protocol(document, KnownNames(casts, [])).to_document()
     assert read | document == read

@@ -62,3 +62,7 @@ def _open_connection(changes: dict[str, Any], alias: str = DEFAULT_COPY_ALIAS) -
     finally:
         database.close()
         del connections[alias]
+
+
+class BackupError(Exception):
+    """Nothing was created or changed; the message says what is wrong and what to do next."""

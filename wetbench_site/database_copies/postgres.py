@@ -12,7 +12,7 @@ from typing import Any
 from django.db import DatabaseError, connection, connections, transaction
 
 from wetbench_site.database_copies import extra_databases
-from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.database_copies.extra_databases import BackupError
 
 # Passed to the programs in their environment: a command line is visible to every user of the machine.
 _PG_VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.db import DatabaseError, connection, connections
 
-from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.database_copies.extra_databases import BackupError
 
 
 def get_database_path() -> Path:

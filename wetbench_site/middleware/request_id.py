@@ -9,7 +9,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from wetbench_site.observability import request_context, request_metrics
+from wetbench_site.observability import log_context, metrics
 
 log = logging.getLogger("wetbench.requests")
 HEADER = "X-Request-ID"
@@ -23,12 +23,12 @@ def request_id_middleware(
 
     def handle_request(request: HttpRequest) -> HttpResponseBase:
         request.request_id = get_request_id(request)  # type: ignore[attr-defined]  # our attribute
-        token, started = request_context.set_current_request(request), time.perf_counter()
+        token, started = log_context.set_current_request(request), time.perf_counter()
         try:
             response = get_response(request)
             _record_request(request, response, time.perf_counter() - started)
         finally:
-            request_context.reset_current_request(token)
+            log_context.reset_current_request(token)
         response[HEADER] = request.request_id  # type: ignore[attr-defined]
         return response
 
@@ -44,10 +44,10 @@ def get_request_id(request: HttpRequest) -> str:
 
 def _record_request(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:
     # Requests of a blinding audit are no traffic of people: they are neither counted nor logged.
-    if request_context.AUDIT_REQUEST in request.META:
+    if log_context.AUDIT_REQUEST in request.META:
         return
-    view = request_context.get_view_name(request)
-    request_metrics.observe_request(view, response.status_code, seconds)
+    view = log_context.get_view_name(request)
+    metrics.observe_request(view, response.status_code, seconds)
     if view and settings.REQUEST_LOG and not hasattr(request, "machine"):  # probes come every few seconds
         facts = {"status": response.status_code, "ms": round(seconds * 1000, 1)}
         log.info("%s %s", request.method, view, extra={"facts": facts})

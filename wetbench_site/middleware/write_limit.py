@@ -14,8 +14,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template import loader
 
-from wetbench_site.observability.audit_log import log_security_event
-from wetbench_site.observability.request_context import AUDIT_REQUEST
+from wetbench_site.observability.log_context import AUDIT_REQUEST
+from wetbench_site.observability.logs import log_security_event
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 UNSAVED_ANSWER_VIEW, RATING_VIEW = "ratings:draft", "ratings:rate"

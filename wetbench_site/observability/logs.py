@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from django.http import HttpRequest
 from pythonjsonlogger.json import JsonFormatter
 
-from wetbench_site.observability import log_context, request_context
+from wetbench_site.client_address import get_client_address
+from wetbench_site.observability import log_context
+from wetbench_site.observability.log_context import AUDIT_REQUEST
 from wetbench_site.observability.redaction import Redactor
 
 LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -40,7 +43,7 @@ class RedactedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # write
 def collect_facts(record: logging.LogRecord) -> dict[str, Any]:
     """Return the request and the unit of the line, and what the caller adds as `extra={"facts": ...}`."""
     added: Mapping[str, Any] = getattr(record, "facts", {})
-    return {**request_context.describe_current_request(), **log_context.bound_facts(), **added}
+    return {**log_context.describe_current_request(), **log_context.bound_facts(), **added}
 
 
 class LineFormatter(logging.Formatter):
@@ -92,3 +95,20 @@ def build_logging_config(formatter: str, level: str, secrets: Iterable[str]) -> 
             "celery": {**propagating, "level": "WARNING"},
         },
     }
+
+
+log = logging.getLogger("wetbench.security")
+
+
+def log_security_event(name: str, request: HttpRequest | None, /, **facts: str | int | bool | None) -> None:
+    """Log the event. `name` is a fixed phrase such as "signed in"; facts are names and numbers, never secrets."""
+    # A blinding audit signs in to its scratch copy only; that is no event of this site.
+    if request is not None and AUDIT_REQUEST in request.META:
+        return
+    event_facts = {"event": name, **facts}
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated:
+        event_facts.setdefault("by", user.pk)
+    if request is not None:
+        event_facts.setdefault("address", get_client_address(request))
+    log.info("%s", name, extra={"facts": event_facts})

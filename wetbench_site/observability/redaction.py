@@ -3,10 +3,12 @@
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
+from django.views.debug import ExceptionReporter
 
 HIDDEN = "[hidden]"
 # Keys of providers, API tokens, headers and cookies with a credential, personal links: the part that grants access.
@@ -80,3 +82,11 @@ def _format_frames(error: BaseException) -> Iterator[str]:
     yield f"{type(error).__module__}.{type(error).__qualname__}" + (
         f": {error}" if isinstance(error, SAFE_ERRORS) else ""
     )
+
+
+class ReporterWithoutLocals(ExceptionReporter):
+    """Report frames and lines of code only, also on Django's debug page."""
+
+    def get_traceback_frames(self) -> list[dict[str, Any]]:
+        frames: list[dict[str, Any]] = super().get_traceback_frames()
+        return [{**frame, "vars": []} for frame in frames]

@@ -7,9 +7,8 @@ from django.contrib.auth.models import User
 
 from ratings.models import Study
 from ratings.models.study_events import ArchiveExported
-from ratings.results.analyses import document_format
-from ratings.studies import SealedError, StudyError, job_access, lifecycle
-from ratings.studies.progress import state_digest, stop_rule
+from ratings.results.analyses import store
+from ratings.studies import SealedError, StudyError, access, lifecycle, progress
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 
@@ -34,7 +33,7 @@ def request_archive(study: Study, blinded: bool, user: User) -> Job:
     """
     check_may_export(study, blinded)
     params = {"study": str(study.code), "variant": get_variant_name(blinded), "state": compute_state(study)}
-    job = jobs.request_job(JOB_KIND, params, subject=job_access.format_subject(study), user=user, reuse=True)
+    job = jobs.request_job(JOB_KIND, params, subject=access.format_subject(study), user=user, reuse=True)
     if job.status == "done":  # built for an earlier request: no job runs now that would log this export
         files = job_files.list_finished_files(job)
         log_export(study, blinded, user, files[0].sha256 if files else "")
@@ -64,7 +63,7 @@ def find_last_request(study: Study, blinded: bool) -> Job | None:
     """Return the latest job requested for this variant, or None."""
     # A slug may be used again after its study was deleted: leave out jobs from before this study was created.
     study_jobs = Job.objects.filter(
-        kind=JOB_KIND, subject=job_access.format_subject(study), created_at__gte=study.created_at
+        kind=JOB_KIND, subject=access.format_subject(study), created_at__gte=study.created_at
     )
     job: Job | None = study_jobs.filter(params__variant=get_variant_name(blinded)).order_by("-pk").first()
     return job
@@ -85,12 +84,12 @@ def compute_state(study: Study) -> str:
     rater_rows = list(study.raters.order_by("pk").values_list("pk", *_RATER_FIELDS))
     parts = [
         ARCHIVE_VERSION,
-        document_format.VERSION,
-        state_digest.compute_state_digest(study),
+        store.VERSION,
+        progress.compute_state_digest(study),
         last_event,
         last_audit,
         rater_rows,
-        stop_rule.evaluate_stop_rule(study).met,
+        progress.evaluate_stop_rule(study).met,
     ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

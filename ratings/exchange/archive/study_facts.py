@@ -1,18 +1,18 @@
 """Facts and numbers on how a study was designed and carried out, for its methods section. Nothing here reads the sources of items."""
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Q
 
-from ratings.exchange.archive.raters_and_events import get_rater_group
+from ratings.exchange.archive.study_files import get_rater_group
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
 from ratings.protocol import StudyProtocol, study_protocol
-from ratings.results.analyses import document_format
-from ratings.studies.progress import stop_rule
-from ratings.studies.progress.stop_rule import StopStatus
+from ratings.results.analyses import store
+from ratings.studies import progress
+from ratings.studies.progress import StopStatus
 
 
 class CountRange(NamedTuple):
@@ -23,30 +23,13 @@ class CountRange(NamedTuple):
     most: int
 
     @classmethod
-    def from_frequencies(cls, counts: Mapping[int, int]) -> "CountRange":
-        """Return the range of the counts. `counts` maps each count to its frequency; if it is empty, return zeros."""
-        values = sorted(counts)
-        total = sum(counts.values())
-        if not total:
-            return cls(0, 0, 0)
-        return cls(
-            values[0],
-            # for an even total, the mean of the two middle counts
-            (_find_nth_count(counts, values, (total - 1) // 2) + _find_nth_count(counts, values, total // 2)) / 2,
-            values[-1],
-        )
+    def from_frequencies(cls, frequencies: Mapping[int, int]) -> "CountRange":
+        """Return the range of the counts, given the frequency of each; zeros if there are none."""
+        counts = sorted(Counter(frequencies).elements())
+        return cls(counts[0], statistics.median(counts), counts[-1]) if counts else cls(0, 0, 0)
 
 
-def _find_nth_count(counts: Mapping[int, int], values: list[int], n: int) -> int:
-    for value in values:
-        n -= counts[value]
-        if n < 0:
-            return value
-    raise IndexError(n)
-
-
-@dataclass(frozen=True)
-class StudyFacts:
+class StudyFacts(NamedTuple):
     """What the methods section reports.
 
     `raters` is the number of raters with ratings that count, by group: person, simulated, imported. `left_out` is the
@@ -60,7 +43,6 @@ class StudyFacts:
     per_item: CountRange
     raters: Mapping[str, int]
     withdrawn: int
-    dropped: int
     left_out: Mapping[str, int]
     cannot_judge: int
     repeats: int
@@ -73,46 +55,38 @@ class StudyFacts:
 
 def collect_study_facts(study: Study) -> StudyFacts:
     """Return the facts of a study. The number of queries, about a dozen, does not depend on the study's size."""
-    stored_ratings = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
-    prefix = "assignment__"
+    stored_ratings = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False).order_by()
     first = Q(assignment__occasion=1)
     counted = first & Q(assignment__released_at__isnull=True, assignment__surplus=False)
-    # order_by() removes the default ordering, which would add columns to the aggregate's GROUP BY
-    totals = stored_ratings.order_by().aggregate(
+    totals = stored_ratings.aggregate(
         ratings=Count("pk", filter=counted),
         cannot_judge=Count("pk", filter=counted & Q(cannot_judge=True)),
         repeats=Count("pk", filter=Q(assignment__occasion=2, assignment__released_at__isnull=True)),
         surplus=Count("pk", filter=first & Q(assignment__surplus=True)),
         released=Count("pk", filter=first & Q(assignment__released_at__isnull=False, assignment__surplus=False)),
     )
-    items = study.items.count()
-    n_by_ratings = Counter(
-        stored_ratings.filter(counted)
-        .order_by()
-        .values_list(f"{prefix}item")
-        .annotate(n=Count("pk"))
-        .values_list("n", flat=True)
-    )
-    # items without ratings have no row in the query above
-    n_by_ratings[0] += items - n_by_ratings.total()
+    n_items, counted_ratings = study.items.count(), stored_ratings.filter(counted)
+    per_item = counted_ratings.values_list("assignment__item").annotate(n=Count("pk"))
+    n_by_ratings = Counter(per_item.values_list("n", flat=True))
+    n_by_ratings[0] += n_items - n_by_ratings.total()  # items without ratings have no row in the query
     raters = {rater.pk: rater for rater in study.raters.all()}
-    rater_ids = set(stored_ratings.filter(counted).order_by().values_list(f"{prefix}rater", flat=True).distinct())
-    dropped = [rater for rater in raters.values() if rater.dropped]
-    # counted separately, because the other totals leave dropped raters out
-    n_dropped_ratings = Rating.objects.filter(assignment__rater__in=[rater.pk for rater in dropped]).count()
+    rater_ids = set(counted_ratings.values_list("assignment__rater", flat=True).distinct())
+    # Counted separately, because the other totals leave dropped raters out.
+    n_dropped = Rating.objects.filter(
+        assignment__rater__in=[pk for pk, rater in raters.items() if rater.dropped]
+    ).count()
     return StudyFacts(
         protocol=study_protocol.load_protocol(study.protocol),
-        items=items,
+        items=n_items,
         imported_items=study.imported_items.count(),
         ratings=totals["ratings"],
-        per_item=CountRange.from_frequencies({n: count for n, count in n_by_ratings.items() if count}),
+        per_item=CountRange.from_frequencies(n_by_ratings),
         raters=Counter(get_rater_group(raters[pk]) for pk in rater_ids),
         withdrawn=sum(rater.withdrawn_at is not None for rater in raters.values()),
-        dropped=len(dropped),
         left_out={
             "submitted after the item had been reassigned to another rater": totals["surplus"],
             "of reassigned items": totals["released"],
-            "of raters who withdrew and whose ratings are dropped under the protocol": n_dropped_ratings,
+            "of raters who withdrew and whose ratings are dropped under the protocol": n_dropped,
         },
         cannot_judge=totals["cannot_judge"],
         repeats=totals["repeats"],
@@ -120,17 +94,15 @@ def collect_study_facts(study: Study) -> StudyFacts:
         arms=dict(_iter_display_arms(study)),
         guides=study.guide_version,
         looks=study.events.filter(kind="looked").count(),
-        stop=stop_rule.evaluate_stop_rule(study),
+        stop=progress.evaluate_stop_rule(study),
     )
 
 
 def _iter_display_arms(study: Study) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the name of each display option with the share of assignments in each of its arms."""
-    assignments = Assignment.objects.filter(
-        item__study=study, released_at__isnull=True, rater__imported_as=""
-    ).order_by()
+    assigned = Assignment.objects.filter(item__study=study, released_at__isnull=True, rater__imported_as="").order_by()
     for name, field in (("layout", "layout"), ("goal and earlier steps shown", "with_context"), ("marks", "marks")):
-        counts: Counter[Any] = Counter(dict(assignments.values_list(field).annotate(n=Count("pk"))))
+        counts: Counter[Any] = Counter(dict(assigned.values_list(field).annotate(n=Count("pk"))))
         if counts:
             yield name, {_format_arm(arm): n / counts.total() for arm, n in sorted(counts.items())}
 
@@ -154,7 +126,7 @@ def get_blinding_certificate(study: Study, blinded: bool) -> dict[str, Any] | No
     # would the digest of the full report, to anyone who tries every possible truth. Therefore the digest given here
     # is that of the reduced report.
     report = _remove_measurements(audit.report)
-    return {**summary, "sha256": document_format.hash_document(report), "withheld": _WITHHELD_NOTICE, "report": report}
+    return {**summary, "sha256": store.hash_document(report), "withheld": _WITHHELD_NOTICE, "report": report}
 
 
 _WITHHELD_NOTICE = (
@@ -164,38 +136,19 @@ _WITHHELD_NOTICE = (
 _HIDDEN_LEAK = "described once the study is unblinded"
 # An allow-list: a key that a later version of the report adds is withheld until somebody decides that it is safe.
 _SAFE_REPORT_KEYS = (
-    "version",
-    "study",
-    "copied_at",
-    "at",
-    "passed",
-    "not_decided",
-    "items",
-    "raters",
-    "assignments",
-    "other_studies",
+    "version", "study", "copied_at", "at", "passed", "not_decided", "items", "raters", "assignments", "other_studies",
     "declared_things",
-)
+)  # fmt: skip
 _SAFE_CHECK_KEYS = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power", "leaks_in_all")
 
 
 def _remove_measurements(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return only what is safe before unblinding: no number that depends on the truth, and leaks by location only."""
-    checks = [
-        {**_select_keys(check, _SAFE_CHECK_KEYS), **_list_leak_locations(check), "measured": {}}
-        for check in report.get("checks", ())
-    ]
-    return {
-        **_select_keys(report, _SAFE_REPORT_KEYS),
-        **_list_leak_locations(report),
-        "known_tells": [],
-        "checks": checks,
-    }
+    checks = [{**_keep_safe(check, _SAFE_CHECK_KEYS), "measured": {}} for check in report.get("checks", ())]
+    return {**_keep_safe(report, _SAFE_REPORT_KEYS), "known_tells": [], "checks": checks}
 
 
-def _select_keys(document: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: document[name] for name in names if name in document}
-
-
-def _list_leak_locations(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {"leaks": [{"where": leak["where"], "what": _HIDDEN_LEAK} for leak in document.get("leaks", ())]}
+def _keep_safe(document: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the named entries of a report or check, and its leaks by location only."""
+    leaks = [{"where": leak["where"], "what": _HIDDEN_LEAK} for leak in document.get("leaks", ())]
+    return {**{name: document[name] for name in names if name in document}, "leaks": leaks}

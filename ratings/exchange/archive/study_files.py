@@ -1,83 +1,38 @@
-"""The study's own tables: ratings (long and wide), their versions, items, and the ratings of model raters."""
+"""The study's own tables: ratings (long and wide), their versions, items, raters, events, and the ratings of model raters."""
 
+import heapq
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from django.db.models import Count, F, Q, Value
+from django.db.models import Case, Count, F, Q, Value, When
 
-from ratings.exchange import exports
-from ratings.exchange.archive import fields, raters_and_events
-from ratings.exchange.archive.archive_files import ArchiveFile, create_table_file
-from ratings.exchange.archive.fields import Field
-from ratings.models import Item, MachineRating, Rating, Study
+from ratings.exchange.archive import archive_files
+from ratings.exchange.archive.archive_files import ArchiveFile, Field, create_table_file
+from ratings.exchange.exports import COLUMNS, RATING_FIELDS, iter_rating_cells
+from ratings.models import Item, MachineRating, PracticeAnswer, Rater, Rating, RatingEvent, Study
+from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.protocol.reference import public_perturbation
-from ratings.raters.machines import model_raters
-from ratings.results import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows
+from ratings.raters import model_raters
+from ratings.results import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows, study_log
 from ratings.studies import SealedError
 
+# An allow-list. An archive has no details of any other event, because they may be about accounts or name a person.
+_KINDS_WITH_DETAILS = (
+    "opened", "reopened", "guide", "invited", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
+    "items imported", "ratings imported", "looked", "machine", "reminded",
+)  # fmt: skip
+
+RATER_GROUPS = ("person", "simulated", "imported", "simulated, imported")
+IMPORTED_GROUPS = {"imported", "simulated, imported"}
 _CHUNK_SIZE = 500  # rows fetched at once from the server-side cursor
+Cells = tuple[Any, ...]
 
 
 def list_common_files(study: Study, blinded: bool) -> list[ArchiveFile]:
     """Return the tables of both variants. Columns are the same; sealed columns are empty in the blinded variant."""
-    return [
-        _create_ratings_file(study, blinded),
-        _create_wide_file(study, blinded),
-        _create_versions_file(study, blinded),
-        _create_items_file(study, blinded),
-        raters_and_events.create_raters_file(study),
-        raters_and_events.create_events_file(study, blinded),
-    ]
-
-
-def list_unblinded_files(study: Study) -> list[ArchiveFile]:
-    """Return the files that only the unblinded archive has. Raises SealedError before unblinding."""
-    if not study.is_unblinded:
-        raise SealedError(
-            f"{study.name} is {study.status}; the contents of its items are exported once it is unblinded"
-        )
-    description = "What raters saw of each item, one JSON object per line: item (its code), payload, context (empty: never shown)."
-    return [
-        ArchiveFile("items.jsonl", description, lambda: _iter_payload_lines(study)),
-        create_table_file(
-            "machine_raters.csv",
-            "Model raters that rated the same items. Numbers on people never include their ratings.",
-            fields.MACHINE_RATER_FIELDS,
-            lambda: _iter_model_rater_rows(study),
-            key=("rater",),
-        ),
-        create_table_file(
-            "machine_ratings.csv",
-            "The verdict of each model rater on each item, or the reason why there is none.",
-            fields.MACHINE_RATING_FIELDS,
-            lambda: _iter_model_rating_rows(study),
-            key=("rater", "item"),
-        ),
-    ]
-
-
-def _create_ratings_file(study: Study, blinded: bool) -> ArchiveFile:
-    columns = exports.COLUMNS
-    description = (
-        "One row for each rating, including those that are not counted (counts is 0). For ratings that count, import_ratings "
-        "imports into another copy of this study: item, verdict, confidence, submitted_at, seconds"
-    ) + (
-        " and simulated. Imported ratings are left out because their items are not named before unblinding; there are no notes."
-        if blinded
-        else ", note and simulated."
-    )
-    iter_cells = exports.iter_rating_cells
-    return create_table_file(
-        "ratings.csv",
-        description,
-        fields.RATING_FIELDS,
-        lambda: ([row[name] for name in columns] for row in iter_cells(study, blinded)),
-    )
-
-
-def _create_wide_file(study: Study, blinded: bool) -> ArchiveFile:
     labels = _list_counted_raters(study, blinded)
     rater_fields = [
         field
@@ -87,15 +42,80 @@ def _create_wide_file(study: Study, blinded: bool) -> ArchiveFile:
             Field(f"{label}_confidence", "count", f"confidence of {label}, 1 to 5"),
         )
     ]
-    description = "One row for each rated item, two columns for each rater; only ratings that count" + (
-        ", without imported ones, whose items are not named before unblinding." if blinded else "."
-    )
-    return create_table_file(
-        "ratings_wide.csv",
-        description,
-        (*fields.WIDE_FIELDS, *rater_fields),
-        lambda: _iter_wide_rows(study, blinded, labels),
-    )
+    return [
+        create_table_file(
+            "ratings.csv",
+            "One row for each rating, including those that are not counted (counts is 0). For ratings that count, import_ratings "
+            "imports into another copy of this study: item, verdict, confidence, submitted_at, seconds"
+            + (" and simulated. Imported ratings are left out because their items are not named before unblinding; there are no notes."
+               if blinded else ", note and simulated."),
+            RATING_FIELDS,
+            lambda: ([row[name] for name in COLUMNS] for row in iter_rating_cells(study, blinded)),
+        ),
+        create_table_file(
+            "ratings_wide.csv",
+            "One row for each rated item, two columns for each rater; only ratings that count"
+            + (", without imported ones, whose items are not named before unblinding." if blinded else "."),
+            (*archive_files.WIDE_FIELDS, *rater_fields),
+            lambda: _iter_wide_rows(study, blinded, labels),
+        ),
+        create_table_file(
+            "versions.csv",
+            "Every version of every rating; ratings.csv contains the last version of each.",
+            archive_files.VERSION_FIELDS,
+            lambda: _iter_version_rows(study, blinded),
+        ),
+        create_table_file(
+            "items.csv",
+            "One row for each item"
+            + (": its code and its number of ratings collected here." if blinded else ", with its source and planted error."),
+            archive_files.ITEM_FIELDS,
+            lambda: _iter_item_rows(study, blinded),
+            key=("item",),
+        ),
+        create_table_file(
+            "raters.csv",
+            "One row for each rater place: who rates (person, simulated or imported) and their progress. No names, no addresses.",
+            archive_files.RATER_FIELDS,
+            lambda: _iter_rater_rows(study),
+            key=("rater",),
+        ),
+        create_table_file(
+            "events.csv",
+            "The study's activity log and every version of every rating, in order of time; staff members are not named.",
+            archive_files.EVENT_FIELDS,
+            lambda: _iter_event_rows(study, blinded),
+        ),
+    ]  # fmt: skip
+
+
+def list_unblinded_files(study: Study) -> list[ArchiveFile]:
+    """Return the files that only the unblinded archive has. Raises SealedError before unblinding."""
+    if not study.is_unblinded:
+        raise SealedError(
+            f"{study.name} is {study.status}; the contents of its items are exported once it is unblinded"
+        )
+    return [
+        ArchiveFile(
+            "items.jsonl",
+            "What raters saw of each item, one JSON object per line: item (its code), payload, context (empty: never shown).",
+            lambda: _iter_payload_lines(study),
+        ),
+        create_table_file(
+            "machine_raters.csv",
+            "Model raters that rated the same items. Numbers on people never include their ratings.",
+            archive_files.MACHINE_RATER_FIELDS,
+            lambda: _iter_model_rater_rows(study),
+            key=("rater",),
+        ),
+        create_table_file(
+            "machine_ratings.csv",
+            "The verdict of each model rater on each item, or the reason why there is none.",
+            archive_files.MACHINE_RATING_FIELDS,
+            lambda: _iter_model_rating_rows(study),
+            key=("rater", "item"),
+        ),
+    ]
 
 
 def _list_counted_raters(study: Study, blinded: bool) -> list[str]:
@@ -124,52 +144,38 @@ def _iter_wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Itera
         yield [row.item, *_get_sealed_cells(row), n_ratings, n_unsure, *cells]
 
 
-def _get_sealed_cells(row: BlindRow) -> tuple[Any, ...]:
+def _get_sealed_cells(row: BlindRow) -> Cells:
     if not isinstance(row, RatingRow):
         return (None,) * 7
     perturbation = public_perturbation(row.perturbation, row.reference)
     return row.pair, row.source, perturbation, row.reference, row.truth, row.experiment, row.action
 
 
-def _create_versions_file(study: Study, blinded: bool) -> ArchiveFile:
-    description = "Every version of every rating; ratings.csv contains the last version of each."
-    return create_table_file(
-        "versions.csv", description, fields.VERSION_FIELDS, lambda: _iter_version_rows(study, blinded)
-    )
-
-
-def _iter_version_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    prefix = "assignment__"
+def _iter_version_rows(study: Study, blinded: bool) -> Iterator[Cells]:
     # NULL codes sort differently in SQLite and PostgreSQL, hence the explicit nulls_last
     order = (
-        F("code").asc(nulls_last=True),
-        f"{prefix}rater__number",
-        f"{prefix}occasion",
-        f"{prefix}position",
-        "revision",
-    )
-    versions = (
-        raters_and_events.select_versions(study, blinded)
-        .annotate(visible_note=Value("") if blinded else F("note"))
-        .order_by(*order)
-    )
+        F("code").asc(nulls_last=True), "assignment__rater__number", "assignment__occasion", "assignment__position", "revision",
+    )  # fmt: skip
     columns = (
-        "code", f"{prefix}rater__label", f"{prefix}occasion", "revision", "kind", "verdict", "confidence", "cannot_judge",
+        "code", "assignment__rater__label", "assignment__occasion", "revision", "kind", "verdict", "confidence", "cannot_judge",
         "marks", "visible_note", "active_seconds", "at",
     )  # fmt: skip
-    return iter(versions.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE))
+    versions = _select_versions(study, blinded).annotate(visible_note=Value("") if blinded else F("note"))
+    return iter(versions.order_by(*order).values_list(*columns).iterator(chunk_size=_CHUNK_SIZE))
 
 
-def _create_items_file(study: Study, blinded: bool) -> ArchiveFile:
-    description = "One row for each item" + (
-        ": its code and its number of ratings collected here." if blinded else ", with its source and planted error."
-    )
-    return create_table_file(
-        "items.csv", description, fields.ITEM_FIELDS, lambda: _iter_item_rows(study, blinded), key=("item",)
-    )
+def _select_versions(study: Study, blinded: bool) -> Any:
+    """Return every version of every answer, with its item's code as `code`. Answers of dropped raters are left out.
+
+    In the blinded variant, versions of imported ratings have no code: the person who imported them knows what each row
+    is about.
+    """
+    events = RatingEvent.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    item = F("assignment__item__code")
+    return events.annotate(code=Case(When(~Q(kind="imported"), then=item)) if blinded else item)
 
 
-def _iter_item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
+def _iter_item_rows(study: Study, blinded: bool) -> Iterator[Cells]:
     """Yield items by code, which is random."""
     counts = _count_item_ratings(study, blinded)
     items = Item.objects.filter(study=study).order_by("code")
@@ -178,43 +184,22 @@ def _iter_item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK_SIZE):
             yield (code, *[None] * 12, *counts.get(pk, (0, 0)))
         return
+    # In the order of ITEM_FIELDS.
     columns = (
         "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
         "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
         "source__imported__key", "payload_sha256",
     )  # fmt: skip
     for row in items.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE):
-        (
-            pk,
-            code,
-            pair,
-            label,
-            perturbation,
-            error_kind,
-            reference,
-            *more_source_cells,
-            target,
-            verdicts,
-            imported_id,
-            digest,
-        ) = row
-        classifier_cells = json.dumps(verdicts, sort_keys=True, ensure_ascii=False) if verdicts else None
-        source_cells = pair, label, public_perturbation(perturbation, reference), error_kind, reference
-        yield (
-            code,
-            *source_cells,
-            *more_source_cells,
-            target or None,
-            classifier_cells,
-            imported_id,
-            digest,
-            *counts.get(pk, (0, 0)),
-        )
+        pk, *cells = row
+        cells[3] = public_perturbation(cells[3], cells[5])
+        cells[9] = cells[9] or None
+        cells[10] = json.dumps(cells[10], sort_keys=True, ensure_ascii=False) if cells[10] else None
+        yield (*cells, *counts.get(pk, (0, 0)))
 
 
 def _count_item_ratings(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:
     """Return, for each item, the number of counted ratings and how many of them are "cannot judge"."""
-    prefix = "assignment__"
     counted = Rating.objects.filter(
         assignment__item__study=study, assignment__occasion=1, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
@@ -223,20 +208,80 @@ def _count_item_ratings(study: Study, blinded: bool) -> dict[int, tuple[int, int
         # the person who imported ratings knows which items they belong to; higher counts would reveal their codes
         counted = counted.filter(imported=False)
     n_unsure = Count("pk", filter=Q(cannot_judge=True))
-    counts = counted.order_by().values_list(f"{prefix}item").annotate(n=Count("pk"), unsure=n_unsure)
+    counts = counted.order_by().values_list("assignment__item").annotate(n=Count("pk"), unsure=n_unsure)
     return {item: (n, n_unknown) for item, n, n_unknown in counts}
 
 
 def _iter_payload_lines(study: Study) -> Iterator[str]:
     items = Item.objects.filter(study=study).order_by("code").values_list("code", "payload", "context")
     for code, payload, context in items.iterator(chunk_size=_CHUNK_SIZE):
+        line = {"item": str(code), "payload": payload, "context": context}
+        yield json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _iter_rater_rows(study: Study) -> Iterator[Cells]:
+    # counted in Python: one more join would multiply the rows that the other counts are computed from
+    practice_results: dict[int, Counter[bool]] = defaultdict(Counter)
+    for rater_id, right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
+        practice_results[rater_id][right] += 1
+    counted = Q(assignments__released_at__isnull=True, assignments__surplus=False)
+    first_items, with_rating = counted & Q(assignments__occasion=1), Q(assignments__rating__isnull=False)
+    raters = study.raters.annotate(
+        n_items=Count("assignments", filter=first_items),
+        n_rated=Count("assignments", filter=first_items & with_rating),
+        n_unsure=Count("assignments", filter=first_items & Q(assignments__rating__cannot_judge=True)),
+        n_again=Count("assignments", filter=counted & with_rating & Q(assignments__occasion=2)),
+    )
+    for rater in raters.order_by("number", "pk").iterator(chunk_size=_CHUNK_SIZE):
+        practised = practice_results[rater.pk]
+        if rater.dropped:
+            # The protocol drops the ratings of this rater, so numbers derived from them are dropped too.
+            yield (rater.label, get_rater_group(rater), *[None] * 4, rater.withdrawn_at, True, *[None] * 7)
+            continue
         yield (
-            json.dumps({"item": str(code), "payload": payload, "context": context}, ensure_ascii=False, sort_keys=True)
-            + "\n"
-        )
+            rater.label, get_rater_group(rater), rater.consented_at, rater.practised_at, rater.started_at, rater.finished_at,
+            rater.withdrawn_at, False, rater.guide_seen or None, rater.n_items, rater.n_rated, rater.n_unsure, rater.n_again,
+            practised[True], practised.total(),
+        )  # fmt: skip
 
 
-def _iter_model_rater_rows(study: Study) -> Iterator[tuple[Any, ...]]:
+def get_rater_group(rater: Rater) -> str:
+    """Return the rater's group: "person", "simulated", "imported" or "simulated, imported"."""
+    return ", ".join(filter(None, ("simulated" * rater.simulated, "imported" * bool(rater.imported_as)))) or "person"
+
+
+def _iter_event_rows(study: Study, blinded: bool) -> Iterator[Cells]:
+    study_rows = (
+        (row.at, "study", row.kind, None, None, None, None, _describe_detail(row.typed_content, blinded))
+        for row in study.events.exclude(kind="exported").order_by("at", "pk")
+    )
+    # several versions may have the same time (an import): the other columns make the order reproducible
+    versions = _select_versions(study, blinded).order_by(
+        "at", "assignment__rater__number", "assignment__position", "revision"
+    )
+    columns = ("at", "kind", "assignment__rater__label", "code", "assignment__occasion", "revision")
+    version_rows = (
+        (time, kind, "", *rest, "")
+        for time, kind, *rest in versions.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE)
+    )
+    # both are sorted by time, so merging needs one row of each in memory
+    return heapq.merge(study_rows, version_rows, key=lambda row: row[0])
+
+
+def _describe_detail(content: Content | LegacyText, blinded: bool) -> str:
+    """Return the details of an event in words, or "" if an archive must not contain them.
+
+    Sentences of earlier releases that could not be converted are left out: they may name a person.
+    """
+    if isinstance(content, LegacyText) or content.kind not in _KINDS_WITH_DETAILS:
+        return ""
+    # the names of the sources of imported items are sealed; their number is not
+    if blinded and isinstance(content, ItemsImported):
+        content = content.model_copy(update={"sources": ()})
+    return study_log.describe_content(content)
+
+
+def _iter_model_rater_rows(study: Study) -> Iterator[Cells]:
     names = model_raters.list_names(study)
     for rater in study.machine_raters.order_by("pk"):
         model, progress = names[rater.label], model_raters.count_progress(rater)
@@ -246,7 +291,7 @@ def _iter_model_rater_rows(study: Study) -> Iterator[tuple[Any, ...]]:
         yield rater.label, model.name, model.kind, rater.cast, display, prompts, progress.rated, failed
 
 
-def _iter_model_rating_rows(study: Study) -> Iterator[tuple[Any, ...]]:
+def _iter_model_rating_rows(study: Study) -> Iterator[Cells]:
     model_ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
     columns = (
         "rater__label", "item__code", "verdict", "confidence", "marks", "failed", "reasoning", "payload_sha256", "at",

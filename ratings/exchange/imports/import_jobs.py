@@ -4,11 +4,17 @@ The first job parses the file and reports its content; nothing is written. The s
 that report, parses the same stored file and imports all of it or nothing.
 """
 
-from collections.abc import Mapping
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.core import signing
 from django.urls import reverse
 
 from ratings.exchange.imports import item_imports, rating_imports
@@ -17,7 +23,7 @@ from ratings.exchange.imports.json_lines import Problem
 from ratings.models import Study
 from ratings.models.study_events import ImportsRemoved
 from ratings.protocol import PlanError
-from ratings.studies import StudyError, job_access
+from ratings.studies import StudyError, access
 from simulation.jobs import Outcome, Work, job_files, jobs
 from simulation.jobs.jobs import Upload
 from simulation.models import Job
@@ -59,7 +65,7 @@ def request_check(kind: str, study: Study, stream: BinaryIO, name: str, user: Us
     """Return a new job that checks a large file."""
     params = {"study": study.pk, "do": "check", "name": name}
     upload = Upload(_INPUT_NAME, "application/octet-stream", stream)
-    return jobs.request_job(kind, params, subject=job_access.format_subject(study), user=user, files=[upload])
+    return jobs.request_job(kind, params, subject=access.format_subject(study), user=user, files=[upload])
 
 
 def request_import(checked: Job, study: Study, user: User) -> Job:
@@ -69,7 +75,7 @@ def request_import(checked: Job, study: Study, user: User) -> Job:
     params = {**checked.params, "do": "take", "checked": str(checked.code), "removals": _count_removals(study)}
     upload = Upload(_INPUT_NAME, "application/octet-stream", job_files.open_input(checked, _INPUT_NAME))
     return jobs.request_job(
-        checked.kind, params, subject=job_access.format_subject(study), user=user, files=[upload], reuse=True
+        checked.kind, params, subject=access.format_subject(study), user=user, files=[upload], reuse=True
     )
 
 
@@ -169,3 +175,63 @@ def _format_import_result(job: Job, study: Study, checked: CheckedFile) -> Outco
         "href": page_url,
         "label": "Show all imports",
     }
+
+
+MAX_AGE_SECONDS = 3600
+_CHUNK_SIZE = 1 << 16
+_SIGNING_SALT = "ratings.uploads"  # do not change it when this module moves: tokens in open pages must remain valid
+
+
+class UploadGone(ValueError):  # noqa: N818  # an expected state, shown to the sender
+    """The file was deleted, or it belongs to somebody else."""
+
+
+def store_upload(stream: BinaryIO, owner: str) -> str:
+    """Store the file and return a token with which only this owner can open it."""
+    directory = _get_directory()
+    _delete_old_uploads(directory)
+    name = secrets.token_hex(16)
+    stream.seek(0)
+    with (directory / name).open("xb") as target:
+        # the items of a study must not be readable for other accounts of the machine
+        (directory / name).chmod(0o600)
+        while chunk := stream.read(_CHUNK_SIZE):
+            target.write(chunk)
+    return signing.dumps([name, owner], salt=_SIGNING_SALT)
+
+
+@contextmanager
+def open_upload(token: str, owner: str) -> Iterator[BinaryIO]:
+    """Open the file of the token. Raises UploadGone if it is too old or belongs to somebody else."""
+    try:
+        name, stored_owner = signing.loads(token, salt=_SIGNING_SALT, max_age=MAX_AGE_SECONDS)
+        if stored_owner != owner:
+            raise UploadGone
+        stream = (_get_directory() / name).open(
+            "rb"
+        )  # entered below, so that errors of the caller are not reported as UploadGone
+    except (signing.BadSignature, OSError) as error:
+        raise UploadGone from error
+    with stream:
+        yield stream
+
+
+def delete_upload(token: str) -> None:
+    with suppress(signing.BadSignature, OSError):
+        name, _ = signing.loads(token, salt=_SIGNING_SALT)
+        (_get_directory() / name).unlink()
+
+
+def _get_directory() -> Path:
+    directory = Path(settings.VAR_DIR) / "uploads"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _delete_old_uploads(directory: Path) -> None:
+    """Delete files that were not confirmed in time."""
+    for path in directory.iterdir():
+        with suppress(OSError):
+            # another request may delete the same file; the suppressed error is harmless
+            if time.time() - path.stat().st_mtime > MAX_AGE_SECONDS:
+                path.unlink()

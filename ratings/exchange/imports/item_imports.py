@@ -13,10 +13,8 @@ from ratings.exchange.imports.json_lines import Problem
 from ratings.models import ImportedItem, Item, Study
 from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import study_protocol
-from ratings.studies import StudyError
-from ratings.studies.assignments import running_raters
+from ratings.studies import StudyError, pool, quarantine, running_raters
 from ratings.studies.lifecycle import log_event
-from ratings.studies.pool import imported_candidates, quarantine
 
 MAX_PROBLEMS = 1_000
 ALLOWED_STATUSES = ("draft", "open", "paused")
@@ -104,7 +102,7 @@ def _store_items(study: Study, parsed: ParsedFile, user: User | None) -> Checked
     rows = ImportedItem.objects.bulk_create(checked.items, batch_size=200)
     log_event(study, ItemsImported(items=len(rows), sources=tuple(sorted({row.label for row in rows}))), user)
     if not study.is_draft:
-        running_raters.add_items(study, imported_candidates.build_candidates(rows), user)
+        running_raters.add_items(study, pool.build_candidates(rows), user)
     return checked
 
 

@@ -23,13 +23,13 @@ from ratings.exchange.imports.json_lines import (
     format_quoted,
     has_hidden_characters,
 )
-from ratings.exchange.tables.spreadsheet_safe import restore_cell
-from ratings.exchange.tables.verdict_words import (
+from ratings.exchange.rating_tables import (
     CANNOT_JUDGE_WORDS,
     NO_WORDS,
     YES_WORDS,
     detect_separator,
     normalise_verdict,
+    restore_cell,
 )
 
 REQUIRED_COLUMNS = ("item", "rater", "verdict", "confidence")

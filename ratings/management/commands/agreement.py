@@ -9,13 +9,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.exchange.tables import long_csv
+from ratings.exchange import long_tables
 from ratings.management.input_files import escape_for_terminal, open_input
 from ratings.results.rating_rows import format_source_name
 from ratings.stats import summary
-from ratings.stats.agreement.pairwise import MIN_OVERLAP
-from ratings.stats.localisation import estimate_localisation
-from ratings.stats.text import format_count
+from ratings.stats.detection import estimate_localisation
+from ratings.stats.pairwise import MIN_OVERLAP
+from wetbench_site.text import format_count
 
 MAX_PROBLEMS_SHOWN = 50
 
@@ -57,7 +57,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         columns = options["truth_column"], options["source_column"]
         ratings = self._load_ratings(
-            options["file"], long_csv.ReadingOptions(*columns, options["categories"], options["raters"])
+            options["file"], long_tables.ReadingOptions(*columns, options["categories"], options["raters"])
         )
         settings = {name: options[name] for name in ("seed", "resamples", "min_overlap")}
         rows = summary.compute_summary(ratings.table, ratings.repeats, **settings)
@@ -75,11 +75,11 @@ class Command(BaseCommand):
             method_note = f"95% intervals; {options['resamples']:,} resamples, seed {options['seed']}."
             self._print_lines(f"{line}\n" for line in summary.format_text_lines(rows, [*notes, method_note]))
 
-    def _load_ratings(self, name: str, columns: long_csv.ReadingOptions) -> long_csv.LongTable:
+    def _load_ratings(self, name: str, columns: long_tables.ReadingOptions) -> long_tables.LongTable:
         try:
             with open_input(name) as stream:
-                return long_csv.parse_long_csv(stream, columns, format_source_name)
-        except long_csv.UnreadableError as error:
+                return long_tables.parse_long_csv(stream, columns, format_source_name)
+        except long_tables.UnreadableError as error:
             for problem in error.problems[:MAX_PROBLEMS_SHOWN]:
                 self.stderr.write(escape_for_terminal(str(problem)))
             if (more := len(error.problems) - MAX_PROBLEMS_SHOWN) > 0:
@@ -97,7 +97,7 @@ class Command(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _describe_left_out(ratings: long_csv.LongTable) -> list[str]:
+def _describe_left_out(ratings: long_tables.LongTable) -> list[str]:
     return [f"left out: {format_count(n, 'rating')}: {reason}" for reason, n in ratings.left_out.items()]
 
 

@@ -9,7 +9,7 @@ from ratings.api import tokens
 from ratings.api.tokens import SCOPE_DESCRIPTIONS, TokenError
 from ratings.models import ApiToken
 from ratings.studies import StudyError, lifecycle
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class Command(BaseCommand):

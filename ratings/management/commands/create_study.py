@@ -11,9 +11,8 @@ from ratings.models import Study
 from ratings.protocol import PlanError, ProtocolError, study_protocol
 from ratings.raters import email_messages, invitations
 from ratings.results import empty_cells
-from ratings.stats.text import format_count
-from ratings.studies import StudyError, crossover, lifecycle
-from ratings.studies.pool import pool
+from ratings.studies import StudyError, designs, lifecycle, pool
+from wetbench_site.text import format_count
 
 
 class Command(BaseCommand):
@@ -101,7 +100,7 @@ def _describe_left_out(study: Study) -> list[str]:
     left_out = f"Left out: {format_count(inventory.left_out, 'item')} that are in an unblinded study, as they are or in another version"
     readable = f"Not left out: {format_count(inventory.shown, 'item')} of episodes that are in an unblinded study of the other kind"
     sentences = [f"{left_out} (allow_unblinded)" if inventory.left_out else "", readable if inventory.shown else ""]
-    return [line for line in (*sentences, crossover.describe_identical_cases(inventory.alike)) if line]
+    return [line for line in (*sentences, designs.describe_identical_cases(inventory.alike)) if line]
 
 
 def _describe_empty_result(line: empty_cells.SuggestedChange) -> str:

@@ -12,8 +12,7 @@ from ratings import demonstration
 from ratings.models import Study
 from ratings.raters import email_messages
 from simulation.management import supervisor
-from simulation.management.arguments import integer_between
-from simulation.management.progress import ProgressLine
+from simulation.management.command_options import ProgressLine, integer_between
 
 HOST = "127.0.0.1"
 

@@ -8,8 +8,8 @@ from ratings.exchange.imports import ImportRefused, item_imports
 from ratings.exchange.imports.item_imports import CheckedItems
 from ratings.management.input_files import escape_for_terminal, open_input
 from ratings.protocol import PlanError
-from ratings.stats.text import format_count
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.text import format_count
 
 
 class Command(BaseCommand):

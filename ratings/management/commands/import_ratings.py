@@ -6,8 +6,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, rating_imports
 from ratings.management.input_files import escape_for_terminal, open_input
-from ratings.stats.text import format_count
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.text import format_count
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import email_messages, invite_by_email
+from ratings.raters import email_messages
 from ratings.studies import StudyError, lifecycle
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         build_url = email_messages.make_url_builder(site=options["url"])
         try:
-            result = invite_by_email.invite_addresses(
+            result = email_messages.invite_addresses(
                 lifecycle.get_study(options["study"]), _read_text(options["file"]), None, build_url
             )
         except StudyError as error:

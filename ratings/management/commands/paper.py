@@ -15,15 +15,13 @@ from ratings.paper import comparison, replicate
 from ratings.paper.plan import PATH, Plan, PlanFileError, ReplicationNames, load_plan
 from ratings.protocol import PlanError, ProtocolError
 from ratings.raters import email_messages
-from ratings.results.benchmarks.freeze import BenchmarkError
+from ratings.results.benchmarks.store import BenchmarkError
 from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import StudyError
 from simulation.casts import load_files
 from simulation.lab.errors import LabError
 from simulation.management import supervisor
-from simulation.management.arguments import integer_between
-from simulation.management.progress import ProgressLine
-from simulation.management.run_options import parse_money
+from simulation.management.command_options import ProgressLine, integer_between, parse_money
 
 EXPECTED_ERRORS = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
 INTERRUPTED_STATUS = 130  # exit status of a shell for a program that Ctrl-C ended

@@ -9,14 +9,13 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.models import MachineRater
-from ratings.raters.machines import machine_job, model_raters
+from ratings.raters import machine_raters, model_raters
 from ratings.studies import StudyError, lifecycle
 from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError
 from simulation.leases import leases
-from simulation.management.progress import ProgressLine
-from simulation.management.run_options import add_run_options, get_run_options, print_usage
+from simulation.management.command_options import ProgressLine, add_run_options, get_run_options, print_usage
 from simulation.models import Job
 
 _ADVICE = {
@@ -69,7 +68,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{rater.label}, {rater.name}: {request.owed} items to rate, {model_raters.describe_input(rater)}"
         )
-        if worst := machine_job.estimate_max_cost(rater, model_raters.items_to_rate(rater, request.job.params)):
+        if worst := machine_raters.estimate_max_cost(rater, model_raters.items_to_rate(rater, request.job.params)):
             cost = "cost unknown" if worst.cost is None else f"${worst.cost:,.4f}"
             self.stdout.write(f"at most {worst.calls} calls, {worst.tokens:,} tokens, {cost}")
         if options["no_wait"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.raters import email_messages, invite_by_email
+from ratings.raters import email_messages
 from ratings.studies import StudyError, lifecycle
 
 
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            result = invite_by_email.send_reminders(
+            result = email_messages.send_reminders(
                 lifecycle.get_study(options["study"]), None, email_messages.make_url_builder(site=options["url"])
             )
         except StudyError as error:

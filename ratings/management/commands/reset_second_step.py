@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.accounts import sessions, two_factor
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class Command(BaseCommand):

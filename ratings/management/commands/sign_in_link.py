@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ratings.accounts import signing_in
 from ratings.raters import email_messages
-from ratings.studies import access
 
 
 class Command(BaseCommand):
@@ -25,4 +25,4 @@ class Command(BaseCommand):
             known = ", ".join(staff.values_list("username", flat=True)) or "none yet; create one with createsuperuser"
             raise CommandError(f"There is no staff user {options['user']!r}. Known: {known}", returncode=2)
         build_url = email_messages.make_url_builder(site=options["url"])
-        self.stdout.write(build_url(f"/sign-in/{access.create_link(user, 'admin')}/"))
+        self.stdout.write(build_url(f"/sign-in/{signing_in.create_link(user, 'admin')}/"))

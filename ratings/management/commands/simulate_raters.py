@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings.protocol import PlanError
 from ratings.raters import simulated_raters
 from ratings.studies import StudyError, lifecycle
-from simulation.management.arguments import integer_between
+from simulation.management.command_options import integer_between
 from simulation.runs.create import MAX_SEED
 
 

@@ -6,32 +6,22 @@ The same ratings give the same bytes: no time and no order of input rows enters 
 from typing import Any
 
 from ratings.models import Study
-from ratings.results.analyses import (
-    key_numbers,
-    sections_agreement,
-    sections_contrasts,
-    sections_detection,
-    sections_machines,
-    sections_planning,
-    sections_raters,
-    sections_rates,
-    study_composition,
-)
-from ratings.results.analyses.document_format import STEPS as STEPS
-from ratings.results.analyses.document_format import VERSION as VERSION
-from ratings.results.analyses.document_format import ReportProgress as ReportProgress
-from ratings.results.analyses.document_format import encode_document as encode_document
-from ratings.results.analyses.document_format import hash_document as hash_document
-from ratings.results.analyses.document_format import ignore_progress as ignore_progress
-from ratings.results.analyses.document_format import list_versions as list_versions
+from ratings.results.analyses import key_numbers, sections_contrasts, sections_machines, sections_raters, sections_rates
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
+from ratings.results.analyses.store import STEPS as STEPS
+from ratings.results.analyses.store import VERSION as VERSION
+from ratings.results.analyses.store import ReportProgress as ReportProgress
+from ratings.results.analyses.store import encode_document as encode_document
+from ratings.results.analyses.store import hash_document as hash_document
+from ratings.results.analyses.store import ignore_progress as ignore_progress
+from ratings.results.analyses.store import list_versions as list_versions
 from ratings.results.analyses.tables import TABLE_SPECS, Json
-from ratings.results.declared_models import find_declared_models
+from ratings.results.paper_values import find_declared_models
 from ratings.stats import Ratings, summary
 from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES
-from ratings.studies.crossover import describe_cases, load_condition_names, load_conditions_by_code
-from ratings.studies.progress import stop_rule
+from ratings.studies import progress
+from ratings.studies.designs import describe_cases, load_condition_names, load_conditions_by_code
 
 MIN_OVERLAP = 20  # least number of shared items with which a pair's kappa enters a mean
 
@@ -69,12 +59,12 @@ def assemble_document(
     """Return the analysis document of the ratings in `data`."""
     tell(1, STEPS, "Rates, agreement and detection with their intervals")
     results = summary.compute_summary(data.table, data.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
-    results += sections_detection.compute_localisation(data)
+    results += sections_raters.compute_localisation(data)
     tell(2, STEPS, "Raters and machines")
     machines = sections_machines.find_machines(study, data)
     machine_tables = sections_machines.build_machine_tables(data, machines, MIN_OVERLAP, seed, resamples)
     tell(3, STEPS, "Expected precision with more data")
-    precision_tables = sections_planning.build_precision_tables(data)
+    precision_tables = sections_rates.build_precision_tables(data)
     tell(4, STEPS, "Tables")
     verdict_words = {verdict: label.lower() for verdict, label in zip((1, 0), study.answer_labels, strict=True)}
     raters = sections_raters.list_raters(study)
@@ -82,16 +72,16 @@ def assemble_document(
     conditions, names = load_conditions_by_code(study), load_condition_names(study)
     tables = {
         **sections_rates.build_rate_tables(data, study.kind, declared),
-        **sections_detection.build_detection_tables(data, results),
+        **sections_raters.build_detection_tables(data, results),
         **sections_raters.build_rater_tables(data, raters, bool(filters), MIN_OVERLAP),
-        **sections_agreement.build_agreement_tables(results, data.table, MIN_OVERLAP, verdict_words),
+        **sections_rates.build_agreement_tables(results, data.table, MIN_OVERLAP, verdict_words),
         **machine_tables,
         **sections_contrasts.build_contrast_tables(data, machines, conditions, names),
         **precision_tables,
     }
     if tables["contrasts"]["rows"] and (case_note := describe_cases(study)):
         tables["contrasts"]["notes"].append(case_note)
-    stop = stop_rule.evaluate_stop_rule(study)
+    stop = progress.evaluate_stop_rule(study)
     content: Json = _normalise_zeros(
         {
             "version": VERSION,
@@ -107,7 +97,7 @@ def assemble_document(
                 "description": REFERENCES[data.table.reference_name],
                 "items": int((data.table.item_reference >= 0).sum()),
             },
-            "composition": study_composition.build_composition(study, data, raters),
+            "composition": key_numbers.build_composition(study, data, raters),
             "interim": {"met": stop.met, "said": stop.said},
             "headline": key_numbers.build_key_numbers(study, data, stop, tables, results, declared),
             "results": [row.to_dict() for row in results],

@@ -1,5 +1,6 @@
 """A study's ratings as columns, loaded once. Every table of an analysis is computed from them."""
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -125,119 +126,79 @@ def build_analysis_data(rows: Iterable[RatingRow]) -> AnalysisData:
     """Return the analysis data of these rows. Only the digest depends on the order of the rows."""
     digest = hashlib.sha256()
     facts: dict[str, ItemFacts] = {}
-    # Items, raters and arms are numbered in the order in which they occur; _assemble_data replaces the numbers by sorted ranks.
-    ranks_by_arrival: tuple[dict[str, int], dict[str, int], dict[DisplayArm, int]] = ({}, {}, {})
+    # Raters and arms are numbered in the order in which they occur; the numbers are later replaced by sorted ranks.
+    rater_numbers: dict[str, int] = {}
+    arm_numbers: dict[DisplayArm, int] = {}
+    item_numbers: dict[str, int] = {}
     cell_rows: list[tuple[Any, ...]] = []
     for row in rows:
         code = str(row.item)
         if code not in facts:
-            facts[code] = _build_item_facts(code, row)
+            facts[code] = ItemFacts(
+                code, row.source_name, row.perturbation, row.truth, row.reference, str(row.pair), row.experiment, row.action,
+                row.error_kind or "", row.verdicts,
+            )  # fmt: skip
+        arm = DisplayArm(row.layout, "yes" if row.context else "no", row.marks) if not row.imported else _UNKNOWN_ARM
+        seconds = row.response_seconds
+        # In the order of the fields of RatingColumns.
         cells = (
-            ranks_by_arrival[0].setdefault(code, len(ranks_by_arrival[0])),
-            ranks_by_arrival[1].setdefault(row.rater, len(ranks_by_arrival[1])),
-            ranks_by_arrival[2].setdefault(_get_display_arm(row), len(ranks_by_arrival[2])),
-            -1 if row.verdict is None else int(row.verdict),
-            row.confidence or 0,
-            row.position,
-            math.nan if row.response_seconds is None else row.response_seconds,
-            row.occasion,
-            -1 if row.localised is None else int(row.localised),
-            row.counts,
-            row.imported,
-            row.simulated,
-            -1 if row.first_verdict is None else int(row.first_verdict),
-        )
+            item_numbers.setdefault(code, len(item_numbers)), rater_numbers.setdefault(row.rater, len(rater_numbers)),
+            arm_numbers.setdefault(arm, len(arm_numbers)), _code_flag(row.verdict), row.confidence or 0, row.position,
+            math.nan if seconds is None else seconds, row.occasion, _code_flag(row.localised), row.counts, row.imported,
+            row.simulated, _code_flag(row.first_verdict),
+        )  # fmt: skip
         cell_rows.append(cells)
-        digest.update(_encode_rating(row, facts[code], cells))
-    return _assemble_data(facts, ranks_by_arrival, cell_rows, digest.hexdigest())
+        # The canonical content of a rating, with every field on which a number of the analysis can depend.
+        # JSON has no NaN, so NaN becomes null. `cell != cell` is true only for NaN.
+        content = [
+            *facts[code], row.rater, *arm, sorted(row.marked), *(None if cell != cell else cell for cell in cells[3:]),
+        ]  # fmt: skip
+        digest.update(json.dumps(content, ensure_ascii=False, sort_keys=True).encode() + b"\n")
+    return _assemble_data(facts, (item_numbers, rater_numbers, arm_numbers), cell_rows, digest.hexdigest())
 
 
-def _build_item_facts(code: str, row: RatingRow) -> ItemFacts:
-    return ItemFacts(
-        code, row.source_name, row.perturbation, row.truth, row.reference, str(row.pair), row.experiment, row.action,
-        row.error_kind or "", row.verdicts,
-    )  # fmt: skip
+_UNKNOWN_ARM = DisplayArm("", "", "")
 
 
-def _get_display_arm(row: RatingRow) -> DisplayArm:
-    return DisplayArm("", "", "") if row.imported else DisplayArm(row.layout, "yes" if row.context else "no", row.marks)
-
-
-def _encode_rating(row: RatingRow, facts: ItemFacts, numbers: tuple[Any, ...]) -> bytes:
-    """Return the canonical bytes of a rating, with every field on which a number of the analysis can depend."""
-    # JSON has no NaN, so NaN becomes null. `cell != cell` is true only for NaN.
-    content = [
-        *facts,
-        row.rater,
-        *_get_display_arm(row),
-        sorted(row.marked),
-        *(None if cell != cell else cell for cell in numbers[3:]),
-    ]
-    return json.dumps(content, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+def _code_flag(value: bool | None) -> int:
+    """Return 1, 0, or -1 if the value is None."""
+    return -1 if value is None else int(value)
 
 
 def _assemble_data(
-    facts: dict[str, ItemFacts], ranks_by_arrival: Any, numbers: list[tuple[Any, ...]], sha256: str
+    facts: dict[str, ItemFacts], numbers: tuple[dict[Any, int], ...], cell_rows: list[tuple[Any, ...]], sha256: str
 ) -> AnalysisData:
-    """Return the analysis data with items, raters and arms sorted, so that no number depends on the order of the
-    rows.
-    """
-    by_column: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13  # without rows, all 13 columns are empty
-    items, raters, arms = (
-        sorted(ranks_by_arrival[0]),
-        sorted(ranks_by_arrival[1], key=natural_sort_key),
-        sorted(ranks_by_arrival[2]),
-    )
-    indices = [
-        compute_ranks(place, names)[np.array(by_column[i], dtype=np.int64)]
-        for i, (place, names) in enumerate(zip(ranks_by_arrival, (items, raters, arms), strict=True))
-    ]
+    """Return the analysis data with items, raters and arms sorted, so that no number depends on the order of the rows."""
+    fields = [field.name for field in dataclasses.fields(RatingColumns)]
+    by_column = list(zip(*cell_rows, strict=True)) or [()] * len(fields)
+    arrays = {
+        name: np.array(cells, dtype=_DTYPES.get(name, np.int64)) for name, cells in zip(fields, by_column, strict=True)
+    }
+    sorted_names = [sorted(numbers[0]), sorted(numbers[1], key=natural_sort_key), sorted(numbers[2])]
+    for name, number_of, names in zip(("item", "rater", "arm"), numbers, sorted_names, strict=True):
+        rank_by_number = np.zeros(len(names), dtype=np.int64)
+        for rank, value in enumerate(names):
+            rank_by_number[number_of[value]] = rank
+        arrays[name] = rank_by_number[arrays[name]]
     # Sort by item, then rater, then occasion. The last key of lexsort is the primary one.
-    order = np.lexsort((np.array(by_column[7], dtype=np.int64), indices[1], indices[0]))
-    ints = [np.array(by_column[i], dtype=np.int64)[order] for i in (3, 4, 5, 7, 8, 12)]
-    flags = [np.array(by_column[i], dtype=np.bool_)[order] for i in (9, 10, 11)]
-    columns = RatingColumns(
-        item=indices[0][order],
-        rater=indices[1][order],
-        arm=indices[2][order],
-        verdict=ints[0],
-        confidence=ints[1],
-        position=ints[2],
-        seconds=np.array(by_column[6], dtype=np.float64)[order],
-        occasion=ints[3],
-        localised=ints[4],
-        counts=flags[0],
-        imported=flags[1],
-        simulated=flags[2],
-        first_verdict=ints[5],
-    )
-    facts_in_order = tuple(facts[code] for code in items)
-    table = _build_ratings_table(facts_in_order, tuple(raters), tuple(arms), columns)
-    return AnalysisData(
-        facts_in_order,
-        tuple(raters),
-        tuple(arms),
-        columns,
-        table,
-        _find_repeats(facts_in_order, raters, columns),
-        sha256,
-    )
+    order = np.lexsort((arrays["occasion"], arrays["rater"], arrays["item"]))
+    columns = RatingColumns(**{name: array[order] for name, array in arrays.items()})
+    items = tuple(facts[code] for code in sorted_names[0])
+    raters, arms = tuple(sorted_names[1]), tuple(sorted_names[2])
+    table, repeats = _build_ratings_table(items, raters, arms, columns), _find_repeats(items, raters, columns)
+    return AnalysisData(items, raters, arms, columns, table, repeats, sha256)
 
 
-def compute_ranks(number_of: Mapping[Any, int], names: Sequence[Any]) -> Ints:
-    """Return the position of each name in the sorted `names`, indexed by its number in `number_of`."""
-    rank_by_number = np.zeros(len(names), dtype=np.int64)
-    for rank, name in enumerate(names):
-        rank_by_number[number_of[name]] = rank
-    return rank_by_number
+# Types of columns that are not of integers.
+_DTYPES: Mapping[str, Any] = {
+    "seconds": np.float64, "counts": np.bool_, "imported": np.bool_, "simulated": np.bool_,
+}  # fmt: skip
 
 
 def _build_ratings_table(
     items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[DisplayArm, ...], columns: RatingColumns
 ) -> Ratings:
-    """Return the table that stats.build_ratings_table would return for the judged ratings, without an object per
-    rating.
-    """
+    """Return the table that stats.build_ratings_table would return for the judged ratings, without an object per rating."""
     is_judged = columns.is_judged
     item, of_item = _compress_indices(columns.item[is_judged], items)
     rater, of_rater = _compress_indices(columns.rater[is_judged], raters)
@@ -248,9 +209,8 @@ def _build_ratings_table(
     pairs = tuple(fact.pair for fact in of_item)
     factors = {name: _build_factor([getattr(fact, name) for fact in of_item], item) for name in _ITEM_FACTORS}
     factors["kind"] = _build_factor([name_contrast_group(fact.error, fact.reference) for fact in of_item], item)
-    factors |= {
-        name: _build_factor([getattr(arm, name) for arm in arms], columns.arm[is_judged]) for name in DisplayArm._fields
-    }
+    arm = columns.arm[is_judged]
+    factors |= {name: _build_factor([getattr(one, name) for one in arms], arm) for name in DisplayArm._fields}
     return Ratings(
         item=item,
         rater=rater,
@@ -292,18 +252,14 @@ def _build_factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...
 
 
 def _find_repeats(
-    items: tuple[ItemFacts, ...], raters: list[str], columns: RatingColumns
+    items: tuple[ItemFacts, ...], raters: tuple[str, ...], columns: RatingColumns
 ) -> tuple[RepeatedRating, ...]:
     """Return both verdicts of each item that a rater judged twice, provided that the first rating counts."""
-    first: dict[tuple[int, int], int] = {}
     # Only items with a second rating are searched, because most items have none.
     candidates = np.flatnonzero(columns.is_judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
-    for n in candidates:
-        first[columns.item[n], columns.rater[n]] = int(columns.verdict[n])
-    repeats = []
-    for n in np.flatnonzero((columns.occasion == 2) & (columns.verdict >= 0)):
-        item, rater = columns.item[n], columns.rater[n]
-        if (item, rater) in first:
-            verdicts = first[item, rater], int(columns.verdict[n])
-            repeats.append(RepeatedRating(items[item].code, raters[rater], *verdicts))
-    return tuple(repeats)
+    first = {(columns.item[n], columns.rater[n]): int(columns.verdict[n]) for n in candidates}
+    return tuple(
+        RepeatedRating(items[item].code, raters[rater], first[item, rater], int(columns.verdict[n]))
+        for n in np.flatnonzero((columns.occasion == 2) & (columns.verdict >= 0))
+        if ((item := columns.item[n]), (rater := columns.rater[n])) in first
+    )

@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from ratings.models import EVIDENCE, TRANSITION, ItemSource, Study
 from ratings.protocol.reference import WITHOUT_ERROR
-from ratings.raters.machines import model_raters
+from ratings.raters import model_raters
 from ratings.results.analyses.rating_columns import AnalysisData, ItemFacts
-from ratings.results.analyses.sections_detection import EVERYBODY, describe_reference
+from ratings.results.analyses.sections_raters import EVERYBODY, describe_reference
 from ratings.results.analyses.tables import Cells, Json, build_table
 from ratings.results.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
 from ratings.stats import Ratings, human_model, proportions

@@ -6,12 +6,15 @@ An analysis is never presented as current if ratings, or verdicts of machines on
 import hashlib
 import json
 import math
+import platform
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import transaction
 from django.db.models import QuerySet
@@ -21,13 +24,38 @@ from django.utils.timesince import timesince
 from ratings.models import Analysis, Rating, Study
 from ratings.protocol import study_protocol
 from ratings.results import rating_rows
-from ratings.results.analyses import document_format
-from ratings.results.analyses.document_format import ReportProgress
 from ratings.results.analyses.filters import Filters
-from ratings.studies import SealedError, job_access
-from ratings.studies.progress import state_digest, stop_rule
+from ratings.studies import SealedError, access, progress
 from simulation.jobs import jobs
 from simulation.models import Job
+
+# Increase the version with every change of what is computed or how it is written. Documents of other versions are not shown.
+VERSION = 8
+STEPS = 5  # steps of the progress bar while a document is computed
+# The libraries whose version can change a number.
+LIBRARIES = ("numpy", "scipy")
+
+ReportProgress = Callable[[int, int, str], None]
+
+
+def ignore_progress(step: int, total: int, message: str) -> None:
+    """Do nothing: the default for computations whose progress is not shown."""
+
+
+def list_versions() -> dict[str, str]:
+    """Return the versions of Python and of the numerical libraries."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def encode_document(document: Any) -> bytes:
+    """Return the bytes of the document that are hashed and sent: JSON with sorted keys, without NaN or infinity."""
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def hash_document(document: Any) -> str:
+    return hashlib.sha256(encode_document(document)).hexdigest()
+
 
 SEED, RESAMPLES = 0, 2000
 INLINE = 5_000  # most ratings for which a page request itself computes the analysis without resampling
@@ -76,7 +104,7 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
 def compute_analysis(
     study: Study,
     filters: Filters,
-    tell: ReportProgress = document_format.ignore_progress,
+    tell: ReportProgress = ignore_progress,
     *,
     seed: int = SEED,
     resamples: int = RESAMPLES,
@@ -107,10 +135,7 @@ def find_full(study: Study) -> Analysis | None:
     """Return the newest full analysis of all ratings of an unblinded study, or None. Nothing is computed or requested."""
     if not study.is_unblinded:
         return None
-    return next(
-        (row for row in _iter_same_request(study, Filters()) if row.full and row.version == document_format.VERSION),
-        None,
-    )
+    return next((row for row in _iter_same_request(study, Filters()) if row.full and row.version == VERSION), None)
 
 
 def describe_freshness(analysis: Analysis) -> str:
@@ -128,7 +153,7 @@ def describe_freshness(analysis: Analysis) -> str:
 def build_key(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
     """Return the key of a requested analysis. Equal requests for the same state of the ratings have the same key."""
     # The key depends on everything that can change the bytes of the document.
-    request = [str(study.code), state, filters.to_dict(), document_format.VERSION, seed, resamples]
+    request = [str(study.code), state, filters.to_dict(), VERSION, seed, resamples]
     return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
@@ -140,8 +165,8 @@ def _refuse_sealed(study: Study) -> None:
 def _compute_state(study: Study) -> str:
     """Return a digest of everything on which the document depends, including whether a deadline has passed."""
     # A deadline passes without a change in the database, and the document states whether the stop rule is met.
-    ended = stop_rule.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
-    return hashlib.sha256(f"{state_digest.compute_state_digest(study)}/{ended}".encode()).hexdigest()
+    ended = progress.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
+    return hashlib.sha256(f"{progress.compute_state_digest(study)}/{ended}".encode()).hexdigest()
 
 
 def _find_stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:
@@ -166,7 +191,7 @@ def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:
 def _find_latest(study: Study, filters: Filters) -> Analysis | None:
     """Return the newest stored analysis with these filters at any state, preferring full ones, or None."""
     # Pages can only show documents of the current version.
-    keys = [row.pk for row in _iter_same_request(study, filters) if row.version == document_format.VERSION]
+    keys = [row.pk for row in _iter_same_request(study, filters) if row.version == VERSION]
     return Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
 
 
@@ -190,7 +215,7 @@ def _get_or_request_job(study: Study, filters: Filters, state: str, user: Any) -
     if last is not None and last.status != "done":  # a new request would undo a stop that a person requested
         return last
     return _find_running_job(study, params) or jobs.request_job(
-        "analysis", params, subject=job_access.format_subject(study), user=user
+        "analysis", params, subject=access.format_subject(study), user=user
     )
 
 
@@ -215,7 +240,7 @@ def _build_params(study: Study, filters: Filters, state: str) -> dict[str, Any]:
         "study": str(study.code),
         "filters": filters.to_dict(),
         "state": state,
-        "version": document_format.VERSION,
+        "version": VERSION,
         "resamples": RESAMPLES,
         "seed": SEED,
     }
@@ -235,7 +260,7 @@ def _find_running_job(study: Study, params: Mapping[str, Any]) -> Job | None:
 
 
 def _select_jobs(study: Study) -> QuerySet[Job]:
-    return Job.objects.filter(kind="analysis", subject=job_access.format_subject(study)).order_by("-pk")
+    return Job.objects.filter(kind="analysis", subject=access.format_subject(study)).order_by("-pk")
 
 
 _JOBS_SEARCHED = 50  # number of the study's latest jobs that are searched for the same request
@@ -264,7 +289,7 @@ def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], s
         "data_sha256": content["data"]["sha256"],
         "n_ratings": content["data"]["ratings"],
         "document": content,
-        "sha256": document_format.hash_document(content),
+        "sha256": hash_document(content),
         "seconds": round(seconds, 3),
         "created_at": timezone.now(),
     }
@@ -296,19 +321,43 @@ def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[st
 
     `n_known`: the number of ratings that count, if the caller has already counted them.
     """
-    from ratings.results.analyses import sections_planning  # imported here because it imports scipy
+    from ratings.results.analyses import sections_rates  # imported here because it imports scipy
 
     planted = study_protocol.load_protocol(study.protocol).planted_share
-    n_ratings = stop_rule.count_ratings(study) if n_known is None else n_known
+    n_ratings = progress.count_ratings(study) if n_known is None else n_known
     if n_ratings <= AT_ONCE:
-        return sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
+        return sections_rates.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
     # The cache key changes with every 2% more ratings. Fewer ratings hardly change the numbers, and a page requests them often.
     key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
     table: dict[str, Any] | None = cache.get(key)
     if table is None:
-        table = sections_planning.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
+        table = sections_rates.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
         cache.set(key, table, _CACHE_SECONDS)
     return table
 
 
 _CACHE_SECONDS = 3600  # limited, because ratings can change while their number does not
+
+
+COMPARISON_KIND = "comparison"
+
+
+def find_comparable_studies(user: User, study: Study) -> QuerySet[Study]:
+    """Return the studies that this user may compare with `study`: unblinded, of the same kind, and visible to the
+    user.
+    """
+    studies = access.list_studies(user).filter(status="unblinded", kind=study.kind)
+    # Rates can only be compared if raters answered the same question, so only studies of the same kind are offered.
+    return studies.exclude(pk=study.pk).order_by("name", "pk")
+
+
+def request_comparison(study: Study, other: Study, user: User) -> Job:
+    """Return the job that compares the current ratings of two studies; it can be new, in progress or done."""
+    params = {
+        "study": str(study.code),
+        "other": str(other.code),
+        # The digests are parameters of the job, so that a finished job is reused only if no rating has changed since.
+        "states": [progress.compute_state_digest(study), progress.compute_state_digest(other)],
+        "version": VERSION,
+    }
+    return jobs.request_job(COMPARISON_KIND, params, subject=access.format_subject(study), user=user, reuse=True)

@@ -1,10 +1,11 @@
-"""The specification of an analysis's tables: names, columns and their meaning.
+"""The declaration of an analysis's tables: names, titles, columns and their meaning.
 
-Figures, files and the codebook use it.
+The JSON, CSV files, pages, figures, the archive and its codebook are made from it. A table is built by the function of a
+module `sections_*` that is decorated with `builds`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 Json = dict[str, Any]
 Cells = Sequence[Any]
@@ -31,6 +32,9 @@ class TableSpec(NamedTuple):
     columns: tuple[str, ...]
     overrides: Mapping[str, Column] = {}
 
+    def get_column(self, name: str) -> Column:
+        return self.overrides.get(name) or COLUMNS[name]
+
 
 _LOW, _HIGH = "lower end of the 95% interval", "upper end of the 95% interval"
 _SOURCE = Column("Source", "cast or model that made the items, and the planted error", "text")
@@ -38,9 +42,7 @@ _SOURCE = Column("Source", "cast or model that made the items, and the planted e
 # The meaning of a column name in every table that does not override it. The codebook of the archive prints these texts.
 COLUMNS: Mapping[str, Column] = {
     "source": _SOURCE,
-    "error": Column(
-        "Error", "the planted error: none, obvious or subtle; or declared right, declared wrong, not known", "text"
-    ),
+    "error": Column("Error", "the planted error: none, obvious or subtle; or declared right, declared wrong, not known", "text"),
     "group": Column("Group", "part of the ratings that the row covers", "text"),
     "k": Column("Yes", "ratings with the verdict yes: plausible, or sufficient", "count"),
     "n": Column("Ratings", "ratings that count", "count"),
@@ -54,12 +56,8 @@ COLUMNS: Mapping[str, Column] = {
     "wilson_high": Column("Wilson high", f"{_HIGH} by Wilson, ratings taken as independent", "share"),
     "item_weighted": Column("Item-weighted", "mean over items of their shares", "share"),
     "rater_weighted": Column("Rater-weighted", "mean over raters of their shares", "share"),
-    "cannot_judge": Column(
-        "Could not judge", "ratings without a verdict because the rater could not judge; in no rate", "count"
-    ),
-    "published_agreement": Column(
-        "Published agreement", "the paper's agreement for the same model, or for people", "share"
-    ),
+    "cannot_judge": Column("Could not judge", "ratings without a verdict because the rater could not judge; in no rate", "count"),
+    "published_agreement": Column("Published agreement", "the paper's agreement for the same model, or for people", "share"),
     "published_kappa": Column("Published kappa", "the paper's kappa for the same model, or for people", "number"),
     "published": Column("Published", "the paper's value for the same model and question", "share"),
     "published_reason": Column("No published value because", "why the paper has no comparable value", "text"),
@@ -85,21 +83,15 @@ COLUMNS: Mapping[str, Column] = {
     "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
     "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
     "specificity": Column("Specificity", "share of verdicts yes among ratings of items without an error", "share"),
-    "d_prime": Column(
-        "d'", "sensitivity in standard deviations, log-linear correction; for all raters, the mean", "number"
-    ),
+    "d_prime": Column("d'", "sensitivity in standard deviations, log-linear correction; for all raters, the mean", "number"),
     "d_prime_low": Column("d' low", _LOW, "number"),
     "d_prime_high": Column("d' high", _HIGH, "number"),
     "criterion": Column("Criterion c", "above 0: reluctant to report errors; for all raters, the mean", "number"),
-    "auc": Column(
-        "AUC", "area under the ROC curve of the signed rating: items with an error against items without", "number"
-    ),
+    "auc": Column("AUC", "area under the ROC curve of the signed rating: items with an error against items without", "number"),
     "auc_low": Column("AUC low", _LOW, "number"),
     "auc_high": Column("AUC high", _HIGH, "number"),
     "localised": Column("Located", "reported errors with a mark on the planted row", "count"),
-    "localised_of": Column(
-        "of", "reported errors where rows could be marked and the location of the error is known", "count"
-    ),
+    "localised_of": Column("of", "reported errors where rows could be marked and the location of the error is known", "count"),
     "rater": Column("Rater", "the rater's code in this study", "text"),
     "items_left": Column("Left", "items still to rate", "count"),
     "yes_share": Column("Yes", "share of yes among the rater's verdicts", "share"),
@@ -126,33 +118,22 @@ COLUMNS: Mapping[str, Column] = {
     "item": Column("Item", "the item's code", "text"),
     "experiment": Column("Experiment", "the experiment the item is from", "text"),
     "action": Column("Action", "the laboratory action", "text"),
-    "reference": Column(
-        "Reference", "1: no error was planted (or declared right); 0: planted (or declared wrong)", "flag"
-    ),
-    "reference_name": Column(
-        "Reference", "how the reference is known: planted, declared or mixed (docs/statistics.md, Reference)", "text"
-    ),
+    "reference": Column("Reference", "1: no error was planted (or declared right); 0: planted (or declared wrong)", "flag"),
+    "reference_name": Column("Reference", "how the reference is known: planted, declared or mixed (docs/statistics.md, Reference)", "text"),
     "truth": Column("Truth", "whether the outcome is right, if known", "flag"),
     "yes": Column("Yes", "ratings with the verdict yes", "count"),
     "judged": Column("Judged", "ratings with a verdict", "count"),
     "spread": Column("Disagreement", "0: all verdicts equal; 1: evenly split", "share"),
     "disputed": Column("Disputed", "most raters contradict the reference", "flag"),
     "correct": Column("Correct", "the verdict equals the reference", "flag"),
-    "kind": Column(
-        "Kind",
-        "all raters: people, simulated, or people and simulated; one rater: person, simulated or imported; "
-        "machine, classifier, checker or ensemble",
-        "text",
-    ),
+    "kind": Column("Kind", "all raters: people, simulated, or people and simulated; one rater: person, simulated or imported; machine, classifier, checker or ensemble", "text"),
     "agreement": Column("Agreement", "share of equal verdicts, mean over raters", "share"),
     "agreement_low": Column("Agreement low", _LOW, "share"),
     "agreement_high": Column("Agreement high", _HIGH, "share"),
     "kappa": Column("Kappa", "Cohen's kappa, mean over raters", "number"),
     "kappa_low": Column("Kappa low", _LOW, "number"),
     "kappa_high": Column("Kappa high", _HIGH, "number"),
-    "difference": Column(
-        "Difference", "kappa minus the kappa of the raters with each other, on the same items", "number"
-    ),
+    "difference": Column("Difference", "kappa minus the kappa of the raters with each other, on the same items", "number"),
     "difference_low": Column("Difference low", _LOW, "number"),
     "difference_high": Column("Difference high", _HIGH, "number"),
     "raters_used": Column("Raters used", "raters with enough items in common", "count"),
@@ -166,7 +147,7 @@ COLUMNS: Mapping[str, Column] = {
     "half_width": Column("Half-width", "expected half-width of the 95% interval", "number"),
     "now": Column("Current", "the study as it is now", "flag"),
     "said": Column("Description", "the row as a sentence", "text"),
-}
+}  # fmt: skip
 
 _GROUPED = (
     "group", "source", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high", "reason",
@@ -288,6 +269,33 @@ TABLE_SPECS: Mapping[str, TableSpec] = {
 }  # fmt: skip
 
 
+Builder = TypeVar("Builder", bound=Callable[..., Mapping[str, Json]])
+_builders: dict[str, str] = {}  # table -> the function that builds it
+
+
+def builds(*names: str) -> Callable[[Builder], Builder]:
+    """Declare that the decorated function returns these tables.
+
+    Raises TypeError for a table that TABLE_SPECS does not declare, or that another function builds.
+    """
+
+    def register(function: Builder) -> Builder:
+        for name in names:
+            if name not in TABLE_SPECS:
+                raise TypeError(f"{function.__qualname__} builds the table {name}, which TABLE_SPECS does not declare")
+            if _builders.setdefault(name, function.__qualname__) != function.__qualname__:
+                raise TypeError(f"{function.__qualname__} and {_builders[name]} both build the table {name}")
+        return function
+
+    return register
+
+
+def check_builders() -> None:
+    """Raise TypeError if no function builds a table of TABLE_SPECS. All builders must have been imported."""
+    if missing := [name for name in TABLE_SPECS if name not in _builders]:
+        raise TypeError(f"no function in sections_*.py builds the tables {', '.join(missing)} of TABLE_SPECS")
+
+
 def build_table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
     """Return the named table in the form of the document. Raises ValueError for a row that does not fit the columns."""
     return build_custom_table(TABLE_SPECS[name], rows, summary, notes)
@@ -301,7 +309,7 @@ def build_custom_table(form: TableSpec, rows: Iterable[Cells], summary: str = ""
     cells = [list(row) for row in rows]
     if any(len(row) != len(form.columns) for row in cells):
         raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")
-    columns = [{"name": name, **(form.overrides.get(name) or COLUMNS[name])._asdict()} for name in form.columns]
+    columns = [{"name": name, **form.get_column(name)._asdict()} for name in form.columns]
     # Every table includes its columns, so that a stored document can be read without this release of the code.
     return {"title": form.title, "summary": summary, "columns": columns, "rows": cells, "notes": list(notes)}
 
@@ -310,3 +318,13 @@ def list_records(table_json: Mapping[str, Any]) -> list[Json]:
     """Return the rows of a table of the document, each as a dictionary by column name."""
     names = [column["name"] for column in table_json["columns"]]
     return [dict(zip(names, row, strict=True)) for row in table_json["rows"]]
+
+
+def _check_columns() -> None:
+    # At import, so that a column without a meaning is found at start and not when its table is built.
+    for name, spec in TABLE_SPECS.items():
+        if unknown := [column for column in spec.columns if column not in {**COLUMNS, **spec.overrides}]:
+            raise TypeError(f"the table {name} has columns without a meaning in COLUMNS: {', '.join(unknown)}")
+
+
+_check_columns()

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from ratings.models import Analysis, Benchmark, StoredFigure
 from ratings.results.analyses.document import hash_document
-from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, results, store
+from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, store
 from ratings.results.figures import registry
 from simulation.jobs import jobs
 
@@ -22,7 +22,7 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, 
         return stored
     started = time.monotonic()
     tell(0, 2, "Loading the episodes")
-    content = document.build_document(benchmark, results.load_results(benchmark))
+    content = document.build_document(benchmark, document.load_results(benchmark))
     tell(1, 2, "Drawing the figures")
     # Figures are drawn before the transaction starts, so that the transaction is short.
     figures = list(registry.render_all(content))

@@ -1,19 +1,25 @@
 """The document of a benchmark, in the format of a study's analysis. Figures, tables, CSV and JSON are built from it alone."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Q, Sum
 
 from ratings.models import Benchmark
 from ratings.results.analyses import tables
 from ratings.results.analyses.document import list_versions
 from ratings.results.analyses.tables import Column, TableSpec
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED
-from ratings.results.benchmarks.results import BenchmarkResults
+from ratings.results.benchmarks.store import count_missing
 from ratings.results.paper_values import (
     ENSEMBLES,
     NOT_REPORTED,
     PaperValue,
+    find_agent_models,
     find_ensemble,
     find_paper_value,
     find_published_fraction,
@@ -22,8 +28,133 @@ from ratings.results.paper_values import (
 )
 from ratings.stats import Estimate, human_model
 from ratings.stats.human_model import MatrixCell
-from ratings.stats.pass_at_k import compare_agents, estimate_mean_pass_at_k
+from ratings.stats.pass_at_k import TaskReplicates, compare_agents, estimate_mean_pass_at_k
+from simulation.casts import pricing
+from simulation.models import EvidenceReview, ModelCall
 from simulation.runs import failure_reasons
+
+SUCCESS, UNPROVEN = "success", "evidence"
+_NO_ATTEMPT = ("failed",)  # the failure was not the agent's, so the agent was not tested
+_TOKENS_IN = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
+
+
+class EpisodeResult(NamedTuple):
+    """One episode of the benchmark.
+
+    `cause`: "success", "evidence" (submitted, but judged not sufficient), or a key of simulation.runs.failure_reasons.
+    `attempt`: whether the episode counts as an attempt of the agent.
+    """
+
+    code: str
+    agent: str
+    experiment: str
+    cause: str
+    attempt: bool
+
+
+class AgentCost(NamedTuple):
+    """The cost of an agent's episodes.
+
+    `unknown`: number of calls whose cost is unknown. If it is above 0, `money` is a lower bound.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    money: Decimal
+    unknown: int
+
+
+@dataclass(frozen=True)
+class BenchmarkResults:
+    """The results of all episodes of a benchmark.
+
+    `verdicts`: whether each classifier judged the evidence sufficient, by classifier and episode code. `costs`: cost by agent.
+    `models`: declared model by agent; agents without exactly one declared model are left out.
+    """
+
+    episodes: tuple[EpisodeResult, ...]
+    verdicts: Mapping[str, Mapping[str, bool]]
+    costs: Mapping[str, AgentCost]
+    models: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)  # verdicts not given, by further classifier
+
+    @property
+    def agent_names(self) -> list[str]:
+        return sorted({episode.agent for episode in self.episodes})
+
+    def count_attempts(self, agent: str) -> list[TaskReplicates]:
+        """Return the agent's attempts and successes at each experiment that it played, sorted by name of the experiment.
+
+        The number of attempts is 0 if no episode counts as an attempt.
+        """
+        attempts, successes = Counter[str](), Counter[str]()
+        for episode in self.episodes:
+            if episode.agent == agent:
+                attempts[episode.experiment] += episode.attempt
+                successes[episode.experiment] += episode.attempt and episode.cause == SUCCESS
+        return [TaskReplicates(name, attempts[name], successes[name]) for name in sorted(attempts)]
+
+    def count_causes(self, agent: str) -> Counter[str]:
+        return Counter(episode.cause for episode in self.episodes if episode.agent == agent)
+
+
+def load_results(benchmark: Benchmark) -> BenchmarkResults:
+    """Return the results from which the benchmark's document is computed."""
+    primary: dict[int, bool] = {}
+    verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
+    reviews = EvidenceReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by(
+        "classifier", "episode"
+    )
+    for pk, code, classifier, is_primary, sufficient in reviews.values_list(
+        "episode_id", "episode__code", "classifier", "primary", "sufficient"
+    ):
+        verdicts[classifier][str(code)] = sufficient
+        # Only the cast's own classifier decides whether an attempt succeeded.
+        if is_primary:
+            primary[pk] = sufficient
+    rows = benchmark.episodes.order_by("experiment__name", "cast", "replicate", "pk").values_list(
+        "pk", "code", "cast", "experiment__name", "status", "reason"
+    )
+    episodes = tuple(
+        EpisodeResult(
+            str(code), cast, experiment, _find_cause(status, reason, primary.get(pk)), status not in _NO_ATTEMPT
+        )
+        for pk, code, cast, experiment, status, reason in rows
+    )
+    return BenchmarkResults(
+        episodes, verdicts, _load_costs(benchmark), find_agent_models(benchmark), count_missing(benchmark)
+    )
+
+
+def _find_cause(status: str, reason: str, sufficient: bool | None) -> str:
+    if status == "submitted":
+        # If there is no verdict, the classifier failed, not the agent.
+        return SUCCESS if sufficient else UNPROVEN if sufficient is False else "classifier"
+    return failure_reasons.find_cause(status, reason)
+
+
+def _load_costs(benchmark: Benchmark) -> dict[str, AgentCost]:
+    """Return the cost of each agent according to the call log, including failed calls."""
+    # Calls for twins and for replaced replicates belong to no episode of the benchmark.
+    agent_calls = ModelCall.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by()
+    rows = agent_calls.values("episode__cast").annotate(
+        calls=Count("pk"),
+        **{name: Sum(name, default=0) for name in (*_TOKENS_IN, "output")},
+        money=Sum("cost", default=Decimal(0)),
+        unknown=Count("pk", filter=Q(cost__isnull=True) & ~Q(state="started")),
+    )
+    return {
+        row["episode__cast"]: AgentCost(
+            row["calls"],
+            sum(row[name] for name in _TOKENS_IN),
+            row["output"],
+            pricing.round_money(row["money"]),
+            row["unknown"],
+        )
+        for row in rows
+    }
+
 
 MOST_ATTEMPTS = 5
 CAUSES = {

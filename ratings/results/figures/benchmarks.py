@@ -6,12 +6,20 @@ from typing import Any
 import altair as alt
 
 from ratings.results.figures import legends, tables
-from ratings.results.figures.forest import AxisScale, draw_text, make_scale, stack_forests
-from ratings.results.figures.layout import ForestRow, ForestSection
-from ratings.results.figures.palette import INK, MUTED, TONES
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
-from ratings.results.figures.text_metrics import format_integer, format_percent, join_parts, text_width, wrap_text
-from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.forest import AxisScale, ForestRow, ForestSection, draw_text, make_scale, stack_forests
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
+    format_integer,
+    format_percent,
+    get_count,
+    get_number,
+    get_text,
+    join_parts,
+    text_width,
+    wrap_text,
+)
+from ratings.results.figures.theme import INK, MUTED, TONES, AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 _CAUSES = {
     "success": ("Success", "blue"),

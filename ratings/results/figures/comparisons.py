@@ -5,21 +5,27 @@ from collections.abc import Mapping, Sequence
 from ratings.results.figures import names, tables
 from ratings.results.figures.forest import (
     AxisScale,
+    ForestRow,
+    ForestSection,
     draw_forest,
     make_scale,
     make_share_scale,
     share_rows,
     stack_forests,
 )
-from ratings.results.figures.layout import ForestRow, ForestSection
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_spaced, get_text
-from ratings.results.figures.text_metrics import (
+from ratings.results.figures.tables import (
+    Document,
     FormatFunction,
+    TableRow,
     few_items_note,
     format_interval,
     format_percent,
     format_signed,
     format_two_decimals,
+    get_count,
+    get_number,
+    get_spaced,
+    get_text,
     join_parts,
 )
 from ratings.results.figures.theme import AnyChart, FigureSize

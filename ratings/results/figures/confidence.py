@@ -8,10 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratings.results.figures import legends, tables
-from ratings.results.figures.palette import GRID, INK, MUTED, PAPER, TONES
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
-from ratings.results.figures.text_metrics import format_percent, join_parts, wrap_text
-from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
+    format_percent,
+    get_count,
+    get_number,
+    get_text,
+    join_parts,
+    wrap_text,
+)
+from ratings.results.figures.theme import (
+    GRID,
+    INK,
+    MUTED,
+    PAPER,
+    TONES,
+    AnyChart,
+    FigureSize,
+    layer_charts,
+    make_data,
+    make_frame,
+)
 
 LEVELS = (1, 2, 3, 4, 5)
 BANDWIDTH = 0.4  # bandwidth, in levels of confidence; the note of the figure states it

@@ -6,16 +6,29 @@ from typing import Any
 import altair as alt
 
 from ratings.results.figures import legends, tables
-from ratings.results.figures.palette import AXIS, INK, PAPER, TONES
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
-from ratings.results.figures.text_metrics import (
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
     format_integer,
     format_interval,
     format_percent,
     format_two_decimals,
+    get_count,
+    get_number,
+    get_text,
     join_parts,
 )
-from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.theme import (
+    AXIS,
+    INK,
+    PAPER,
+    TONES,
+    AnyChart,
+    FigureSize,
+    layer_charts,
+    make_data,
+    make_frame,
+)
 
 
 def _curve_style(place: int) -> tuple[str, str]:

@@ -1,10 +1,16 @@
 """The figure of the half-widths that intervals are expected to have with more raters or items."""
 
 from ratings.results.figures import tables
-from ratings.results.figures.forest import draw_forest, make_scale
-from ratings.results.figures.layout import ForestRow, ForestSection
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
-from ratings.results.figures.text_metrics import format_two_decimals, join_parts
+from ratings.results.figures.forest import ForestRow, ForestSection, draw_forest, make_scale
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
+    format_two_decimals,
+    get_count,
+    get_number,
+    get_text,
+    join_parts,
+)
 from ratings.results.figures.theme import AnyChart, FigureSize
 
 _NAMES = {"rate": "Rate", "kappa": "Kappa", "auc": "AUC"}

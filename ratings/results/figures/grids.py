@@ -7,10 +7,31 @@ import altair as alt
 
 from ratings.results.figures import legends, tables
 from ratings.results.figures.forest import draw_text
-from ratings.results.figures.palette import BLUES, INK, MUTED, ORANGES, PAPER, QUIET, colour_step
-from ratings.results.figures.tables import Document, TableRow, get_count, get_number, get_text
-from ratings.results.figures.text_metrics import format_percent, text_width, widest_text, wrap_text
-from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
+    format_percent,
+    get_count,
+    get_number,
+    get_text,
+    text_width,
+    widest_text,
+    wrap_text,
+)
+from ratings.results.figures.theme import (
+    BLUES,
+    INK,
+    MUTED,
+    ORANGES,
+    PAPER,
+    QUIET,
+    AnyChart,
+    FigureSize,
+    colour_step,
+    layer_charts,
+    make_data,
+    make_frame,
+)
 
 # With more cells, marks have no titles, because the file would be too large for a page. The table has every value.
 MAX_TITLES = 1500

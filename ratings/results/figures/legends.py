@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from ratings.results.figures.forest import draw_text
-from ratings.results.figures.palette import INK, MUTED
-from ratings.results.figures.text_metrics import text_width, wrap_text
-from ratings.results.figures.theme import AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.tables import text_width, wrap_text
+from ratings.results.figures.theme import INK, MUTED, AnyChart, FigureSize, layer_charts, make_data, make_frame
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 HUES = ("blue", "orange", "green", "purple", "olive", "slate")

@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 
 from ratings.results.figures import tables
-from ratings.results.figures.forest import draw_forest, make_share_scale
-from ratings.results.figures.layout import ForestRow, ForestSection
-from ratings.results.figures.tables import Document, TableRow, get_number, get_spaced, get_text
-from ratings.results.figures.text_metrics import format_interval, format_percent, join_parts
+from ratings.results.figures.forest import ForestRow, ForestSection, draw_forest, make_share_scale
+from ratings.results.figures.tables import (
+    Document,
+    TableRow,
+    format_interval,
+    format_percent,
+    get_number,
+    get_spaced,
+    get_text,
+    join_parts,
+)
 from ratings.results.figures.theme import AnyChart, FigureSize
 
 

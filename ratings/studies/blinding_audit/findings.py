@@ -73,3 +73,7 @@ class Check:
             "power": self.power,
             "measured": self.measured,
         }
+
+
+class AuditError(ValueError):
+    """The study cannot be audited now. The message is shown to people; it states the reason and what to do."""

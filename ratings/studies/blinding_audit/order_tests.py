@@ -11,9 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 from ratings.models import Assignment, Item, ItemSource, Study
-from ratings.studies.blinding_audit import separation_tests
+from ratings.studies.blinding_audit import form_tests
 from ratings.studies.blinding_audit.findings import Check, Leak
-from ratings.studies.blinding_audit.separation_tests import Contrast
+from ratings.studies.blinding_audit.form_tests import Contrast
 
 MIN_ITEMS = 10  # items
 _SHUFFLES = 2000  # random orders that the observed one is compared with
@@ -41,9 +41,7 @@ def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, s
         is_of_source = {item: item_label == label for item, item_label in labels.items()}
         contrasts += [_test_contrast(f"{name} and one source", pairs, is_of_source) for name, pairs in numbers.items()]
     # Corrected over all of them together: with many sources one contrast would otherwise stand out by chance.
-    corrected_contrasts = separation_tests.correct_contrasts(
-        [contrast for contrast in contrasts if contrast is not None]
-    )
+    corrected_contrasts = form_tests.correct_contrasts([contrast for contrast in contrasts if contrast is not None])
     check.add_leaks(
         [Leak("order", _describe_contrast(contrast)) for contrast in corrected_contrasts if contrast.is_telling],
         len(wrong),
@@ -118,11 +116,7 @@ def _list_row_numbers(study: Study) -> dict[str, ItemNumbers]:
 def _test_contrast(name: str, numbers: ItemNumbers, ones: Mapping[int, bool]) -> Contrast | None:
     others = [number for item, number in numbers if not ones.get(item)]
     those_of_kind = [number for item, number in numbers if ones.get(item)]
-    return (
-        separation_tests.compare_groups(name, others, those_of_kind)
-        if min(len(others), len(those_of_kind)) >= 3
-        else None
-    )
+    return form_tests.compare_groups(name, others, those_of_kind) if min(len(others), len(those_of_kind)) >= 3 else None
 
 
 def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
@@ -161,7 +155,7 @@ def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
         "off": round(float(deviation), 2),
     }
     # Both: in a large study a deviation that is far from chance may still be too small to help anybody.
-    if abs(deviation) > _MIN_DEVIATIONS and share > separation_tests.MIN_AUC - 0.5:
+    if abs(deviation) > _MIN_DEVIATIONS and share > form_tests.MIN_AUC - 0.5:
         word = "more" if deviation > 0 else "fewer"
         check.leaks.append(
             Leak(

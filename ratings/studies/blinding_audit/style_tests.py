@@ -13,121 +13,26 @@ from functools import cache
 
 from ratings.models import ItemSource, Study
 from ratings.protocol import reference
+from ratings.studies import quarantine
 from ratings.studies.blinding_audit import text_classifier
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.blinding_audit.text_classifier import DetectionPower, Example, Separation
-from ratings.studies.pool import quarantine
 
-PLANTED_MARGIN = (
-    0.60  # a lower bound above it fails: chance is 0.5, and this leaves room for what an error has to change
-)
+# A lower bound above it fails: chance is 0.5, and this leaves room for what an error has to change.
+PLANTED_MARGIN = 0.60
 SOURCE_MARGIN = 0.80  # wider: two simulators never write alike, and a rater does not know the style of either
 PLANTED_TARGET_AUC, SOURCE_TARGET_AUC = 0.75, 0.90  # AUCs that a study should be able to detect; for planning
 SEED = 18
 NOT_COVERED = "A style that cannot be learned from single words and signs and two in a row, in this number of outcomes, is not covered."
 _TOKEN = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|[^\W\d_]+|[^\w\s]|\n")
 _FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "and",
-        "or",
-        "but",
-        "nor",
-        "so",
-        "yet",
-        "of",
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "from",
-        "to",
-        "with",
-        "without",
-        "into",
-        "onto",
-        "over",
-        "under",
-        "after",
-        "before",
-        "during",
-        "between",
-        "within",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "being",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "not",
-        "no",
-        "as",
-        "than",
-        "then",
-        "that",
-        "this",
-        "these",
-        "those",
-        "it",
-        "its",
-        "which",
-        "who",
-        "there",
-        "here",
-        "when",
-        "where",
-        "while",
-        "if",
-        "because",
-        "however",
-        "therefore",
-        "thus",
-        "also",
-        "only",
-        "very",
-        "more",
-        "most",
-        "less",
-        "least",
-        "some",
-        "any",
-        "all",
-        "both",
-        "each",
-        "every",
-        "other",
-        "such",
-        "can",
-        "could",
-        "may",
-        "might",
-        "must",
-        "shall",
-        "should",
-        "will",
-        "would",
-        "about",
-        "approximately",
-        "slightly",
-        "clearly",
-        "appears",
-        "appear",
-        "remains",
-        "remain",
-        "now",
-        "still",
-        "again",
-    ]
+    """
+    a an the and or but nor so yet of in on at by for from to with without into onto over under after before
+    during between within is are was were be been being has have had do does did not no as than then that this
+    these those it its which who there here when where while if because however therefore thus also only very
+    more most less least some any all both each every other such can could may might must shall should will
+    would about approximately slightly clearly appears appear remains remain now still again
+    """.split()
 )
 
 
@@ -184,9 +89,8 @@ def _check_planted_style(sources: Sequence[ItemSource]) -> Check:
     )
     labelled = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
     kinds = [(source, int(source.reference == reference.PLANTED)) for source in labelled]
-    _evaluate_contrasts(
-        check, [("planted / unperturbed", kinds)], PLANTED_MARGIN, PLANTED_TARGET_AUC, "planted / unperturbed"
-    )
+    name = "planted / unperturbed"
+    _evaluate_contrasts(check, [(name, kinds)], PLANTED_MARGIN, PLANTED_TARGET_AUC, name)
     return check
 
 
@@ -201,12 +105,9 @@ def _check_source_style(sources: Sequence[ItemSource]) -> Check:
     labels = sorted({source.label for source in without_error})
     # With two sources one contrast is enough: the other is its mirror image.
     contrasted_labels = [] if len(labels) < 2 else labels[:1] if len(labels) == 2 else labels
+    other = labels[1] if len(labels) == 2 else "the others"
     contrasts = [
-        (
-            f"{label} / {labels[1] if len(labels) == 2 else 'the others'}",
-            [(s, int(s.label == label)) for s in without_error],
-        )
-        for label in contrasted_labels
+        (f"{label} / {other}", [(s, int(s.label == label)) for s in without_error]) for label in contrasted_labels
     ]
     _evaluate_contrasts(check, contrasts, SOURCE_MARGIN, SOURCE_TARGET_AUC, "one source / the others")
     return check
@@ -224,43 +125,38 @@ def _evaluate_contrasts(
     looked_at: set[int] = set()
     powers: list[DetectionPower] = []
     for name, kinds in contrasts:
-        rows = [
-            (s, Example(reduce_to_style(text := _outcome_text(s)), k, str(s.pair), s.action), normalise_words(text))
-            for s, k in kinds
-        ]
-        by_style = text_classifier.sample_pairs(
-            text_classifier.select_comparable([example for _, example, _ in rows]), SEED
+        rows = [(s, k, _outcome_text(s)) for s, k in kinds]
+        by_style, by_words = (
+            text_classifier.sample_pairs(
+                text_classifier.select_comparable([Example(reduce(t), k, str(s.pair), s.action) for s, k, t in rows]),
+                SEED,
+            )
+            for reduce in (reduce_to_style, normalise_words)
         )
         n_of_kinds = text_classifier.count_kinds(by_style)
         if min(n_of_kinds) < text_classifier.MIN_ITEMS or len({e.pair for e in by_style}) < text_classifier.MIN_PAIRS:
             continue
         by_style_result = text_classifier.evaluate_classifier(by_style, SEED)
-        by_words = text_classifier.sample_pairs(
-            text_classifier.select_comparable([e._replace(text=text) for _, e, text in rows]), SEED
-        )
         by_words_result = text_classifier.evaluate_classifier(by_words, SEED)
         power = text_classifier.find_power(by_style, margin, by_style_result.chance, SEED)
-        smallest = {"smallest_auc": power.auc if power else None}
         results.append(
             {
                 "between": name,
                 "style": _separation_to_dict(by_style_result),
                 "words": _separation_to_dict(by_words_result),
-                **smallest,
+                "smallest_auc": power.auc if power else None,
             }
         )
         if power:
             powers.append(power)
             looked_at |= {source.pk for source, _ in kinds}
         if by_style_result.is_above(margin):
-            check.add_leaks(
-                [Leak(location, f"style alone: {_describe_separation(by_style_result)}, above {margin:.2f}")], 0
-            )
+            text = f"style alone: {_describe_separation(by_style_result)}, above {margin:.2f}"
+            check.add_leaks([Leak(location, text)], 0)
         for feature, result in (("style", by_style_result), ("words", by_words_result)):
             if result.is_above(0.5):
-                check.measured.setdefault("known_tells", []).append(
-                    f"{name}, {feature}: {_describe_separation(result)}"
-                )
+                tell = f"{name}, {feature}: {_describe_separation(result)}"
+                check.measured.setdefault("known_tells", []).append(tell)
     check.looked_at = len(looked_at)
     # The least powerful contrast decides: the study can detect no smaller effect in all of them.
     weakest = max(powers, key=lambda power: (power.auc, -power.n_detected), default=None)

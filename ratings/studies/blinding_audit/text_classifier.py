@@ -118,10 +118,7 @@ def evaluate_classifier(examples: Sequence[Example], seed: int) -> Separation:
     low, high = _compute_interval(scores, layout, RESAMPLES, rng)
     permutations = (permute_kinds(*layout, rng) for _ in range(PERMUTATIONS))
     chance_values = np.array(
-        [
-            compute_auc(compute_held_out_scores(folds, permutation), permutation, layout.strata, weights)
-            for permutation in permutations
-        ]
+        [compute_auc(compute_held_out_scores(folds, kinds), kinds, layout.strata, weights) for kinds in permutations]
     )
     p = (int((chance_values >= value).sum()) + 1) / (PERMUTATIONS + 1)
     chance = float(np.sort(chance_values)[PERMUTATIONS - int(MAX_P * (PERMUTATIONS + 1))])
@@ -143,19 +140,13 @@ def find_power(examples: Sequence[Example], margin: float, chance: float, seed: 
     seeds = rng.integers(2**32, size=TRIALS)
     # AUCs in steps of 0.05 above the margin; an AUC below the margin never counts as detected.
     levels = [level / 20 for level in range(int(margin * 20 + 0.5) + 1, 21)]
-
-    def count_detections(level: float) -> int:
-        return sum(
-            _is_detected(without, planted, layout, level, margin, chance, int(trial_seed)) for trial_seed in seeds
-        )
-
     weakest = None
     low, high = 0, len(levels)
     # Binary search: a word in more texts is found at least as often, because trials share their seeds.
     while low < high:
         middle = (low + high) // 2
-        n_detected = count_detections(levels[middle])
-        if n_detected >= POWER * TRIALS:
+        trials = (_is_detected(without, planted, layout, levels[middle], margin, chance, int(seed)) for seed in seeds)
+        if (n_detected := sum(trials)) >= POWER * TRIALS:
             weakest, high = DetectionPower(levels[middle], n_detected), middle
         else:
             low = middle + 1
@@ -250,15 +241,11 @@ def compute_held_out_scores(folds: Sequence[Fold], kinds: np.ndarray) -> np.ndar
         strength = np.abs((ones - ones.mean()).astype(np.float32) @ fold.train_counts)
         # Stable, so that ties are resolved in the same way on every machine.
         strongest = np.argsort(-strength, kind="stable")[:_MAX_FEATURES]
-        train_best, test_best = (
-            fold.train_counts[:, strongest].astype(float),
-            fold.test_counts[:, strongest].astype(float),
-        )
+        train_best, test_best = (counts[:, strongest].astype(float) for counts in (fold.train_counts, fold.test_counts))
         mean_ones, mean_noughts = train_best[ones].mean(axis=0), train_best[~ones].mean(axis=0)
         covariance = train_best.T @ train_best / len(train_best) + _RIDGE * np.eye(len(strongest))
-        scores[fold.test] = (test_best - (mean_ones + mean_noughts) / 2) @ np.linalg.solve(
-            covariance, mean_ones - mean_noughts
-        )
+        direction = np.linalg.solve(covariance, mean_ones - mean_noughts)
+        scores[fold.test] = (test_best - (mean_ones + mean_noughts) / 2) @ direction
     return scores
 
 

@@ -15,11 +15,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.accounts import reauthentication, sessions, two_factor
-from ratings.accounts.reauthentication_pages import confirm_password, require_recent_sign_in
+from ratings.accounts.reauthentication import confirm_password, require_recent_sign_in
 from ratings.api import tokens
 from ratings.web.account.password_form import change_password, make_password_form
 from ratings.web.account.sign_in import CodeForm
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class AccountRequest(HttpRequest):

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from ratings.accounts import reauthentication, sessions
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 NOT_RECENT = "Your sign-in is too long ago. Open a new sign-in link, then set your password within 15 minutes."
 

@@ -16,10 +16,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_otp.models import Device
 
-from ratings.accounts import login, login_throttling, passwords, signing_in, two_factor
+from ratings.accounts import signing_in, two_factor
 from ratings.accounts.two_factor import CodeResult
-from ratings.raters import resend_links
-from wetbench_site.observability.audit_log import log_security_event
+from ratings.raters import invitations
+from wetbench_site.observability.logs import log_security_event
 
 
 class AddressForm(Form):
@@ -36,12 +36,12 @@ class SignInForm(AuthenticationForm):
         super().__init__(*args, **kwargs)
         self.fields["username"].label = "User name or e-mail address"
         # Hashing a very long password would take the server's time.
-        self.fields["password"].validators.append(MaxLengthValidator(passwords.MAX_LENGTH))
+        self.fields["password"].validators.append(MaxLengthValidator(signing_in.MAX_LENGTH))
 
     def get_invalid_login_error(self) -> Any:
         assert self.request is not None  # both views pass it
         # Log the name under which failures are counted, never the typed text, which may be a password.
-        log_security_event("sign-in failed", self.request, name=login_throttling.get_attempted_name(self.request))
+        log_security_event("sign-in failed", self.request, name=signing_in.get_attempted_name(self.request))
         return super().get_invalid_login_error()
 
 
@@ -73,7 +73,7 @@ class SignIn(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         next_url = self.get_success_url()
         # With a second factor, the next page asks for the code before the session is signed in.
-        entered = login.sign_in(self.request, form.get_user(), next_url)
+        entered = signing_in.sign_in(self.request, form.get_user(), next_url)
         return HttpResponseRedirect(next_url if entered else reverse("ratings:sign_in_code"))
 
 
@@ -83,13 +83,13 @@ class SignIn(LoginView):
 @require_http_methods(["GET", "HEAD", "POST"])
 def enter_code(request: HttpRequest) -> HttpResponse:
     """Ask for the two-factor code after a correct password. Redirect everybody else to the first page."""
-    user = login.find_user_awaiting_code(request)
+    user = signing_in.find_user_awaiting_code(request)
     if user is None:
         # No sign-in of this session is waiting for a code, for example because ten minutes have passed.
         return redirect("home" if request.user.is_authenticated else "login")
     form = CodeForm(request.POST if request.method == "POST" else None)
     if form.is_valid() and (device := form.check_code(request, user)):
-        return redirect(login.finish_sign_in(request, user, device))
+        return redirect(signing_in.finish_sign_in(request, user, device))
     return render(request, "registration/code.html", {"form": form}, status=422 if form.errors else 200)
 
 
@@ -100,11 +100,11 @@ def enter_code(request: HttpRequest) -> HttpResponse:
 def sign_in_dialog(request: HttpRequest) -> HttpResponse:
     """Answer the sign-in dialog: 204 once signed in, so that the page continues; 422 with the form if not."""
     # The code belongs to the sign-in that is waiting in this session, whatever else the form sends.
-    if "code" in request.POST and (user := login.find_user_awaiting_code(request)):
+    if "code" in request.POST and (user := signing_in.find_user_awaiting_code(request)):
         return _code_dialog(request, user)
     form = SignInForm(request, request.POST if "username" in request.POST else None)
     if request.method == "POST" and form.is_valid():
-        if login.sign_in(request, form.get_user(), reverse("home")):
+        if signing_in.sign_in(request, form.get_user(), reverse("home")):
             # 204: the page behind the dialog stays as it is, with the rater's unsaved answer.
             return HttpResponse(status=204)
         return render(request, "registration/_code_here.html", {"form": CodeForm()}, status=422)
@@ -115,7 +115,7 @@ def sign_in_dialog(request: HttpRequest) -> HttpResponse:
 def _code_dialog(request: HttpRequest, user: User) -> HttpResponse:
     form = CodeForm(request.POST)
     if form.is_valid() and (device := form.check_code(request, user)):
-        login.finish_sign_in(request, user, device)
+        signing_in.finish_sign_in(request, user, device)
         return HttpResponse(status=204)
     return render(request, "registration/_code_here.html", {"form": form}, status=422)
 
@@ -129,7 +129,7 @@ def send_link(request: HttpRequest) -> HttpResponse:
     sent = request.method == "POST" and form.is_valid()
     if sent and (user := signing_in.find_by_email(form.cleaned_data["email"])):
         # Sent in the background, so the response takes the same time for unknown addresses.
-        resend_links.send_sign_in_link(user, request)
+        invitations.send_sign_in_link(user, request)
     status = 422 if form.errors else 200
     return render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)
 

@@ -19,7 +19,7 @@ from ratings.models import Study
 from ratings.studies import access
 from ratings.web.decorators import StudyRequest, staff_or_member
 from wetbench_site.middleware.two_factor import redirect_to_setup
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class TokenForm(forms.Form):

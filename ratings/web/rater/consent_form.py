@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from ratings.raters.accept_invitation import JoinForm
+from ratings.raters.invitations import JoinForm
 
 DEGREES = [
     (text, text)

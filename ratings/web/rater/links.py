@@ -13,12 +13,12 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.accounts import login
+from ratings.accounts import signing_in
+from ratings.accounts.signing_in import LinkEffect, LinkResult
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import study_protocol
-from ratings.raters import accept_invitation, resend_links
-from ratings.studies import access, workload
-from ratings.studies.access import LinkEffect, LinkResult
+from ratings.raters import invitations
+from ratings.studies import progress
 from ratings.web.account import sign_in
 from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 
@@ -27,48 +27,48 @@ from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 @require_http_methods(["GET", "HEAD", "POST"])
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
     """Open an invitation or a sign-in link. 404 if the token never existed, 410 if it existed but no longer works."""
-    if invitation := accept_invitation.find_invitation(token):
+    if invitation := invitations.find_invitation(token):
         return _forbid_link_caching(_open_invitation(request, token, invitation))
-    return _forbid_link_caching(_sign_in_again(request, token, access.peek_link(token, request.user, "rater")))
+    return _forbid_link_caching(_sign_in_again(request, token, signing_in.peek_link(token, request.user, "rater")))
 
 
 def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
     rater = invitation.rater
     if request.user.is_authenticated and rater.user_id == request.user.pk:
         return redirect("ratings:next", rater.code)
-    if reason := accept_invitation.describe_expiry(invitation):
+    if reason := invitations.describe_expiry(invitation):
         return _show_expired(request, token, reason)
-    if request.user.is_authenticated and (reason := accept_invitation.refusal_reason(invitation, request.user)):
+    if request.user.is_authenticated and (reason := invitations.refusal_reason(invitation, request.user)):
         return _offer_sign_out(request, invitation, reason)
     return _show_consent(request, token, invitation)
 
 
 def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
-    user, posted = accept_invitation.find_joining_user(invitation, request.user), request.POST or None
-    form = ConsentForm(posted, user=user, name=accept_invitation.generate_user_name(invitation), email=invitation.email)
+    user, posted = invitations.find_joining_user(invitation, request.user), request.POST or None
+    form = ConsentForm(posted, user=user, name=invitations.generate_user_name(invitation), email=invitation.email)
     # The profile belongs to the account and is asked for only once.
     has_profile = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
     profile = None if has_profile else ProfileForm(posted)
     # `&` instead of `and`: both forms are validated, so the page shows all errors at once.
     if posted and form.is_valid() & (profile is None or profile.is_valid()):
         try:
-            rater = accept_invitation.accept_invitation(invitation, request.user, form.build_joining(profile))
-        except accept_invitation.InvitationExpired as error:
+            rater = invitations.accept_invitation(invitation, request.user, form.build_joining(profile))
+        except invitations.InvitationExpired as error:
             return _show_expired(request, token, str(error))
         return _sign_in(request, rater.user, reverse("ratings:next", args=[rater.code]))
-    name = user.get_username() if user else accept_invitation.generate_user_name(invitation)
+    name = user.get_username() if user else invitations.generate_user_name(invitation)
     context = {**_describe_study(invitation), "form": form, "profile": profile, "user_name": name}
     return render(request, "ratings/consent.html", context, status=422 if posted else 200)
 
 
 def _describe_study(invitation: Invitation) -> dict[str, Any]:
     """Return what the consent page shows about the study."""
-    rater, items = invitation.rater, workload.count_items(invitation.rater)
+    rater, items = invitation.rater, progress.count_items(invitation.rater)
     return {
         "study": rater.study,
         "protocol": study_protocol.load_protocol(rater.study.protocol),
         "items": items,
-        "time_needed": workload.describe_time_needed(rater, items),
+        "time_needed": progress.describe_time_needed(rater, items),
         "expires_at": invitation.expires_at,
         "has_address": bool(invitation.email),
     }
@@ -96,7 +96,7 @@ def _sign_in_again(request: HttpRequest, token: str, link: LinkResult) -> HttpRe
     # Mail scanners fetch links: a GET must not use the link up.
     if request.method != "POST":
         return render(request, "ratings/link_back.html")
-    opened = access.open_link(token, request.user, "rater")
+    opened = signing_in.open_link(token, request.user, "rater")
     if opened.user is None:
         return _show_expired(request, token, opened.why)
     return _sign_in(request, opened.user, reverse("ratings:desk"))
@@ -107,7 +107,7 @@ def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse
     # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:
-        resend_links.resend_link(token, request)
+        invitations.resend_link(token, request)
     return render(
         request, "ratings/link_gone.html", {"why": reason, "purpose": "rater", "asked": is_requested}, status=410
     )
@@ -116,7 +116,7 @@ def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse
 @login_not_required
 @require_safe
 def admin_link(request: HttpRequest, token: str) -> HttpResponse:
-    opened = access.open_link(token, request.user, "admin")
+    opened = signing_in.open_link(token, request.user, "admin")
     if opened.effect == LinkEffect.UNKNOWN:
         raise Http404
     if opened.effect == LinkEffect.GONE or opened.user is None:
@@ -127,7 +127,7 @@ def admin_link(request: HttpRequest, token: str) -> HttpResponse:
 
 def _sign_in(request: HttpRequest, user: User | None, next_url: str, fresh: bool = True) -> HttpResponse:
     """Sign the user in, after two-factor authentication if it is on. Only a `fresh` link counts as a recent sign-in."""
-    if user is not None and not login.sign_in(request, user, next_url, by_link=True, fresh=fresh):
+    if user is not None and not signing_in.sign_in(request, user, next_url, by_link=True, fresh=fresh):
         return redirect("ratings:sign_in_code")
     return redirect(next_url)
 

@@ -17,8 +17,7 @@ from ratings.models import TRANSITION, Rater, Study
 from ratings.protocol import StudyProtocol, study_protocol
 from ratings.raters import own_results, practice
 from ratings.rating import next_item
-from ratings.studies import StudyError, access, designs
-from ratings.studies.assignments import running_raters
+from ratings.studies import StudyError, access, designs, running_raters
 from ratings.web.account import profile
 from ratings.web.decorators import RaterRequest, rater_page, study_rater_page
 from ratings.web.rater import my_answers, practice_pages

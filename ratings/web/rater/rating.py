@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
 from ratings.models import Assignment, InitialRating, Rater, Rating
-from ratings.raters import practice, recall
+from ratings.raters import practice
 from ratings.rating import next_item, submit
 from ratings.studies import StudyClosed, StudyError
 from ratings.web.decorators import RaterRequest, item_page, study_rater_page
@@ -42,7 +42,7 @@ def open_next_page(request: RaterRequest) -> HttpResponse:
 
 def _build_washout_context(rater: Rater, opens: datetime) -> dict[str, Any]:
     """Return what the page between the sessions of a crossover shows."""
-    has_mail = recall.can_reach(rater)
+    has_mail = practice.can_reach(rater)
     return {"opens": opens, "left": next_item.unrated_assignments(rater).count(), "has_mail": has_mail}
 
 

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings.models import Analysis, Benchmark, Study
 from ratings.results import stored_figures
-from ratings.results.benchmarks import freeze, store
-from ratings.results.benchmarks.freeze import BenchmarkError
+from ratings.results.benchmarks import store
+from ratings.results.benchmarks.store import BenchmarkError
 from ratings.studies import access
 from ratings.web.results import result_files
 from simulation.models import Job, Run
@@ -59,7 +59,7 @@ def create_benchmark(request: StaffRequest) -> HttpResponse:
     if form.is_valid():
         try:
             runs = list(Run.objects.filter(code__in=chosen))
-            new = freeze.freeze_benchmark(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
+            new = store.freeze_benchmark(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
         except BenchmarkError as error:
             problems = error.problems
         else:
@@ -67,7 +67,7 @@ def create_benchmark(request: StaffRequest) -> HttpResponse:
             store.get_or_request(new, request.user)
             return redirect("ratings:benchmark", code=new.code)
     # Candidates are read again after an error, with the user's choice ticked.
-    lines = [(line, str(line.run.code) in chosen) for line in freeze.list_candidates()]
+    lines = [(line, str(line.run.code) in chosen) for line in store.list_candidates()]
     context = {"form": form, "lines": lines, "problems": problems}
     wrong = bool(form.errors or problems)
     return render(request, "ratings/benchmark_new.html", context, status=422 if wrong else 200)
@@ -126,7 +126,7 @@ def _list_studies(benchmark: Benchmark, user: User) -> list[Study]:
     """Return unblinded studies with items from these runs that this user may read."""
     # The runs of a sealed study must stay hidden from its own team, and other people's studies do not exist for
     # the user.
-    readable = access.list_studies(user).filter(pk__in=freeze.find_studies(benchmark).values("pk"))
+    readable = access.list_studies(user).filter(pk__in=store.find_studies(benchmark).values("pk"))
     return [study for study in readable if study.is_unblinded]
 
 

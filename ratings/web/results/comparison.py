@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from ratings.exchange import exports
 from ratings.models import Study
-from ratings.results import study_pairs
+from ratings.results.analyses import store
 from ratings.results.stored_figures import FigureFile, StoredFigure, build_result_figure
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results.result_files import as_attachment, pending_response
@@ -25,7 +25,7 @@ def compare_studies(request: StudyRequest) -> HttpResponse:
     # 404, not 403: while a study is sealed, the page does not exist for anybody.
     if not request.study.is_unblinded:
         raise Http404
-    others = list(study_pairs.find_comparable_studies(request.user, request.study))
+    others = list(store.find_comparable_studies(request.user, request.study))
     other = _get_chosen(others, request)
     context: dict[str, Any] = {
         "study": request.study,
@@ -36,7 +36,7 @@ def compare_studies(request: StudyRequest) -> HttpResponse:
     }
     if other is not None:
         # A request with the same parameters returns the existing job, so reloading computes nothing again.
-        job = study_pairs.request_comparison(request.study, other, request.user)
+        job = store.request_comparison(request.study, other, request.user)
         context |= {"job": job, "table": job.result.get("table"), "figure": _build_figure(request, job, other)}
     return render(request, "ratings/compare.html", context)
 
@@ -48,10 +48,10 @@ def download_comparison(request: StudyRequest) -> HttpResponse:
     """Return the contrasts with the chosen study in full precision, or status 202 and the job until they exist."""
     if not request.study.is_unblinded:
         raise Http404
-    other = _get_chosen(list(study_pairs.find_comparable_studies(request.user, request.study)), request)
+    other = _get_chosen(list(store.find_comparable_studies(request.user, request.study)), request)
     if other is None:
         raise Http404
-    job = study_pairs.request_comparison(request.study, other, request.user)
+    job = store.request_comparison(request.study, other, request.user)
     if job.status != "done":
         return pending_response(job, "The comparison is being computed.")
     table = job.result["table"]

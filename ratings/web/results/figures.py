@@ -16,7 +16,7 @@ from ratings.results.analyses import store
 from ratings.results.analyses.filters import UnknownFilterError
 from ratings.results.benchmarks import store as benchmarks
 from ratings.results.figures.names import NAMES
-from ratings.studies import job_access
+from ratings.studies import access
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import result_files
 from simulation.jobs import job_files
@@ -54,7 +54,7 @@ def download_figure(request: StudyRequest, name: str, ending: str) -> HttpRespon
     # The job draws the figures; the numbers of the CSV file exist before.
     if look.job and ending != "csv":
         return _redirect_to_job(look.job)
-    subject = job_access.format_subject(request.study)
+    subject = access.format_subject(request.study)
     return _send_file(request, look.analysis, subject, request.study.slug, name, ending)
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from ratings.blinding import Payload, blind_transition, item_diff, item_view
 from ratings.models import Item, ItemSource, Study
-from ratings.results import RatingRow, item_summaries, rating_rows
+from ratings.results import RatingRow, rating_rows
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import rating_strips
 from simulation.web.transcript import build_checker_report
@@ -61,11 +61,11 @@ def list_items(request: StudyRequest) -> HttpResponse:
     # While sealed, the page explains what it will contain; no row of an item is read.
     if study.is_unblinded:
         only = request.GET.get("show") == "disputed"
-        totals, wanted = item_summaries.count_items(study), item_summaries.list_item_rows(study, disputed=only)
+        totals, wanted = rating_rows.count_items(study), rating_rows.list_item_rows(study, disputed=only)
         page = _CountedPaginator(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
         # Items without any rating are in no line, so their number is stated.
         n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
-        lines = [item_summaries.build_item_summary(row) for row in page]
+        lines = [rating_rows.build_item_summary(row) for row in page]
         context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
     return render(request, "ratings/items.html", context)
 
@@ -171,7 +171,7 @@ def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
         return None
     reference, yes = judged[0].reference, sum(row.verdict is True for row in judged)
     # The same function as in the list, or an item could be disputed on one page and not on the other.
-    disputed = item_summaries.is_disputed(reference, yes, len(judged))
+    disputed = rating_rows.is_disputed(reference, yes, len(judged))
     return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
 
 

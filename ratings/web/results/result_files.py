@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from ratings.exchange import exports
 from ratings.models import Analysis
-from ratings.results.analyses import document_format, filters, store
+from ratings.results.analyses import filters, store
 from ratings.results.analyses.filters import Filters, UnknownFilterError
 from ratings.results.analyses.store import AnalysisStatus
 from ratings.results.analyses.tables import TABLE_SPECS
@@ -73,7 +73,7 @@ def _bad_filter_response(error: UnknownFilterError) -> HttpResponse:
 def document_response(analysis: Analysis, stem: str) -> HttpResponse:
     """Return the document with the bytes that its SHA-256 covers."""
     # Serialised in the one canonical form, so that the digest can be verified.
-    response = HttpResponse(document_format.encode_document(analysis.document), content_type="application/json")
+    response = HttpResponse(store.encode_document(analysis.document), content_type="application/json")
     # A strong validator: the digest of exactly these bytes.
     response["ETag"] = f'"{analysis.sha256}"'
     return as_attachment(response, f"{stem}-results.json")

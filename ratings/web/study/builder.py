@@ -1,25 +1,263 @@
 """Create and edit draft studies: from a study document, or in four steps that are saved one by one."""
 
+import random
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.db.models import Count
 from django.forms import BoundField
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import URLPattern, path
-from django.views.decorators.http import require_http_methods
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from ratings.blinding import item_view
 from ratings.models import EVIDENCE, Study
-from ratings.protocol import ProtocolError
-from ratings.studies import StudyError, lifecycle
-from ratings.studies.pool import pool
+from ratings.protocol import CandidateItem, PlanError, ProtocolError, StudyProtocol, study_protocol
+from ratings.protocol.reference import WITH_ERROR
+from ratings.protocol.study_protocol import CHOICES, LAYOUTS, MARKS
+from ratings.studies import StudyError, assignment_preview, freeze, lifecycle, pool
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.study import drafts, step_forms
-from ratings.web.study.document_form import DocumentForm
-from ratings.web.study.step_forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
+from ratings.web.study import step_forms
+from ratings.web.study.step_forms import DocumentForm, ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from simulation.models import Episode, Transition, Twin
 from simulation.web import StaffRequest, staff_only
+
+_MAX_PREVIEWED = 12  # items offered in the preview
+
+
+class StudySizes(NamedTuple):
+    """The size of a planned study; `raters` is None for as few as possible."""
+
+    items: int
+    planted: int
+    ratings: int
+    raters: int | None
+    each: int | None  # approximate number of items per rater, without repeats
+
+    @property
+    def percent_planted(self) -> int:
+        return round(100 * self.planted / self.items) if self.items else 0
+
+
+def build_study_url(name: str, study: Study, *args: str) -> str:
+    return reverse(f"ratings:{name}", args=[study.slug, *args])
+
+
+def compute_sizes(study: Study) -> StudySizes:
+    """Return the size of a draft from its document and its imported items."""
+    protocol = study_protocol.load_protocol(study.protocol)
+    imported = study.imported_items.count()
+    items = sum(source.count for source in protocol.sources) + imported
+    planted = sum(source.count for source in protocol.sources if source.perturbation != "none")
+    planted += study.imported_items.filter(reference__in=WITH_ERROR).count() if imported else 0
+    # A crossover of screens shows every item twice, once on each screen.
+    n_screens = 2 if protocol.conditions == "screens" else 1
+    items, planted = n_screens * items, n_screens * planted
+    raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
+    n_ratings = items * protocol.ratings_per_item
+    return StudySizes(items, planted, n_ratings, raters, -(-n_ratings // raters) if raters else None)
+
+
+def describe_needs(study: Study) -> dict[str, Any]:
+    """Return the size of a draft, or the problems that prevent it from being opened. Fast: does not query the pool."""
+    problems = lifecycle.find_opening_problems(study.protocol)
+    return {"problems": problems, "sizes": None if problems else compute_sizes(study)}
+
+
+def describe_availability(study: Study) -> dict[str, Any]:
+    """Return what a draft needs and the items available for it, which takes time if the pool is large."""
+    needs_context = describe_needs(study)
+    if needs_context["problems"]:
+        return {
+            **needs_context,
+            "stock": [],
+            "short": False,
+            "waiting": False,
+            "unplannable": "",
+            "left_out": 0,
+            "shown": 0,
+        }
+    stock, left_out, also_in_unblinded, alike = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
+    missing = [line for line in stock if not line.is_enough]
+    waiting = any(line.unvetted or line.held for line in missing)
+    # Planning with too few items would only repeat that items are missing.
+    unplannable = "" if missing or not needs_context["sizes"].items else _find_plan_problem(study)
+    availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
+    return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
+
+
+def _find_plan_problem(study: Study) -> str:
+    """Return why the items cannot be assigned as this draft requires although there are enough; "" if they can."""
+    try:
+        freeze.preview_opening(study_protocol.load_protocol(study.protocol), study)
+    except PlanError as error:
+        return str(error)
+    return ""
+
+
+@study_page("admin", "analyst")
+@require_safe
+def show_availability(request: StudyRequest) -> HttpResponse:
+    """Show the items available for a draft: a fragment that the draft's page requests once it is loaded."""
+    if not request.study.is_draft:
+        # 204 makes htmx leave the page as it is.
+        return HttpResponse(status=204)
+    context = {"study": request.study, "may_run": request.role != "analyst", **describe_availability(request.study)}
+    return render(request, "ratings/_study_stock.html", context)
+
+
+@study_page("admin")
+@require_safe
+def preview_item(request: StudyRequest) -> HttpResponse:
+    """Show one item as a rater would see it, in any layout. Opens and stores nothing."""
+    candidates = _list_preview_items(request.study)
+    number = _parse_item_number(request.GET.get("item", ""), len(candidates))
+    arm = _choose_arm(request, study_protocol.load_protocol(request.study.protocol))
+    context = {
+        "study": request.study,
+        "number": number,
+        "numbers": range(1, len(candidates) + 1),
+        "arm": arm,
+        "layouts": [(name, CHOICES["layouts"][name].name) for name in LAYOUTS],
+        "all_marks": [(name, CHOICES["marks"][name].name) for name in MARKS],
+    }
+    if candidates:
+        payload, goal = candidates[number - 1]
+        context |= item_view.build_item_view(payload, goal, **arm)
+    return render(request, "ratings/study_preview.html", context)
+
+
+def _list_preview_items(study: Study) -> list[tuple[Any, Any]]:
+    """Return payload and context of a few items: those of an open study, or those a draft could use.
+
+    Their order reveals nothing about their sources.
+    """
+    if not study.is_draft:
+        return list(study.items.order_by("code").values_list("payload", "context")[:_MAX_PREVIEWED])
+    try:
+        protocol = lifecycle.parse_protocol(study.protocol)
+    except ProtocolError:
+        return []
+    # The preview offers screens with and without context, so the context is needed in any case.
+    display = protocol.display.model_copy(update={"context": (False, True)})
+    # Seeded by the study: reloading the page shows the same items under the same numbers.
+    rng = random.Random(f"preview/{study.seed}")
+    slugs = list(protocol.experiments or pool.list_experiments())
+    rng.shuffle(slugs)
+    by_key: dict[str, CandidateItem] = {}
+    for slug in slugs:  # one experiment at a time: a few items are enough, and the pool may be large
+        only_slug = protocol.model_copy(update={"display": display, "experiments": (slug,)})
+        by_key |= {one.candidate.key: one for one in pool.list_usable_candidates(only_slug, study)}
+        if len(by_key) >= _MAX_PREVIEWED:
+            break
+    all_items = [by_key[key] for key in sorted(by_key)]
+    return [
+        (candidate.payload, candidate.context)
+        for candidate in rng.sample(all_items, min(_MAX_PREVIEWED, len(all_items)))
+    ]
+
+
+def _choose_arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
+    """Return the requested screen; missing parts are those of the study's first screen."""
+    display, query = protocol.display, request.GET
+    known_context = {"off": False, "on": True}
+    return {
+        "layout": query["layout"] if query.get("layout") in LAYOUTS else display.layouts[0],
+        "with_context": known_context.get(query.get("context", ""), display.context[0]),
+        "marks": query["marks"] if query.get("marks") in MARKS else display.marks[0],
+        "stage": "first" if query.get("stage") == "first" else "final",
+    }
+
+
+def _parse_item_number(text: str, maximum: int) -> int:
+    return min(int(text), maximum) if text.isdecimal() and len(text) < 4 and int(text) > 0 else 1
+
+
+@study_page("admin")
+@require_safe
+def show_assignments(request: StudyRequest) -> HttpResponse:
+    """Show which raters rate which items: the plan of a draft with sources, an open study without sources."""
+    context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
+    try:
+        draft = request.study.is_draft
+        context["matrix"] = (
+            assignment_preview.preview_assignments(request.study)
+            if draft
+            else assignment_preview.load_assignments(request.study)
+        )
+    except (PlanError, ProtocolError, StudyError) as error:
+        context["problems"] = _list_problems(error)
+    return render(request, "ratings/study_matrix.html", context)
+
+
+@study_page("admin")
+@require_safe
+def show_empty_results(request: StudyRequest) -> HttpResponse:
+    """Show which results a draft will not have: a fragment that the page of assignments requests once it is loaded."""
+    if not request.study.is_draft:
+        return HttpResponse(status=204)
+    context: dict[str, Any] = {"study": request.study, "forecast": None, "problems": []}
+    try:
+        context["forecast"] = _load_empty_cells().forecast_empty_results(request.study)
+    except (PlanError, ProtocolError) as error:
+        context["problems"] = _list_problems(error)
+    return render(request, "ratings/_study_empty.html", context)
+
+
+@study_page("admin")
+@require_safe
+def download_plan(request: StudyRequest) -> HttpResponse:
+    """Return the plan of a draft as JSON: the work of each rater, and the results that would be empty."""
+    if not request.study.is_draft:
+        return JsonResponse(
+            {"problems": [f"{request.study.name} is {request.study.status}: only a draft has a plan"]}, status=409
+        )
+    try:
+        plan = _load_empty_cells().describe_plan(request.study)
+    except (PlanError, ProtocolError) as error:
+        return JsonResponse({"problems": list(_list_problems(error))}, status=409)
+    return JsonResponse(plan)
+
+
+def _load_empty_cells() -> Any:
+    """Return the module that simulates a plan to predict empty results."""
+    # It imports scipy: a second and 100 MB that most web processes never need.
+    return import_module("ratings.results.empty_cells")
+
+
+def _list_problems(error: Exception) -> Sequence[str]:
+    return error.problems if isinstance(error, ProtocolError) else [str(error)]
+
+
+@study_page("admin")
+@require_POST
+def duplicate_study(request: StudyRequest) -> HttpResponse:
+    """Create a new draft with the same protocol. Only staff may create studies."""
+    if not request.user.is_staff:
+        messages.error(request, "Only staff can create studies. Ask a member of staff for a copy.")
+        return redirect("ratings:study", request.study.slug)
+    copy = lifecycle.duplicate_study(request.study, request.user)
+    messages.success(request, "This is the copy. It has the same seed, so it draws the same items from the same pool.")
+    return redirect("ratings:build", copy.slug, "question")
+
+
+@study_page("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete_study(request: StudyRequest) -> HttpResponse:
+    """Ask for confirmation, then delete a draft."""
+    # Only a draft can be deleted: nobody has been shown anything of it.
+    if request.method != "POST" and request.study.is_draft:
+        return render(request, "ratings/study_delete.html", {"study": request.study})
+    try:
+        lifecycle.delete_draft(request.study)
+    except StudyError as error:
+        messages.error(request, str(error))
+        return redirect("ratings:study", request.study.slug)
+    messages.success(request, f"The draft {request.study.name} has been deleted.")
+    return redirect("ratings:studies")
 
 
 class Step(NamedTuple):
@@ -124,7 +362,7 @@ def _save_step(request: StudyRequest, form: StepForm, current_step: Step) -> Htt
 
 def _redirect_after_save(study: Study, current_step: Step, action: str) -> HttpResponse:
     if action == "count":
-        return redirect(f"{drafts.build_study_url('build', study, 'items')}?counted=1#counted")
+        return redirect(f"{build_study_url('build', study, 'items')}?counted=1#counted")
     next_index = STEPS.index(current_step) + 1
     if action == "save" or next_index == len(STEPS):
         return redirect("ratings:study", study.slug)
@@ -138,7 +376,7 @@ def _items_context(request: HttpRequest, form: ItemsForm) -> dict[str, Any]:
     context["perturbed"] = study.kind != EVIDENCE
     # Counting takes a while in a large pool, so it happens only on request and only for what was saved.
     if request.method == "GET" and "counted" in request.GET:
-        return {**context, **drafts.describe_availability(study)}
+        return {**context, **describe_availability(study)}
     return context
 
 
@@ -171,5 +409,11 @@ def _count_records() -> dict[str, int]:
 urls: list[URLPattern] = [
     path("studies/new/", create_study, name="new_study"),
     path("studies/<slug:slug>/build/<slug:step>/", edit_step, name="build"),
-    *drafts.urls,
+    path("studies/<slug:slug>/stock/", show_availability, name="stock"),
+    path("studies/<slug:slug>/preview/", preview_item, name="preview"),
+    path("studies/<slug:slug>/matrix/", show_assignments, name="matrix"),
+    path("studies/<slug:slug>/empty/", show_empty_results, name="empty_cells"),
+    path("studies/<slug:slug>/plan.json", download_plan, name="plan_json"),
+    path("studies/<slug:slug>/duplicate/", duplicate_study, name="duplicate"),
+    path("studies/<slug:slug>/delete/", delete_study, name="delete_study"),
 ]

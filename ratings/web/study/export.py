@@ -1,26 +1,34 @@
 """Downloads of a study: ratings, archives, protocol and blinding certificate."""
 
 import json
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
+from uuid import UUID
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.db.models import Count
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.accounts import export_quota, reauthentication_pages
+from ratings.accounts import reauthentication, sessions
 from ratings.exchange import exports
 from ratings.exchange.archive import archive_requests, study_facts
+from ratings.exchange.imports import ImportRefused, import_jobs, item_imports, json_lines, rating_imports
+from ratings.exchange.imports.import_jobs import MAX_SHOWN_PROBLEMS, CheckedFile
 from ratings.models import Study
+from ratings.protocol import PlanError
 from ratings.results.analyses import filters
 from ratings.studies import SealedError, StudyError
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import items
 from ratings.web.results.result_files import as_attachment
-from ratings.web.study import interim_page
+from simulation.jobs import job_files
 from simulation.models import Job
 
 
@@ -71,9 +79,9 @@ def show_exports(request: StudyRequest) -> HttpResponseBase:
 def _check_export_allowed(request: StudyRequest) -> HttpResponseBase | None:
     """Return None if the export may start, else the page that asks to sign in again or to wait."""
     # Exports of an unblinded study contain sources, so they need a recent sign-in.
-    if request.study.is_unblinded and (challenge := reauthentication_pages.ask_to_sign_in(request, "ratings:export")):
+    if request.study.is_unblinded and (challenge := reauthentication.ask_to_sign_in(request, "ratings:export")):
         return challenge
-    if not (seconds := export_quota.seconds_until_allowed(request.user)):
+    if not (seconds := sessions.seconds_until_allowed(request.user)):
         return None
     # Rounded up: trying again after these minutes must succeed.
     context = {"study": request.study, "minutes": -(-seconds // 60), "most": settings.EXPORTS_PER_HOUR}
@@ -130,11 +138,165 @@ def _json_attachment(data: object, name: str) -> HttpResponse:
     return as_attachment(HttpResponse(text, content_type="application/json"), name)
 
 
+class UploadForm(forms.Form):
+    file = forms.FileField(label="File", max_length=200, error_messages={"required": "Choose a file."})
+
+    def clean_file(self) -> UploadedFile:
+        file: UploadedFile = self.cleaned_data["file"]
+        if (file.size or 0) > json_lines.MAX_BYTES:
+            raise forms.ValidationError(f"The file is larger than {json_lines.MAX_BYTES // 1024**2} MiB.")
+        return file
+
+
+@study_page("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+def import_items(request: StudyRequest) -> HttpResponse:
+    """Show the imported items and a form for more. A draft's imported items can be removed again."""
+    if request.POST.get("do") == "remove":
+        return _remove_imported(request)
+    study = request.study
+    rows = (
+        study.imported_items.values("label", "perturbation", "reference", "truth")
+        .annotate(n=Count("pk"))
+        .order_by("label")
+    )
+    context = {
+        "sources": rows,
+        "imported": sum(row["n"] for row in rows),
+        "may": study.status in item_imports.ALLOWED_STATUSES,
+    }
+    return _handle_import(
+        request,
+        "ratings/import_items.html",
+        context,
+        item_imports.check_file,
+        item_imports.import_file,
+        import_jobs.ITEMS_KIND,
+    )
+
+
+@study_page("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+def import_ratings(request: StudyRequest) -> HttpResponse:
+    """Show the imported raters and a form for more."""
+    raters = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
+    context = {"raters": raters, "may": request.study.status in rating_imports.ALLOWED_STATUSES}
+    check, take = rating_imports.check_file, rating_imports.import_file
+    return _handle_import(request, "ratings/import_ratings.html", context, check, take, import_jobs.RATINGS_KIND)
+
+
+def _handle_import(
+    request: StudyRequest,
+    page: str,
+    context: dict[str, Any],
+    check: Callable[[Study, BinaryIO], CheckedFile],
+    import_file: Callable[..., CheckedFile],
+    kind: str,
+) -> HttpResponse:
+    """Check the file that was sent, or import the file checked before; problems give status 422. Large files become jobs."""
+    context |= {"study": request.study, "form": UploadForm(), "may_run": True}
+    if request.method != "POST":
+        return render(request, page, context | _describe_job(request, kind))
+    # A checked file can be imported only by the same admin and into the same study.
+    owner = f"{request.user.pk}/{request.study.pk}/ratings:{kind}"
+    try:
+        if token := request.POST.get("token"):
+            return _import_checked_file(request, token, owner, import_file, kind)
+        if "job" in request.POST:
+            return _import_by_job(request, kind)
+        context["form"] = form = UploadForm(request.POST, request.FILES)
+        if not form.is_valid():
+            return render(request, page, context, status=422)
+        uploaded = form.cleaned_data["file"]
+        # Checking a large file takes longer than a request may.
+        if import_jobs.is_large(uploaded.file):
+            return _redirect_to_job(
+                request, import_jobs.request_check(kind, request.study, uploaded.file, uploaded.name, request.user)
+            )
+        checked = check(request.study, uploaded.file)
+        context |= _describe_check(checked)
+        if not checked.problems:
+            context |= {"token": import_jobs.store_upload(uploaded.file, owner), "file_name": uploaded.name}
+    except import_jobs.UploadGone:
+        context["refused"] = "The checked file is no longer stored. Choose it again."
+    except ImportRefused as refused:
+        context |= {"problems": refused.problems[:MAX_SHOWN_PROBLEMS], "n_problems": len(refused.problems)}
+    except (StudyError, PlanError) as error:
+        context["refused"] = str(error)
+    has_problems = context.get("problems") or context.get("refused")
+    return render(request, page, context, status=422 if has_problems else 200)
+
+
+def _describe_job(request: StudyRequest, kind: str) -> dict[str, Any]:
+    """Return the job named in the URL: its progress, or the result of its check."""
+    job = _find_job(request.study, kind, request.GET.get("job", ""))
+    if job is None:
+        return {}
+    check = import_jobs.get_check_report(job)
+    if check is None:
+        return {"job": job}
+    context = {"checked": check.summary, "problems": check.problems, "n_problems": check.n_problems}
+    cannot_import = check.n_problems or "inputs_removed" in job.result
+    return context if cannot_import else context | {"from_job": job, "file_name": job.params["name"]}
+
+
+def _find_job(study: Study, kind: str, code: str) -> Job | None:
+    try:
+        return import_jobs.find_import(kind, study, UUID(code))
+    except ValueError:
+        return None
+
+
+def _import_by_job(request: StudyRequest, kind: str) -> HttpResponse:
+    job = _find_job(request.study, kind, request.POST["job"])
+    check = import_jobs.get_check_report(job) if job else None
+    if job is None or check is None or check.n_problems:
+        raise import_jobs.UploadGone
+    try:
+        return _redirect_to_job(request, import_jobs.request_import(job, request.study, request.user))
+    except (KeyError, job_files.FileRemoved) as error:
+        raise import_jobs.UploadGone from error
+
+
+def _redirect_to_job(request: StudyRequest, job: Job) -> HttpResponse:
+    """Redirect to the same page, which shows the job."""
+    return redirect(f"{request.path}?job={job.code}")
+
+
+def _import_checked_file(
+    request: StudyRequest, token: str, owner: str, import_file: Callable[..., CheckedFile], kind: str
+) -> HttpResponse:
+    with import_jobs.open_upload(token, owner) as stream:
+        checked = import_file(request.study, stream, request.user)
+    import_jobs.delete_upload(token)
+    messages.success(request, f"{import_jobs.format_count(kind, import_jobs.summarise_file(checked)['n'])} imported.")
+    return redirect(f"ratings:{kind}", slug=request.study.slug)
+
+
+def _describe_check(checked: CheckedFile) -> dict[str, Any]:
+    return {
+        "checked": import_jobs.summarise_file(checked),
+        "problems": checked.problems[:MAX_SHOWN_PROBLEMS],
+        "n_problems": len(checked.problems),
+    }
+
+
+def _remove_imported(request: StudyRequest) -> HttpResponse:
+    try:
+        count = item_imports.remove_all_items(request.study, request.user)
+    except StudyError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{count} imported item{'s' * (count != 1)} removed from the draft.")
+    return redirect("ratings:import_items", slug=request.study.slug)
+
+
 urls: list[URLPattern] = [
     path("studies/<slug:slug>/ratings.csv", stream_ratings_csv, name="ratings_csv"),
     path("studies/<slug:slug>/export/", show_exports, name="export"),
     path("studies/<slug:slug>/protocol.json", download_protocol, name="protocol_json"),
     path("studies/<slug:slug>/certificate.json", download_certificate, name="certificate"),
     *items.urls,
-    *interim_page.urls,
+    path("studies/<slug:slug>/import/", import_items, name="import_items"),
+    path("studies/<slug:slug>/import-ratings/", import_ratings, name="import_ratings"),
 ]

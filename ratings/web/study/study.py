@@ -3,20 +3,25 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings.accounts import reauthentication
-from ratings.models import Item, Rating, Study
+from ratings.accounts import reauthentication, require_recent_for_post
+from ratings.models import Item, Membership, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.protocol import PlanError, ProtocolError
-from ratings.studies import StudyError, access, lifecycle
-from ratings.studies.progress import stop_rule
+from ratings.protocol import PlanError, ProtocolError, study_protocol
+from ratings.results import study_log
+from ratings.studies import StudyError, access, interim_analysis, lifecycle, pool, progress, quarantine
+from ratings.studies.blinding_audit import audit_runner
+from ratings.studies.blinding_audit.audit_runner import AuditError
+from ratings.studies.quarantine import DecisionError, HeldItem
 from ratings.web.decorators import GuardedView, StudyRequest, staff_or_member, study_page
 from ratings.web.study.step_forms import GuideForm
 
@@ -91,7 +96,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
         "study": add_list_counts(Study.objects.filter(pk=study.pk))[0],
         "needs_password": reauthentication.has_password(request),
         "refused": refused,
-        "stop": stop_rule.evaluate_stop_rule(study),
+        "stop": progress.evaluate_stop_rule(study),
     }
     return render(request, "ratings/study_unblind.html", context, status=422 if refused else 200)
 
@@ -119,6 +124,163 @@ def edit_guide(request: StudyRequest) -> HttpResponse:
 def _open_study(study: Study, by: Any) -> None:
     # `open_study` takes the user by keyword, the other status changes by position.
     lifecycle.open_study(study, by=by)
+
+
+class MemberForm(forms.Form):
+    who = forms.CharField(label="User name or e-mail address", max_length=254)
+    role = forms.ChoiceField(
+        label="Role",
+        widget=forms.RadioSelect,
+        initial="analyst",
+        choices=[
+            ("analyst", "Analyst: can read the results, and rates by source before unblinding"),
+            ("admin", "Study admin: can do everything in this study"),
+        ],
+    )
+    who.widget.attrs |= {"autocomplete": "off", "autocapitalize": "none"}
+
+
+@study_page("admin")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@require_recent_for_post
+def show_team(request: StudyRequest) -> HttpResponse:
+    form = MemberForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            added = access.add_member(request.study, form.cleaned_data["who"], form.cleaned_data["role"], request.user)
+        except StudyError as error:
+            form.add_error("who", str(error))
+        else:
+            role = added.get_role_display()
+            messages.success(request, f"{added.user.get_username()} is now {role} of this study.")
+            return redirect("ratings:members", slug=request.study.slug)
+    context = {"study": request.study, "form": form, "members": request.study.members.select_related("user")}
+    return render(request, "ratings/people_roles.html", context, status=422 if form.errors else 200)
+
+
+@study_page("admin")
+@require_POST
+@require_recent_for_post
+def remove_member(request: StudyRequest, number: int) -> HttpResponse:
+    # Looked up within the study: a number from another study is a 404.
+    member = Membership.objects.select_related("user").filter(study=request.study, pk=number).first()
+    if member is None:
+        raise Http404
+    try:
+        access.remove_member(request.study, member, request.user)
+    except StudyError as error:
+        messages.error(request, str(error))
+    return redirect("ratings:members", slug=request.study.slug)
+
+
+@study_page("analyst")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def show_interim_analysis(request: StudyRequest) -> HttpResponse:
+    """Show who may run an interim analysis and the log of earlier ones; a POST runs one."""
+    study = request.study
+    context = {
+        "study": study,
+        "may_run": request.role != "analyst",
+        "refusal": interim_analysis.explain_refusal(study, request.user),
+        "least": interim_analysis.MIN_CHANGED_RATINGS,
+        "yes": study.answer_labels[0].lower(),
+        "looks": study_log.describe_events(
+            study.events.filter(kind="looked").select_related("by").order_by("-at")[:20]
+        ),
+    }
+    # Only a POST runs an analysis: every analysis is logged, but opening the page is not.
+    if request.method == "POST":
+        try:
+            context["look"] = interim_analysis.take_interim_analysis(study, request.user)
+        except interim_analysis.InterimNotAllowed as error:
+            context["refusal"] = str(error)
+            return render(request, "ratings/interim.html", context, status=409)
+    return render(request, "ratings/interim.html", context)
+
+
+MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
+
+
+@study_page("admin", "analyst")
+@require_http_methods(["GET", "HEAD", "POST"])
+def show_audit(request: StudyRequest) -> HttpResponse:
+    """Show the latest certificate; a POST by an admin starts a new audit."""
+    study = request.study
+    may_run = request.role in ("superuser", "admin")
+    if request.method == "POST":
+        if not may_run:
+            raise Http404
+        return _start_audit(request, study)
+    context = {
+        "study": study,
+        "role": request.role,
+        "may_run": may_run,
+        "audit": audit_runner.find_latest_audit(study),
+        # Reports are large, and only the dates of earlier audits are shown.
+        "before": study.audits.defer("report")[1:11],
+        "job": audit_runner.find_unfinished_audit(study),
+    }
+    return render(request, "ratings/audit.html", context)
+
+
+def _start_audit(request: StudyRequest, study: Study) -> HttpResponse:
+    try:
+        audit_runner.request_audit(study, request.user)
+    except AuditError as error:
+        messages.error(request, str(error))
+    return redirect("ratings:audit", study.slug)
+
+
+@study_page("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+def show_quarantine(request: StudyRequest) -> HttpResponse:
+    """Show the items that stay out of the study until an admin decides that their text reveals nothing."""
+    study = request.study
+    quarantined = _list_quarantined(study)
+    if request.method == "POST":
+        return _save_decision(request, study, quarantined)
+    undecided = [item for item in quarantined if not item.decision]
+    context = {
+        "study": study,
+        "role": request.role,
+        "may_run": True,
+        "held": undecided[:MAX_SHOWN],
+        "more": max(len(undecided) - MAX_SHOWN, 0),
+        "decided": study.quarantine.exclude(decision="").select_related("by"),
+        "allowed": quarantine.list_laboratory_words(),
+        "left_out": study.quarantine.filter(decision="").count(),
+    }
+    return render(request, "ratings/quarantine.html", context)
+
+
+def _list_quarantined(study: Study) -> list[HeldItem]:
+    """Return the quarantined items of a draft, each once however often it is in the pool."""
+    # The items of an opened study are frozen, so there is nothing to decide.
+    if not study.is_draft:
+        return []
+    by_digest = {
+        item.digest: item for item in pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held
+    }
+    return list(by_digest.values())
+
+
+def _save_decision(request: StudyRequest, study: Study, quarantined: list[HeldItem]) -> HttpResponse:
+    requested = request.POST.get("item", "")
+    item = next((item for item in quarantined if item.digest == requested), None)
+    try:
+        if item is None:
+            raise DecisionError("This item is no longer in quarantine, or the study has been opened")
+        # Names without a declaration are sent as blanks, so both lists have the same length.
+        things = dict(zip(request.POST.getlist("name"), request.POST.getlist("thing"), strict=False))
+        decision = request.POST.get("decision", "")
+        quarantine.record_decision(study, item, decision, request.user, things if decision == "released" else {})
+    except DecisionError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{request.POST['decision'].capitalize()}. The decision is logged.")
+    return redirect("ratings:quarantine", study.slug)
 
 
 urls: list[URLPattern] = [
@@ -152,4 +314,9 @@ urls: list[URLPattern] = [
     ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),
     path("studies/<slug:slug>/guide/", edit_guide, name="study_guide"),
+    path("studies/<slug:slug>/members/", show_team, name="members"),
+    path("studies/<slug:slug>/members/<int:number>/remove/", remove_member, name="remove_member"),
+    path("studies/<slug:slug>/interim/", show_interim_analysis, name="interim"),
+    path("studies/<slug:slug>/audit/", show_audit, name="audit"),
+    path("studies/<slug:slug>/quarantine/", show_quarantine, name="quarantine"),
 ]

@@ -12,8 +12,8 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings.blinding import allow_list, item_view
-from ratings.studies.pool import quarantine
-from ratings.studies.pool.quarantine import Secret
+from ratings.studies import quarantine
+from ratings.studies.quarantine import Secret
 from simulation.lab.errors import LabError
 from simulation.models import Twin
 from simulation.runs import vetting

@@ -1,11 +1,12 @@
 """Trace liquids: what was put into each output and what was taken from each input, where this is clear."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from simulation.checker.reading import dilution_series, families, roles
-from simulation.checker.reading.material_view import MaterialView
-from simulation.checker.reading.transition import Transition
+from simulation.checker.reading import families, words
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import SOLVENT, SOURCE, TARGET, TOTAL, Transition
 
 ZERO = Decimal(0)
 
@@ -27,12 +28,8 @@ class FilledOutput(NamedTuple):
     @property
     def total_volume(self) -> Decimal | None:
         """Return the sum of the parts in µL, or None if any of them is unknown."""
-        total = ZERO
-        for part in self.parts:
-            if part.volume is None:
-                return None
-            total += part.volume
-        return total
+        volumes = [part.volume for part in self.parts if part.volume is not None]
+        return sum(volumes, ZERO) if len(volumes) == len(self.parts) else None
 
 
 class Withdrawal(NamedTuple):
@@ -56,64 +53,128 @@ class LiquidFlow(NamedTuple):
     untraced_reason: str = ""
 
 
+class DilutionSeries(NamedTuple):
+    """A dilution series: sample, diluent and, if stated, volume moved and diluent added per step, factor and steps."""
+
+    sample: MaterialView
+    diluent: MaterialView
+    moved: Decimal | None
+    added: Decimal | None
+    factor: Decimal | None
+    steps: int | None
+
+
+def find_source(transition: Transition) -> MaterialView | None:
+    """Return the source of a move: named by a parameter, else the only filled input, else the only one that shrank."""
+    # If parameters name several sources, the volume taken cannot be assigned to one of them.
+    if named_sources := transition.parameters.list_materials(SOURCE):
+        return named_sources[0] if len(named_sources) == 1 else None
+    targets = transition.parameters.list_materials(TARGET)
+    filled = [view for view in _list_filled(transition) if all(view is not target for target in targets)]
+    if len(filled) == 1:
+        return filled[0]
+    shrunk = [view for view in filled if (left := transition.find_output(view)) and has_shrunk(view, left)]
+    return shrunk[0] if len(shrunk) == 1 else None
+
+
+def find_solvent(transition: Transition) -> MaterialView | None:
+    """Return the material that is added to the samples: named by a parameter, else the only solvent by name."""
+    if (named_solvent := transition.parameters.find_material(SOLVENT)) is not None:
+        return named_solvent
+    full = [view for view in transition.inputs if not view.is_empty_vessel]
+    solvents = [view for view in full if words.SOLVENTS & set(view.name_words)]
+    return solvents[0] if len(solvents) == 1 and len(full) > 1 else None
+
+
+def has_shrunk(before: MaterialView, after: MaterialView) -> bool:
+    """Return whether both volumes are known and the second is smaller."""
+    volume_before, volume_after = before.liquid_volume, after.liquid_volume
+    return volume_before is not None and volume_after is not None and volume_after < volume_before
+
+
+def _list_filled(transition: Transition) -> list[MaterialView]:
+    return [view for view in transition.inputs if not view.is_empty_vessel and view.liquid_volume != 0]
+
+
+def find_dilution_series(transition: Transition) -> DilutionSeries | None:
+    """Return the series that the parameters request, or None if it is unclear which material is diluted with which."""
+    solvent = find_solvent(transition)
+    named_sample = transition.parameters.find_material(SOURCE | {"sample"})
+    samples = [view for view in _list_filled(transition) if view is not solvent]
+    if named_sample is not None and named_sample is not solvent:
+        samples = [named_sample]
+    if solvent is None or len(samples) != 1:
+        return None
+    moved_volume, added_volume, total_volume = None, None, None
+    for leaf, amount in transition.parameters.list_amounts("volume"):
+        key_words = set(leaf.words)
+        if key_words & {"transfer", "transferred", "carry", "carried", "sample", "aliquot"}:
+            moved_volume = amount.value
+        elif key_words & {"diluent", "solvent", "buffer"}:
+            added_volume = amount.value
+        elif key_words & TOTAL:
+            total_volume = amount.value
+    factor = transition.parameters.find_dilution_factor()
+    if moved_volume is None and total_volume is not None and factor:
+        moved_volume = total_volume / factor
+    # Two of carried volume, diluent and factor determine the third.
+    if factor is None and moved_volume and added_volume:
+        factor = (moved_volume + added_volume) / moved_volume
+    if added_volume is None and moved_volume and factor:
+        added_volume = moved_volume * (factor - 1)
+    steps = transition.parameters.find_count("dilution", "step", "point", "level")
+    return DilutionSeries(samples[0], solvent, moved_volume, added_volume, factor, steps)
+
+
+def iter_new_outputs(transition: Transition) -> Iterator[MaterialView]:
+    """Yield the usable outputs that are new materials, or in vessels that were empty before."""
+    for output in transition.usable_outputs:
+        before = transition.find_input(output)
+        if before is None or before.is_empty_vessel or before.liquid_volume == 0:
+            yield output
+
+
 def trace_liquids(transition: Transition) -> LiquidFlow:
     """Return the liquid flow of a transition. The family of its action determines how it is traced."""
     # The result is stored, because most checks of amounts need it and tracing is costly.
     if "flow" not in transition.memo:
-        transition.memo["flow"] = _trace_by_family(transition)
+        tracers = {
+            families.MOVE: _trace_transfer,
+            families.ADD: _trace_addition,
+            families.COMBINE: _trace_combination,
+            families.SERIAL: _trace_series,
+        }
+        trace = tracers.get(transition.family)
+        transition.memo["flow"] = trace(transition) if trace else LiquidFlow()
     flow: LiquidFlow = transition.memo["flow"]
     return flow
 
 
-def _trace_by_family(transition: Transition) -> LiquidFlow:
-    match transition.family:
-        case families.MOVE:
-            return _trace_transfer(transition)
-        case families.ADD:
-            return _trace_addition(transition)
-        case families.COMBINE:
-            return _trace_combination(transition)
-        case families.SERIAL:
-            return _trace_series(transition)
-    return LiquidFlow()
-
-
 def _trace_transfer(transition: Transition) -> LiquidFlow:
-    source = roles.find_source(transition)
+    source = find_source(transition)
     if source is None:
         return LiquidFlow(untraced_reason="it is not clear which material was drawn from")
     remainder = transition.find_output(source)
-    others = [view for view in transition.inputs if view is not source]
     filled_outputs = [view for view in transition.outputs if view is not remainder and not view.is_used_up]
     moved_volume = transition.parameters.find_moved_volume()
-    volume_each = moved_volume.value if moved_volume else None
-    is_stated = volume_each is not None
-    if volume_each is None:
-        volume_each = _find_lost_volume(source, remainder, len(filled_outputs), transition)
+    volume_each = (
+        moved_volume.value if moved_volume else _find_lost_volume(source, remainder, len(filled_outputs), transition)
+    )
+    # A new output was empty before if every other input with liquid has its own output.
+    others = [view for view in transition.inputs if view is not source and transition.find_output(view) is None]
+    starts_empty = all(view.is_empty_vessel or view.liquid_volume == 0 or view.is_unlimited for view in others)
     fills = []
     for output in filled_outputs:
-        input_before = transition.find_input(output)
-        if input_before is None and not _starts_empty(output, others, transition):
+        before = transition.find_input(output)
+        if before is None and not starts_empty:
             return LiquidFlow(untraced_reason=f"it is not clear what was in {output.name} before")
-        parts = (
-            [Portion(source, volume_each)]
-            if input_before is None
-            else [Portion(input_before, input_before.liquid_volume), Portion(source, volume_each)]
-        )
-        fills.append(FilledOutput(output, tuple(parts), is_stated))
+        parts = () if before is None else (Portion(before, before.liquid_volume),)
+        fills.append(FilledOutput(output, (*parts, Portion(source, volume_each)), moved_volume is not None))
     total = volume_each * len(filled_outputs) if volume_each is not None and filled_outputs else None
     if total is not None and len(filled_outputs) == 1 and filled_outputs[0].volume is None:
         # Simulators describe a filled plate as one material without a volume: the volume goes into each of its wells.
         total *= transition.parameters.count_wells() or 1
-    return LiquidFlow(tuple(fills), (Withdrawal(source, total, remainder, is_stated),))
-
-
-def _starts_empty(output: MaterialView, others: list[MaterialView], transition: Transition) -> bool:
-    """Return whether an output without input was empty before: every other input with liquid has its own output."""
-    open_inputs = [view for view in others if transition.find_output(view) is None]
-    return not any(
-        not view.is_empty_vessel and view.liquid_volume != 0 and not view.is_unlimited for view in open_inputs
-    )
+    return LiquidFlow(tuple(fills), (Withdrawal(source, total, remainder, moved_volume is not None),))
 
 
 def _find_lost_volume(
@@ -124,39 +185,40 @@ def _find_lost_volume(
     It is what the source lost; a source that is not handed back lost everything.
     """
     # With several destinations it is unknown how the volume was split; the volume of a weighed portion is unknown too.
-    if (
-        source.is_unlimited
-        or source.liquid_volume is None
-        or destinations != 1
-        or transition.parameters.list_amounts("mass")
-    ):
-        return None
-    if remainder is None or remainder.is_used_up:
-        return source.liquid_volume
-    return None if remainder.liquid_volume is None else max(ZERO, source.liquid_volume - remainder.liquid_volume)
+    is_unclear = source.is_unlimited or destinations != 1 or transition.parameters.list_amounts("mass")
+    if is_unclear or remainder is None or remainder.is_used_up:
+        return None if is_unclear else source.liquid_volume
+    return _find_difference(source, remainder)
+
+
+def _find_difference(before: MaterialView | None, after: MaterialView | None) -> Decimal | None:
+    """Return the volume in µL that a material lost, at least 0, or None if it is unknown."""
+    volume_before, volume_after = before and before.liquid_volume, after and after.liquid_volume
+    return None if volume_before is None or volume_after is None else max(ZERO, volume_before - volume_after)
 
 
 def _trace_addition(transition: Transition) -> LiquidFlow:
-    solvent = roles.find_solvent(transition)
+    solvent = find_solvent(transition)
     if solvent is None:
         return LiquidFlow(untraced_reason="it is not clear which material was added")
-    remainder = transition.find_output(solvent)
     samples = [
         view for view in transition.inputs if view is not solvent and not view.is_empty_vessel and not view.is_unlimited
     ]
     if len(samples) == 1 and (vessel := _find_new_vessel(transition, samples[0])) is not None:
         return _trace_portion_dilution(transition, samples[0], solvent, vessel)
-    fills, total = [], ZERO
+    fills = []
     for sample in samples:
         output = transition.find_output(sample)
         if output is None:
             return LiquidFlow(untraced_reason=f"it is not clear what became of {sample.name}")
-        added, stated = _find_added_solvent(transition, sample, output)
-        fills.append(FilledOutput(output, (Portion(sample, sample.liquid_volume), Portion(solvent, added)), stated))
-        # One unknown addition makes the total unknown.
-        total = None if added is None or total is None else total + added  # type: ignore[assignment]
-    stated = bool(fills) and all(fill.is_stated for fill in fills)
-    return LiquidFlow(tuple(fills), (Withdrawal(solvent, total if fills else None, remainder, stated),))
+        added, is_stated = _find_added_solvent(transition, sample, output)
+        parts = (Portion(sample, sample.liquid_volume), Portion(solvent, added))
+        fills.append(FilledOutput(output, parts, is_stated))
+    # One unknown addition makes the total unknown.
+    added_volumes = [fill.parts[1].volume for fill in fills if fill.parts[1].volume is not None]
+    total = sum(added_volumes, ZERO) if fills and len(added_volumes) == len(fills) else None
+    is_stated = bool(fills) and all(fill.is_stated for fill in fills)
+    return LiquidFlow(tuple(fills), (Withdrawal(solvent, total, transition.find_output(solvent), is_stated),))
 
 
 def _find_new_vessel(transition: Transition, sample: MaterialView) -> MaterialView | None:
@@ -165,15 +227,8 @@ def _find_new_vessel(transition: Transition, sample: MaterialView) -> MaterialVi
     new_outputs = [
         view for view in transition.usable_outputs if transition.find_input(view) is None and not view.is_empty_vessel
     ]
-    if (
-        remainder is None
-        or remainder.is_used_up
-        or len(new_outputs) != 1
-        or remainder.liquid_volume is None
-        or sample.liquid_volume is None
-    ):
-        return None
-    return new_outputs[0] if remainder.liquid_volume < sample.liquid_volume else None
+    remains = remainder is not None and not remainder.is_used_up and has_shrunk(sample, remainder)
+    return new_outputs[0] if remains and len(new_outputs) == 1 else None
 
 
 def _trace_portion_dilution(
@@ -182,50 +237,36 @@ def _trace_portion_dilution(
     """Trace the dilution of a portion of the sample with as much solvent as the stated factor or total volume needs."""
     sample_left, solvent_left = transition.find_output(sample), transition.find_output(solvent)
     stated_portion = transition.parameters.find_portion_volume(frozenset(sample.name_words))
-    portion = stated_portion.value if stated_portion else None
-    if (
-        portion is None
-        and sample_left is not None
-        and sample_left.liquid_volume is not None
-        and sample.liquid_volume is not None
-    ):
-        portion = sample.liquid_volume - sample_left.liquid_volume
+    portion = stated_portion.value if stated_portion else _find_difference(sample, sample_left)
     total, factor = transition.parameters.find_total_volume(), transition.parameters.find_dilution_factor()
-    added = None
     # Most certain first: the stated total, the stated factor, then what the solvent lost.
     if portion is not None and total is not None:
         added = max(ZERO, total.value - portion)
     elif portion is not None and factor is not None:
         added = portion * (factor - 1)
-    elif solvent.liquid_volume is not None and solvent_left is not None and solvent_left.liquid_volume is not None:
-        added = max(ZERO, solvent.liquid_volume - solvent_left.liquid_volume)
+    else:
+        added = _find_difference(solvent, solvent_left)
     is_stated = total is not None or factor is not None
     fill = FilledOutput(output, (Portion(sample, portion), Portion(solvent, added)), is_stated)
-    return LiquidFlow(
-        (fill,),
-        (
-            Withdrawal(sample, portion, sample_left, stated_portion is not None),
-            Withdrawal(solvent, added, solvent_left, is_stated),
-        ),
-    )
+    sample_draw = Withdrawal(sample, portion, sample_left, stated_portion is not None)
+    return LiquidFlow((fill,), (sample_draw, Withdrawal(solvent, added, solvent_left, is_stated)))
 
 
 def _find_added_solvent(
     transition: Transition, sample: MaterialView, output: MaterialView
 ) -> tuple[Decimal | None, bool]:
     """Return (volume of solvent added in µL, whether the parameters state it). The volume is None if unknown."""
+    parameters = transition.parameters
     total, added, factor = (
-        transition.parameters.find_total_volume(),
-        transition.parameters.find_added_volume(),
-        transition.parameters.find_dilution_factor(),
+        parameters.find_total_volume(),
+        parameters.find_added_volume(),
+        parameters.find_dilution_factor(),
     )
     # The only volume of this action is the one to fill up to, whatever its parameter is called.
-    if transition.action == "FillToVolume" and total is None and len(transition.parameters.list_volumes()) == 1:
-        total, added = transition.parameters.list_amounts("volume")[0][1], None
+    if transition.action == "FillToVolume" and total is None and len(parameters.list_amounts("volume")) == 1:
+        total, added = parameters.list_amounts("volume")[0][1], None
     # The two parameters may contradict each other, so neither is used.
-    if total is not None and added is not None:
-        return None, False
-    if sample.liquid_volume is None:
+    if sample.liquid_volume is None or (total is not None and added is not None):
         return None, False
     if total is not None and total.value >= sample.liquid_volume:
         return total.value - sample.liquid_volume, True
@@ -233,33 +274,29 @@ def _find_added_solvent(
         return added.value, True
     if factor is not None and total is None:
         return sample.liquid_volume * (factor - 1), True
-    return (None if output.liquid_volume is None else max(ZERO, output.liquid_volume - sample.liquid_volume)), False
+    return _find_difference(output, sample), False
 
 
 def _trace_combination(transition: Transition) -> LiquidFlow:
     pools = [view for view in transition.usable_outputs if transition.find_input(view) is None]
     if len(pools) != 1:
         return LiquidFlow(untraced_reason="it is not clear which material is the combined one")
-    parts, draws = [], []
+    draws = []
     for source in transition.limited_inputs:
-        if source.is_empty_vessel:
-            continue
-        remainder = transition.find_output(source)
-        volume_left = remainder.liquid_volume if remainder and not remainder.is_used_up else ZERO
-        taken_volume = (
-            None
-            if source.liquid_volume is None or volume_left is None
-            else max(ZERO, source.liquid_volume - volume_left)
-        )
-        parts.append(Portion(source, taken_volume))
-        draws.append(Withdrawal(source, taken_volume, remainder))
-    parts += [Portion(view, None) for view in transition.inputs if view.is_unlimited and not view.is_empty_vessel]
-    return LiquidFlow((FilledOutput(pools[0], tuple(parts), False),), tuple(draws))
+        if not source.is_empty_vessel:
+            remainder = transition.find_output(source)
+            is_gone = remainder is None or remainder.is_used_up
+            draws.append(
+                Withdrawal(source, source.liquid_volume if is_gone else _find_difference(source, remainder), remainder)
+            )
+    supplies = [view for view in transition.inputs if view.is_unlimited and not view.is_empty_vessel]
+    parts = (*(Portion(draw.source, draw.volume) for draw in draws), *(Portion(view, None) for view in supplies))
+    return LiquidFlow((FilledOutput(pools[0], parts, False),), tuple(draws))
 
 
 def _trace_series(transition: Transition) -> LiquidFlow:
     """Return the withdrawals from sample and diluent of a dilution series. It has no fills."""
-    series = dilution_series.find_dilution_series(transition)
+    series = find_dilution_series(transition)
     if series is None:
         return LiquidFlow(untraced_reason="it is not clear which material is diluted with which")
     sample, diluent, moved_volume, added_volume, _, steps = series

@@ -12,8 +12,7 @@ from simulation.lab import quantities
 
 CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
 _LARGEST = Decimal(10) ** 15  # larger numbers are hostile input, not amounts
-# Characters that look alike: two micro signs, three degree signs, minus and dash, special spaces, times and
-# point.
+# Characters that look alike: two micro signs, three degree signs, minus and dash, special spaces, times and point.
 _LOOKALIKES = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "×": "x", "⋅": "·", "∼": "~"}
 )
@@ -22,9 +21,15 @@ _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]{1,3}(?:,[0-9]{3}){1,4}(?![0-9])|[0-9]{1,15})(?P<part>[.,][0-9]{1,12})?"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})(?![0-9])|\s?[x*·]\s?10(?:\^(?P<power>[+-]?[0-9]{1,2})|(?P<super>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]{1,3})))?"
 )
+# A number before a unit; not part of a range, ratio, date or version.
+_NUMBER_IN_TEXT = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,9}(?:\.[0-9]{1,6})?\s?(?=[A-Za-z°µμ%])")
+# "300g" of a centrifuge; one digit would be grams.
+_G_FORCE = re.compile(r"(?<![\w.,:/-])([0-9]{2,6})\s?g(?![\w/])")
 # Characters that end a unit: "1 mL (approx.)", "2 h; then 4 °C".
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
+_RANGE_OR_VERSION = re.compile(r"[:/.,-][0-9]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
+_LITRES = re.compile(r"\b([nµum]?)l\b")
 # Order in which dimensions are tried for a unit if the name of a property does not determine one.
 _DIMENSION_ORDER = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
@@ -33,19 +38,10 @@ _DIMENSION_ORDER = (
 )  # fmt: skip
 # Lower-case spellings that simulation.lab.quantities does not know.
 _MORE_SPELLINGS = {
-    "mcl": "µL", "microliters": "µL", "microlitres": "µL", "microliter": "µL", "microlitre": "µL", "milliliters": "mL",
-    "millilitres": "mL", "milliliter": "mL", "millilitre": "mL", "liters": "L", "litres": "L", "liter": "L",
-    "litre": "L", "nanoliters": "nL", "nanoliter": "nL", "cc": "mL", "milligrams": "mg", "milligram": "mg",
-    "micrograms": "µg", "microgram": "µg", "mcg": "µg", "nanograms": "ng", "nanogram": "ng", "grams": "g", "gram": "g",
-    "gm": "g", "kilograms": "kg", "molar": "M", "millimolar": "mM", "micromolar": "µM", "nanomolar": "nM",
-    "degc": "°C", "deg c": "°C", "celsius": "°C", "degrees celsius": "°C", "degrees c": "°C", "degree c": "°C", "° c": "°C",
-    "c": "°C", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "mins": "min", "minute": "min", "minutes": "min",
-    "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "d": "day", "days": "day", "xg": "x g", "g-force": "x g",
-    "rcf": "x g", "percent": "%", "pct": "%", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometers": "nm",
-    "nanometer": "nm", "cell/ml": "cells/mL", "cfu/ml": "1/mL", "pfu/ml": "1/mL", "vg/ml": "1/mL", "vp/ml": "1/mL",
-    "iu/ml": "1/mL", "/ml": "1/mL", "per ml": "1/mL", "viable cells/ml": "cells/mL", "kbp": "kb", "cell": "cells",
-    "mmol/l": "mM", "mol/l": "M", "µmol/l": "µM", "umol/l": "µM", "nmol/l": "nM", "pmol/µl": "µM", "pmol/ul": "µM",
-    "% v/v": "%", "% (v/v)": "%", "%v/v": "%", "vol%": "%", "% vol": "%",
+    "gm": "g", "degc": "°C", "deg c": "°C", "degrees c": "°C", "degree c": "°C", "° c": "°C", "c": "°C", "pct": "%",
+    "cfu/ml": "1/mL", "pfu/ml": "1/mL", "vg/ml": "1/mL", "vp/ml": "1/mL", "iu/ml": "1/mL", "per ml": "1/mL",
+    "viable cells/ml": "cells/mL", "cell": "cells", "pmol/µl": "µM", "pmol/ul": "µM", "% v/v": "%", "% (v/v)": "%",
+    "%v/v": "%", "vol%": "%", "% vol": "%",
 }  # fmt: skip
 # Units that the laboratory does not accept: their dimension, and their size in the base unit of that dimension.
 _MORE_UNITS = {
@@ -80,16 +76,26 @@ def parse_amount(value: Any, unit: str = "", dimensions: tuple[str, ...] = ()) -
         return None
     number, step, rest = number_parts
     # A unit in the value takes precedence over one in the key.
-    unit_found = (
-        _find_leading_unit(rest, dimensions)
-        if rest.strip()
-        else _find_leading_unit(_prefer_molar(unit, dimensions), dimensions)
-    )
+    unit_found = _find_leading_unit(rest if rest.strip() else _prefer_molar(unit, dimensions), dimensions)
     if unit_found is None:
         return None
     dimension, factor = unit_found
-    text = f"{value} {unit}".strip() if not rest.strip() else str(value)
+    text = str(value) if rest.strip() else f"{value} {unit}".strip()
     return Amount(number * factor, dimension, step * factor, text[:80])
+
+
+def find_amounts(text: str, dimension: str) -> list[Amount]:
+    """Return all amounts of a dimension in a text."""
+    normalised = normalise_text(text[:2000])
+    texts = (normalised[match.start() : match.start() + 40] for match in _NUMBER_IN_TEXT.finditer(normalised))
+    amounts = (parse_amount(amount_text, "", (dimension,)) for amount_text in texts)
+    return [amount for amount in amounts if amount and amount.dimension == dimension]
+
+
+def find_forces(text: str) -> list[Amount]:
+    """Return the centrifugal forces in a text like "300g" or "at 3000 g", which does not mean grams."""
+    forces = (Decimal(match[1]) for match in _G_FORCE.finditer(normalise_text(text[:2000])))
+    return [Amount(force, "centrifugal_force", Decimal("0.5"), f"{force} x g") for force in forces]
 
 
 def parse_number(value: Any) -> Decimal | None:
@@ -122,7 +128,8 @@ def _parse_number_text(text: str) -> tuple[Decimal, Decimal, str] | None:
     text = normalise_text(text).strip()
     about = _ABOUT.match(text)
     match = _NUMBER.match(text, about.end() if about else 0)
-    if not match or _is_range_or_version(text, match.end()):
+    # The start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3".
+    if not match or _RANGE_OR_VERSION.match(text, match.end()):
         return None
     integer_part, decimal_part = match["whole"].replace(",", ""), (match["part"] or "").replace(",", ".")
     power = int(match["e"] or match["power"] or (match["super"] or "0").translate(_SUPERSCRIPTS).strip("+-") or 0)
@@ -145,14 +152,6 @@ def format_value(value: Decimal, dimension: str) -> str:
     )
 
 
-def _is_range_or_version(text: str, end: int) -> bool:
-    """Return whether the number before `end` is the start of a range, ratio or version: "1-2 mL", "1:10", "1.2.3"."""
-    next_characters = text[end : end + 2].replace(" ", "")
-    return (next_characters[:1] in (":", "-", "/") and next_characters[1:2].isdigit()) or (
-        next_characters[:1] in ".," and next_characters[1:2].isdigit()
-    )
-
-
 @lru_cache(maxsize=16384)
 def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     """Return (dimension, size in its base unit) of the longest unit at the start of a text, or None."""
@@ -168,12 +167,13 @@ def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Dec
 def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     if not unit:
         return None
-    lower = unit.lower()
-    if extra_unit := _MORE_UNITS.get(lower):
+    if extra_unit := _MORE_UNITS.get(unit.lower()):
         return extra_unit[0], Decimal(extra_unit[1])
-    spelling = _MORE_SPELLINGS.get(lower, unit)
-    for dimension in _order_dimensions(dimensions):
-        for candidate in (spelling, spelling.replace("u", "µ", 1), _fix_case(spelling)):
+    spelling = _MORE_SPELLINGS.get(unit.lower(), unit)
+    # Upper case in its usual spelling: mL, µL, mg/mL for "ML", "UL", "MG/ML".
+    usual = _LITRES.sub(r"\1L", spelling.lower()).replace("uL", "µL").replace("ug", "µg")
+    for dimension in (*(name for name in dimensions if name in _DIMENSION_ORDER), *_DIMENSION_ORDER):
+        for candidate in (spelling, spelling.replace("u", "µ", 1), usual):
             try:
                 # The strict parser decides; it raises for a spelling that is no unit of this dimension.
                 return dimension, quantities.parse_quantity(f"1 {candidate}", dimension).value
@@ -184,17 +184,6 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
 
 def _prefer_molar(unit: str, dimensions: tuple[str, ...]) -> str:
     """Return the molar unit for a lower-case unit if a concentration is expected: the key conc_um is in µM, not µm."""
-    lower_unit = unit.lower()
-    if dimensions and set(dimensions) <= set(CONCENTRATIONS) and lower_unit in ("um", "µm", "mm", "nm"):
-        return lower_unit[:-1].replace("u", "µ") + "M"
+    if dimensions and set(dimensions) <= set(CONCENTRATIONS) and unit.lower() in ("um", "µm", "mm", "nm"):
+        return unit.lower()[:-1].replace("u", "µ") + "M"
     return unit
-
-
-def _order_dimensions(dimensions: tuple[str, ...]) -> list[str]:
-    known = [name for name in _DIMENSION_ORDER if name in quantities.list_dimensions()]
-    return [name for name in dimensions if name in known] + [name for name in known if name not in dimensions]
-
-
-def _fix_case(unit: str) -> str:
-    """Return an upper-case unit in its usual spelling: mL, µL, mg/mL for "ML", "UL", "MG/ML"."""
-    return re.sub(r"l\b", "L", unit.lower()).replace("ul", "µL").replace("uL", "µL").replace("ug", "µg")

@@ -1,7 +1,9 @@
-"""Split keys and names into words, and list words by their meaning, such as those that do not describe a content."""
+"""Split keys and names into words, and read the allowed values of a material's fields in other spellings."""
 
 import re
 from functools import lru_cache
+
+from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
@@ -24,8 +26,6 @@ NEUTRAL = word_set(
     "material reagent the measured approximate approx filtrate stock"
 )
 CAPACITY = word_set("capacity max maximum container vessel tube vial bottle flask nominal size holds")
-DEAD = frozenset({"dead"})
-MINIMUM = frozenset({"minimum", "min"})
 # In a name, these words only mean that the material is a remainder.
 RESIDUAL = word_set(
     "residual remaining remainder leftover left rest unused remains over partially used original source stock "
@@ -52,26 +52,15 @@ GENERIC = PRODUCTS | RESIDUAL | word_set(
     "infected viable live dead"
 )  # fmt: skip
 # Ready-made reagents that no step produces from others: an output may only have them if an input had.
-REAGENTS = {
-    "puromycin": "puromycin", "blasticidin": "blasticidin", "kanamycin": "kanamycin", "ampicillin": "ampicillin",
-    "carbenicillin": "carbenicillin", "chloramphenicol": "chloramphenicol", "hygromycin": "hygromycin", "g418": "g418",
-    "geneticin": "g418", "penicillin": "penicillin", "streptomycin": "streptomycin", "gentamicin": "gentamicin",
-    "tetracycline": "tetracycline", "doxycycline": "doxycycline", "dapi": "dapi", "hoechst": "hoechst",
-    "trypsin": "trypsin", "accutase": "accutase", "dmso": "dmso", "pbs": "pbs", "hbss": "hbss", "dmem": "dmem",
-    "rpmi": "rpmi", "fbs": "fbs", "glycerol": "glycerol", "ethanol": "ethanol", "methanol": "methanol",
-    "acetonitrile": "acetonitrile", "isopropanol": "isopropanol", "chloroform": "chloroform", "phenol": "phenol",
-    "acetone": "acetone", "hexane": "hexane", "polybrene": "polybrene", "lipofectamine": "lipofectamine", "pei": "pei",
-    "forskolin": "forskolin", "ionomycin": "ionomycin", "taq": "taq", "phusion": "phusion", "ecori": "ecori",
-    "bamhi": "bamhi", "hindiii": "hindiii", "collagenase": "collagenase", "dnase": "dnase", "rnase": "rnase",
-    "tween": "tween", "triton": "triton", "sds": "sds", "edta": "edta", "hepes": "hepes", "tris": "tris", "bsa": "bsa",
-    "caffeine": "caffeine", "glucose": "glucose", "sucrose": "sucrose", "crystal violet": "crystal violet",
-    "ferrocene": "ferrocene", "antibody": "antibody", "lentivirus": "lentivirus", "aav": "aav", "hek293t": "hek293t",
-    "hek293": "hek293", "cho": "cho", "hela": "hela", "imidazole": "imidazole", "iptg": "iptg", "mtt": "mtt",
-    "paraformaldehyde": "paraformaldehyde", "formaldehyde": "formaldehyde", "insulin": "insulin", "urea": "urea",
-    "rhodamine": "rhodamine", "fluorescein": "fluorescein", "aspirin": "aspirin", "ibuprofen": "ibuprofen",
-    "gfp": "gfp", "mcherry": "mcherry", "arabinose": "arabinose", "rapamycin": "rapamycin", "paclitaxel": "paclitaxel",
-    "matrigel": "matrigel", "laminin": "laminin", "nacl": "nacl", "kcl": "kcl", "mgcl2": "mgcl2", "cacl2": "cacl2",
-}  # fmt: skip
+REAGENTS = word_set(
+    "puromycin blasticidin kanamycin ampicillin carbenicillin chloramphenicol hygromycin g418 geneticin "
+    "penicillin streptomycin gentamicin tetracycline doxycycline dapi hoechst trypsin accutase dmso pbs hbss "
+    "dmem rpmi fbs glycerol ethanol methanol acetonitrile isopropanol chloroform phenol acetone hexane polybrene "
+    "lipofectamine pei forskolin ionomycin taq phusion ecori bamhi hindiii collagenase dnase rnase tween triton "
+    "sds edta hepes tris bsa caffeine glucose sucrose ferrocene antibody lentivirus aav hek293t hek293 cho hela "
+    "imidazole iptg mtt paraformaldehyde formaldehyde insulin urea rhodamine fluorescein aspirin ibuprofen gfp "
+    "mcherry arabinose rapamycin paclitaxel matrigel laminin nacl kcl mgcl2 cacl2"
+)
 # Words that imply reagents, so that the name of an input covers what an output lists. A kit may contain any of them.
 SYNONYMS = {
     "phosphate": ("pbs",), "buffered": ("pbs",), "saline": ("pbs", "nacl", "hbss"), "dulbecco": ("dmem",), "fetal": ("fbs",),
@@ -85,7 +74,7 @@ SYNONYMS = {
     "media": ("dmem", "rpmi", "fbs", "glucose", "pbs"), "coffee": ("caffeine",), "tea": ("caffeine",), "drink": ("caffeine",),
     "cola": ("caffeine",), "beverage": ("caffeine",), "lb": ("nacl", "glucose"), "hanks": ("hbss",), "adeno": ("aav",),
     "hek": ("hek293t", "hek293"), "hek293": ("hek293t",), "hek293t": ("hek293",), "plasmid": ("gfp", "mcherry"),
-    "puro": ("puromycin",), "egfp": ("gfp",), "reporter": ("gfp", "mcherry"), "kit": tuple(REAGENTS.values()),
+    "puro": ("puromycin",), "egfp": ("gfp",), "reporter": ("gfp", "mcherry"), "kit": tuple(REAGENTS - {"geneticin"}),
     "master": ("taq", "phusion", "mgcl2"), "polymerase": ("taq", "phusion"), "seawater": ("nacl",), "brine": ("nacl",),
     "lysis": ("tris", "edta", "sds", "triton", "rnase", "nacl"), "buffer": ("tris", "edta", "nacl", "kcl", "mgcl2", "hepes", "sds"),
     "dye": ("rhodamine", "fluorescein", "dapi", "hoechst"), "cocktail": ("penicillin", "streptomycin"),
@@ -121,30 +110,95 @@ def is_well(word: str) -> bool:
 @lru_cache(maxsize=4096)
 def core_words(text: str) -> tuple[str, ...]:
     """Return the words of a name without those that only mean that the material is a remainder."""
-    name_words = tokenize(text)
     # If nothing would be left, as of "Stock A", words that may be part of a name are kept.
-    return tuple(w for w in name_words if w not in _RESIDUAL) or tuple(
-        w for w in name_words if w not in _RESIDUAL - _NAMING
-    )
+    for dropped in (_RESIDUAL, _RESIDUAL - {"stock", "source", "original", "a"}):
+        if kept := tuple(word for word in tokenize(text) if word not in dropped):
+            return kept
+    return ()
 
 
 def add_reagents(words: frozenset[str]) -> frozenset[str]:
     """Return the words together with every reagent that they imply."""
-    reagents = {name for word in words for name in SYNONYMS.get(word, ())}
-    return words | reagents
+    return words | {name for word in words for name in SYNONYMS.get(word, ())}
 
 
 def _drop_plural_s(word: str) -> str:
-    return (
-        word[:-1]
-        # Not "glass", "virus", "analysis", "pbs" or "species".
-        if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "bs", "ies"))
-        else word
-    )
+    # Not "glass", "virus", "analysis", "pbs" or "species".
+    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "bs", "ies"))
+    return word[:-1] if is_plural else word
 
 
 # The lists above as the tokenizer writes them, without a plural s.
 _GENERIC = frozenset(_drop_plural_s(word) for word in GENERIC)
 _RESIDUAL = frozenset(_drop_plural_s(word) for word in RESIDUAL)
-_NAMING = frozenset({"stock", "source", "original", "a"})
 PRODUCT_WORDS = frozenset(_drop_plural_s(word) for word in PRODUCTS)
+
+
+EMPTY, CONSUMABLE, FROZEN, ADHERENT, SOLID, GEL, PELLET = (
+    "empty", "consumable", "frozen", "adherent", "solid", "gel", "pellet",
+)  # fmt: skip
+FLUID = ("liquid", "suspension", "sedimented")
+FROZEN_CONDITIONS = ("-20C", "-80C", "-196C", "dry_ice")
+INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
+# Lowest and highest plausible temperature in °C of a material in each storage condition. Wide: a material may just have been moved.
+TEMPERATURES = {
+    "room_temp": (-5, 60), "4C": (-3, 20), "-20C": (-40, 0), "-80C": (-100, -40), "-196C": (-220, -120),
+    "ice": (-8, 15), "dry_ice": (-95, -40), "incubating_conditions": (-3, 130), "cell_culture_conditions": (0, 60),
+}  # fmt: skip
+
+_CONDITION_SPELLINGS = {
+    "room_temp": "rt roomtemp roomtemperature ambient ambienttemperature 22c 25c 20c bench 18-25c 20-25c",
+    "4C": "4c fridge refrigerator refrigerated 2-8c coldroom",
+    "-20C": "-20c freezer -20freezer",
+    "-80C": "-80c ultralowfreezer -80freezer",
+    "-196C": "-196c liquidnitrogen ln2 ln2storage",
+    "ice": "ice onice wetice icebath",
+    "dry_ice": "dryice ondryice",
+    # Spellings are in lower case, without spaces and underscores: see _match_spelling.
+    "incubating_conditions": "incubatingconditions incubator 37c incubation incubating",
+    "cell_culture_conditions": "cellcultureconditions 37c5%co2 co2incubator cellcultureincubator cellculture",
+}
+_AVAILABILITY_SPELLINGS = {
+    "unlimited": "unlimited",
+    AVAILABLE: "available availableforfurtheruse consumable limited",
+    NOT_AVAILABLE: "consumed usedup used unavailable notavailable notavailableforfurtheruse depleted discarded",
+}
+# The first match counts, so specific words precede general ones: "frozen solution" is frozen.
+_PHASES = (
+    (EMPTY, "empty"), (CONSUMABLE, "consumable"), (FROZEN, "frozen ice"), (ADHERENT, "adherent attached monolayer"),
+    ("sedimented", "supernatant sedimented pelleted settled"), (PELLET, "pellet"), (GEL, "gel agar"),
+    ("suspension", "suspension slurry suspended"), ("liquid", "liquid solution aqueous fluid emulsion"),
+    (SOLID, "solid powder crystal crystalline tablet tissue lyophilized lyophilised dry film granule"),
+    ("plate", "plate"), ("gas", "gas gaseous"),
+)  # fmt: skip
+
+
+def parse_condition(value: object) -> str:
+    """Return the storage condition that a value means, or "" if it is not recognised."""
+    return _match_spelling(value, CONDITIONS, _CONDITION_SPELLINGS)
+
+
+def parse_availability(value: object) -> str:
+    return _match_spelling(value, AVAILABILITY, _AVAILABILITY_SPELLINGS)
+
+
+def parse_material_type(value: object) -> str:
+    return value.lower() if isinstance(value, str) and value.lower() in MATERIAL_TYPES else ""
+
+
+def parse_phase(words: tuple[str, ...]) -> str:
+    """Return the phase that these words name, or "". If they name several, the first one in `_PHASES` counts."""
+    # "not frozen" does not determine the phase.
+    if "not" in words or "no" in words or "unfrozen" in words:
+        return ""
+    return next((name for name, spellings in _PHASES if set(spellings.split()) & set(words)), "")
+
+
+def _match_spelling(value: object, members: tuple[str, ...], spellings: dict[str, str]) -> str:
+    if not isinstance(value, str):
+        return ""
+    if value in members:
+        return value
+    plain = "".join(c for c in value[:60].lower().replace("−", "-") if c.isalnum() or c in "-%")
+    plain = plain if plain.startswith("-") else plain.lstrip("-")
+    return next((name for name, spelling_text in spellings.items() if plain in spelling_text.split()), "")

@@ -12,13 +12,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.checker import Finding, suite
+from simulation.checker.checks import CheckedLine, check_lines
 from simulation.checker.findings import ERROR, INFO
-from simulation.checker.transition_lines import CheckedLine, check_lines
 from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
-from simulation.management.progress import ProgressLine
-from simulation.runs import stored_checks
+from simulation.management.command_options import ProgressLine
+from simulation.runs import transition_checks
 
 _MAX_PRINTED_CHARACTERS = 300
 
@@ -64,9 +64,9 @@ class Command(BaseCommand):
 
     def _check_stored_rows(self, recheck_all: bool) -> None:
         progress = ProgressLine("checked")
-        tally = stored_checks.check_stored(recheck_all, lambda done: progress.show_progress(f"checked: {done}"))
+        tally = transition_checks.check_stored(recheck_all, lambda done: progress.show_progress(f"checked: {done}"))
         progress.show_progress(f"checked: {tally.rows_checked}", last=True)
-        self.stdout.write(f"{'':<12}" + "".join(f"{kind:>10}" for kind in stored_checks.ROW_KINDS))
+        self.stdout.write(f"{'':<12}" + "".join(f"{kind:>10}" for kind in transition_checks.ROW_KINDS))
         for name, counts in tally.list_table_rows():
             self.stdout.write(f"{name:<12}" + "".join(f"{count:>10}" for count in counts))
         if tally.failed:

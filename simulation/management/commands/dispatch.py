@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from simulation.engine import tasks, workers
-from simulation.management.shutdown_signals import stop_on_signals
-from wetbench_site import startup
+from simulation.management.supervisor import stop_on_signals
+from wetbench_site import checks
 
 
 class Command(BaseCommand):
@@ -18,5 +18,5 @@ class Command(BaseCommand):
             raise CommandError(
                 "CELERY_BROKER_URL is not set. Without a broker, run `python manage.py work`.", returncode=2
             )
-        startup.check_site()
+        checks.check_site()
         workers.run_dispatcher(stop_on_signals(), tasks.notify, tasks.count_queued_messages)

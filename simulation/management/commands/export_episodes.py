@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.lab.errors import LabError
-from simulation.management.arguments import get_run
-from simulation.recordings import trajectory_files
+from simulation.management.command_options import get_run
+from simulation.recordings import run_recordings
 
 
 class Command(BaseCommand):
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         if path.exists() and not options["force"]:
             raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
         try:
-            result = trajectory_files.write_trajectories(run, path)
+            result = run_recordings.write_trajectories(run, path)
         except (OSError, LabError) as error:
             raise CommandError(f"{path} was not written: {error}") from error
         self.stdout.write(f"{result.number_written} episodes written to {path}")

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.lab.errors import LabError
-from simulation.lab_report import report, report_tables
-from simulation.management.progress import ProgressLine
+from simulation.lab_report import report
+from simulation.management.command_options import ProgressLine
 
 
 class Command(BaseCommand):
@@ -37,6 +37,6 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(report.report_to_json(result), ensure_ascii=False, indent=1))
         else:
-            self.stdout.write(report_tables.format_report(result))
+            self.stdout.write(report.format_report(result))
         if result.all_faults:
             raise CommandError(f"{len(result.all_faults)} faults", returncode=1)

@@ -11,9 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
-from simulation.llm.prompts import prompt_sets
-from simulation.llm.prompts.prompt_files import ALL_FILES
-from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm import prompt_sets
+from simulation.llm.prompt_sets import ALL_FILES, PromptTexts
 from simulation.models import PromptSet
 
 _SET_HELP = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.management.arguments import get_run
+from simulation.management.command_options import get_run
 from simulation.recordings import run_recordings
 
 

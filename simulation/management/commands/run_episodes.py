@@ -9,9 +9,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.engine import workers
 from simulation.lab.errors import LabError
-from simulation.management.arguments import integer_between
-from simulation.management.progress import ProgressLine
-from simulation.management.run_options import add_run_options, get_run_options, print_failures, print_usage
+from simulation.management.command_options import (
+    ProgressLine,
+    add_run_options,
+    get_run_options,
+    integer_between,
+    print_failures,
+    print_usage,
+)
 from simulation.models import Run
 from simulation.runs import create
 

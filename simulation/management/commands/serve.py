@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.management import supervisor
-from simulation.management.arguments import integer_between
+from simulation.management.command_options import integer_between
 
 
 class Command(BaseCommand):

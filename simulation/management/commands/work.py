@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.engine import workers
-from simulation.management.arguments import integer_between
-from simulation.management.shutdown_signals import stop_on_signals
-from wetbench_site import startup
+from simulation.management.command_options import integer_between
+from simulation.management.supervisor import stop_on_signals
+from wetbench_site import checks
 
 
 class Command(BaseCommand):
@@ -17,5 +17,5 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=integer_between(1, 400), default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        startup.check_site()
+        checks.check_site()
         workers.run_worker(stop_on_signals(), options["threads"])

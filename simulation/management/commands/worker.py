@@ -6,9 +6,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from simulation.management.arguments import integer_between
+from simulation.management.command_options import integer_between
 from simulation.management.supervisor import build_manage_command, supervise_processes
-from wetbench_site import startup
+from wetbench_site import checks
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        startup.check_site()  # once here, instead of in each of its processes
+        checks.check_site()  # once here, instead of in each of its processes
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": build_manage_command("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:

@@ -1,41 +1,12 @@
-"""The handlers: a map from the name in an action file's `handler` to the function that carries out the action."""
+"""The handlers: the functions that carry out actions. Each is declared once, by `@handles` with its name in the action files."""
 
-from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 
-from simulation.offline.action_context import ActionContext
-from simulation.offline.handlers import (
-    blots,
-    drying,
-    imaging,
-    liquids,
-    measurements,
-    plates,
-    preparation,
-    probes,
-    separations,
-    synthesis,
-    thermal,
-    viewing,
-)
+from simulation.offline.action_context import HANDLERS
 
+__all__ = ["HANDLERS"]
 
-def end_attempt(context: ActionContext) -> None:
-    """Change nothing. Submit and Quit end the attempt in the environment."""
-    context.reasoning = "The attempt ends; nothing is touched."
-
-
-HANDLERS: dict[str, Callable[[ActionContext], None]] = {
-    **liquids.HANDLERS,
-    **separations.HANDLERS,
-    **thermal.HANDLERS,
-    **drying.HANDLERS,
-    **synthesis.HANDLERS,
-    **preparation.HANDLERS,
-    **plates.HANDLERS,
-    **measurements.HANDLERS,
-    **probes.HANDLERS,
-    **blots.HANDLERS,
-    **imaging.HANDLERS,
-    **viewing.HANDLERS,
-    "end": end_attempt,
-}
+# Importing a module declares its handlers.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

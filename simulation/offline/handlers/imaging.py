@@ -1,51 +1,59 @@
-"""Microscopes and plate readers that add compounds, stimulate and record over time, and cameras for colonies."""
+"""Looking at samples and counting what is in them: microscopes, plate readers, cameras, cytometers and counters.
 
-from collections.abc import Callable
-from decimal import Decimal
+Signals, counts and visible texts are the declared ones or the sample's state. No picture is drawn.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
+from typing import Any
 
 from simulation.lab import quantities
-from simulation.offline.action_context import ActionContext
-from simulation.offline.chemistry import apply_declared_changes, react_on_contact
+from simulation.offline.action_context import ActionContext, handles
+from simulation.offline.declarations import apply_declared_changes, react_on_contact, record_responses
 from simulation.offline.handlers.loading import (
-    record_lookups,
+    draw_load,
+    draw_reagents,
+    find_lookup_text,
+    get_measured_samples,
+    record_declared,
     record_readings,
     require_parameter,
     require_phase,
     require_volume,
+    simulate_replicates,
 )
 from simulation.offline.handlers.probes import require_wavelengths
 from simulation.offline.handlers.thermal import require_container_format, require_separated_wells
-from simulation.offline.ledger import ATTACHED, CELLS, ZERO
-from simulation.offline.responses import record_responses
-from simulation.offline.vessels import (
-    ADHERENT,
-    GEL,
-    LIQUID,
-    SEDIMENTED,
-    SUSPENSION,
-    RefusalError,
-    Vessel,
-)
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
+from simulation.offline.vessels import Phase, RefusalError, Vessel, describe_shortage, format_volume
 
 # Words in the description of a container that fits the instrument.
 _STAGE_FORMATS = ("plate", "dish", "culture flask", "slide", "chamber", "coverslip", "well")
 _WELL_FORMATS = ("plate", "well")
 _COLONY_FORMATS = ("plate", "dish")
-_WET = (LIQUID, SUSPENSION, SEDIMENTED, ADHERENT)
+_WET = (*Phase.LIQUIDS, Phase.ADHERENT)
 _SMALLEST_WELL_VOLUME = Decimal(20)  # µL that cover the bottom of a well
 _TOO_MANY = "too many to count"
+_STATE_WORDS = ("look like", "appearance", "phase")  # words of a question about the state of a sample
+_COMPOUNDS = ("compound", "second_compound")  # in the order in which they are added
+_NOISE = "0.05"  # relative standard deviation of a count if the experiment declares none
+_COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
+# Variance of a count; below it a normal approximation of the binomial is poor, so events are drawn one by one.
+_FEW = 25
 
 
+@handles("microscope")
 def image_cells(context: ActionContext) -> None:
     """Image cells after compounds are added and during stimulation. The added compounds stay in the sample."""
     if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
         require_parameter(context, "excitation_wavelength", "name channels, or both wavelengths")
         require_parameter(context, "emission_wavelength", "name channels, or both wavelengths")
     _check_times(context)
-    for vessel in context.get_samples(*_list_compounds(context)):
+    for vessel in context.get_samples(*map(context.find_selected_vessel, _COMPOUNDS)):
         require_container_format(vessel, _STAGE_FORMATS, "the stage takes plates, dishes, culture flasks and slides")
         require_separated_wells(vessel)
-        require_phase(vessel, (*_WET, GEL, "tissue", "solid"), "imaged")
+        require_phase(vessel, (*_WET, Phase.GEL, "tissue", "solid"), "imaged")
         if not vessel.contents.list_components_of_kind(CELLS, ATTACHED) and vessel.phase != "tissue":
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
         _add_compounds(context, vessel)
@@ -53,10 +61,11 @@ def image_cells(context: ActionContext) -> None:
     context.reasoning = "What was added is in the books; signals follow the declared curves, and no picture is drawn."
 
 
+@handles("plate_reader")
 def read_plate(context: ActionContext) -> None:
     require_wavelengths(context)
     _check_times(context)
-    for vessel in context.get_samples(*_list_compounds(context)):
+    for vessel in context.get_samples(*map(context.find_selected_vessel, _COMPOUNDS)):
         require_container_format(vessel, _WELL_FORMATS, "the reader takes microplate wells")
         require_separated_wells(vessel)
         require_phase(vessel, _WET, "read in a plate")
@@ -66,69 +75,144 @@ def read_plate(context: ActionContext) -> None:
     context.reasoning = "What was added is in the books; signals follow the declared curves of the true content."
 
 
+@handles("image_colonies")
 def image_colonies(context: ActionContext) -> None:
     for vessel in _get_plates(context):
         record_readings(context, vessel, vessel.contents)
     context.reasoning = "Images are recorded; the simulation draws none."
 
 
+@handles("count_colonies")
 def count_colonies(context: ActionContext) -> None:
     """Record the true number of colonies if it is countable, and the number per volume plated if that volume is given."""
     for vessel in _get_plates(context):
-        names = [
-            name for name, part in vessel.contents.components.items() if "colon" in name and part.dimension == "count"
-        ]
-        # A list, because any() on a generator would stop at the first kind of colony.
-        counted = [_record_colonies(context, vessel, name) for name in names]
-        if not any(counted):
-            record_readings(context, vessel, vessel.contents)
+        parts = vessel.contents.components.items()
+        colonies = {name: part.amount for name, part in parts if "colon" in name and part.dimension == "count"}
+        known = {name: amount for name, amount in colonies.items() if amount is not None}
+        for name, amount in known.items():
+            _record_colonies(context, vessel, name, round(amount))
+        if known:
+            record_declared(context, vessel, vessel.contents)
         else:
-            record_responses(context, vessel, vessel.contents)
-            record_lookups(context, vessel, vessel.contents)
+            record_readings(context, vessel, vessel.contents)
     context.reasoning = "The number of colonies in the books; none where none is known."
 
 
-def _record_colonies(context: ActionContext, vessel: Vessel, name: str) -> bool:
-    true_count = vessel.contents.get_amount(name)
-    if true_count is None:
-        return False
-    description, number = f"{context.describe_run(vessel)}: number of {name}", round(true_count)
+@handles("inspect")
+def inspect_samples(context: ActionContext) -> None:
+    """Record every declared text that the question asks about. If there is none, record the state if asked for it."""
+    question = context.values["question"].lower()
+
+    def is_asked_about(about: Sequence[str]) -> bool:
+        return any(word.lower() in question for word in about)
+
+    relevant = [lookup for lookup in context.list_declared("lookups") if is_asked_about(lookup.get("about", ()))]
+    for vessel in context.get_samples():
+        answers = [find_lookup_text(vessel.contents, lookup) for lookup in relevant]
+        # The state is used only if no declared text matches, because a declared text is more specific.
+        if not relevant and is_asked_about(_STATE_WORDS):
+            answers = [vessel.phase, str(vessel.properties.get("appearance", "")), vessel.container]
+        answer = (", " if not relevant else "; ").join(answer for answer in answers if answer)
+        suffix = "" if answer else ": nothing to be seen that answers the question"
+        context.record_observation(f"Visual inspection of {vessel.name}{suffix}", "visual", answer)
+    context.reasoning = "What the experiment declares to be visible, or the state of the sample."
+
+
+@handles("photograph")
+def photograph_samples(context: ActionContext) -> None:
+    view = "the side" if context.values["view"] == "side" else "above"
+    for vessel in context.get_samples():
+        if not record_declared(context, vessel, vessel.contents):
+            context.record_observation(f"Photograph of {vessel.name} from {view}: recorded", "visual")
+    context.reasoning = "A picture is recorded; the simulation draws none."
+
+
+@handles("cytometry")
+def run_cytometry(context: ActionContext) -> None:
+    for vessel in context.get_samples():
+        vessel.require_liquid("run through a flow cell")
+        if vessel.phase == Phase.SEDIMENTED and context.values["mix_first"]:
+            vessel.phase = Phase.SUSPENSION
+        if not vessel.contents.list_components_of_kind(CELLS, PARTICLES):
+            raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
+        loaded = draw_load(vessel, context.get_number("sample_volume"))
+        # A list, because any() on a generator would stop at the first fraction.
+        recorded = [_record_fraction(context, vessel, loaded, part) for part in context.list_declared("fractions")]
+        if not record_responses(context, vessel, loaded) and not any(recorded):
+            context.record_run(vessel)
+    context.reasoning = "Positive events are a binomial draw from the true share of positive cells."
+
+
+@handles("count_cells")
+def count_cells(context: ActionContext) -> None:
+    if context.get_number("minimum_diameter") >= context.get_number("maximum_diameter"):
+        raise RefusalError("empty range: minimum_diameter is not below maximum_diameter")
+    for vessel in context.get_changeable_samples():
+        vessel.require_liquid("counted")
+        counted = _group_counted_components(context, vessel.contents, (CELLS,))
+        if not counted:
+            raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
+        if vessel.get_volume() < _COUNTED_VOLUME:
+            raise RefusalError(describe_shortage(_COUNTED_VOLUME, vessel.get_volume(), vessel))
+        heading = f"{context.describe_run(vessel)}, sample volume {format_volume(vessel.get_volume())}"
+        for label, names in counted.items():
+            _record_density(context, vessel, heading, label, names, vessel.contents)
+        # A cell counter takes the whole tube; the remaining volume is not returned.
+        vessel.used_up = True
+    context.reasoning = "True density with the counter's noise; the samples are used up."
+
+
+@handles("count_particles")
+def count_particles(context: ActionContext) -> None:
+    """Count particles and cells whose size is within the bounds. Those of undeclared size are counted as well."""
+    low, high = context.get_number("size_minimum"), context.get_number("size_maximum")
+    if low >= high:
+        raise RefusalError("empty range: size_minimum is not below size_maximum")
+    declared = context.truth.get("retained", {})
+    sizes = {name: quantities.parse_quantity(size, "length").value for name, size in declared.items()}
+    samples = get_measured_samples(context)
+    for vessel in samples:
+        vessel.require_liquid("counted")
+        # If the sample is stirred, nothing settles while it is counted.
+        stirred = context.values["stir"] if "stir" in context.values else context.values["stirring"]
+        if vessel.phase == Phase.SEDIMENTED and stirred:
+            vessel.phase = Phase.SUSPENSION
+        measured = draw_load(vessel, context.get_number("sample_volume") * _count_draws(context))
+        recorded = False
+        for label, group in _group_counted_components(context, measured, (CELLS, PARTICLES)).items():
+            if names := [name for name in group if low <= sizes.get(name, low) <= high]:
+                _record_density(context, vessel, context.describe_run(vessel), label, names, measured)
+                recorded = True
+        if not record_responses(context, vessel, measured) and not recorded:
+            context.record_run(vessel)
+    draw_reagents(context, len(samples), len(samples))
+    context.reasoning = "True density of what lies within the bounds of size, with the counter's noise."
+
+
+def _record_colonies(context: ActionContext, vessel: Vessel, name: str, number: int) -> None:
+    description = f"{context.describe_run(vessel)}: number of {name}"
     if number > context.get_number("countable_maximum"):
         context.record_observation(description, "quantitative", _TOO_MANY)
-        return True
+        return
     context.record_observation(description, "quantitative", str(number))
     if context.values["plated_volume"] is not None:
         units = number * context.get_number("dilution_factor") / context.get_number("plated_volume") * 1000
-        context.record_observation(
-            f"{description}, per volume plated",
-            "quantitative",
-            f"{quantities.format_number(quantities.round_for_display(units))} per mL",
-        )
-    return True
+        density = f"{quantities.format_number(quantities.round_for_display(units))} per mL"
+        context.record_observation(f"{description}, per volume plated", "quantitative", density)
 
 
 def _get_plates(context: ActionContext) -> list[Vessel]:
     samples = context.get_samples()
     for vessel in samples:
         require_container_format(vessel, _COLONY_FORMATS, "colonies are imaged on plates and dishes of solid medium")
-        if vessel.phase not in (GEL, "solid"):
+        if vessel.phase not in (Phase.GEL, "solid"):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a solid medium")
     return samples
 
 
-def _list_compounds(context: ActionContext) -> list[Vessel]:
-    """Return the compounds in the order in which they are added."""
-    return [
-        context.get_selected_vessel(name)
-        for name in ("compound", "second_compound")
-        if context.values[name] is not None
-    ]
-
-
 def _add_compounds(context: ActionContext, vessel: Vessel) -> None:
-    for name in ("compound", "second_compound"):
-        if context.values[name] is not None:
-            compound = context.get_selected_vessel(name)
+    for name in _COMPOUNDS:
+        if compound := context.find_selected_vessel(name):
             # The second compound meets a mixture that has already reacted with the first.
             vessel.pour_in(compound.draw_volume(context.get_number(f"{name}_volume")), compound)
             react_on_contact(context, vessel)
@@ -138,17 +222,14 @@ def _add_compounds(context: ActionContext, vessel: Vessel) -> None:
 def _check_times(context: ActionContext) -> None:
     """Raise RefusalError if times contradict each other, or if a compound's volume or a light setting is missing."""
     record_time = context.get_number("record_for") if context.values["record_for"] is not None else ZERO
-    for name in ("compound", "second_compound"):
-        if context.values[name] is not None:
-            require_parameter(
-                context, f"{name}_volume", f"how much of the {name.replace('_', ' ')} goes into each sample?"
-            )
-            if context.get_number(f"{name}_at") > record_time:
-                addition_time, record_end = (
-                    quantities.format_quantity(seconds, "duration")
-                    for seconds in (context.get_number(f"{name}_at"), record_time)
-                )
-                raise RefusalError(f"too late: {name} is added at {addition_time}, the record ends at {record_end}")
+    for name in _COMPOUNDS:
+        if context.values[name] is None:
+            continue
+        question = f"how much of the {name.replace('_', ' ')} goes into each sample?"
+        require_parameter(context, f"{name}_volume", question)
+        if (added_at := context.get_number(f"{name}_at")) > record_time:
+            at, end = (quantities.format_quantity(seconds, "duration") for seconds in (added_at, record_time))
+            raise RefusalError(f"too late: {name} is added at {at}, the record ends at {end}")
     if context.values["second_compound"] is not None:
         require_parameter(context, "compound", "a second one follows a first")
         if context.get_number("second_compound_at") < context.get_number("compound_at"):
@@ -159,9 +240,58 @@ def _check_times(context: ActionContext) -> None:
         raise RefusalError("too long: frame_interval is longer than the record")
 
 
-HANDLERS: dict[str, Callable[[ActionContext], None]] = {
-    "microscope": image_cells,
-    "plate_reader": read_plate,
-    "image_colonies": image_colonies,
-    "count_colonies": count_colonies,
-}
+def _group_counted_components(context: ActionContext, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:
+    """Return, for each label that the counter reports, those components counted under it that are present."""
+    declared = context.truth.get("counted", contents.list_components_of_kind(*kinds))
+    groups = declared if isinstance(declared, Mapping) else {name: [name] for name in declared}
+    present = {label: [name for name in names if contents.get_amount(name) != 0] for label, names in groups.items()}
+    return {label: names for label, names in present.items() if names}
+
+
+def _record_density(
+    context: ActionContext, vessel: Vessel, heading: str, label: str, names: Sequence[str], contents: Contents
+) -> None:
+    """Record one reading of the total density per replicate, or no number if the amount of a component is unknown."""
+    description = f"{heading}: density of {label}"
+    total = sum_known(contents.compute_concentration(name) for name in names)
+    if total is None:
+        context.record_observation(f"{description}: run completed, data file recorded")
+        return
+    rounded = [Context(prec=3).plus(reading) for reading in simulate_replicates(context, vessel, total, _NOISE, label)]
+    value = ", ".join(quantities.format_concentration(label, reading, "count") for reading in rounded)
+    context.record_observation(description, "quantitative", value)
+
+
+def _count_draws(context: ActionContext) -> int:
+    """Return the number of portions drawn from a sample.
+
+    A light-beam counter draws one per reading, and one more if the first is discarded. A Coulter counter dilutes one.
+    """
+    if "electrolyte" in context.values:
+        return 1
+    return context.get_whole_number("replicates") + (1 if context.values["discard_first"] else 0)
+
+
+def _record_fraction(context: ActionContext, vessel: Vessel, loaded: Contents, fraction: Mapping[str, Any]) -> bool:
+    """Record the share of positive events that an experiment declares. Return False if it cannot be computed."""
+    total, part = loaded.sum_amounts(fraction["of"]), loaded.sum_amounts(fraction["part"])
+    if not total or part is None:
+        return False
+    # A sample cannot give more events than it has cells.
+    events = min(context.get_whole_number("events"), int(total))
+    if events < 1:
+        return False
+    share, background = min(ONE, part / total), Decimal(fraction["background"])
+    # Negative cells are counted as positive with the background's probability, so the share is never below it.
+    positive = _draw_binomial(context.create_rng(vessel, "events"), events, float(share + background * (1 - share)))
+    percent = quantities.format_number(Context(prec=4).plus(Decimal(100 * positive) / events))
+    description = f"{context.describe_run(vessel)}: {fraction['signal']}"
+    context.record_observation(description, "quantitative", f"{percent} % ({positive} of {events} events)")
+    return True
+
+
+def _draw_binomial(rng: random.Random, trials: int, share: float) -> int:
+    variance = trials * share * (1 - share)
+    if variance > _FEW:
+        return min(trials, max(0, round(rng.gauss(trials * share, variance**0.5))))
+    return sum(rng.random() < share for _ in range(trials))

@@ -1,28 +1,29 @@
-"""Moving liquids and solids between vessels. Exactly the amount that leaves one vessel arrives in another."""
+"""Moving liquids and solids between vessels, and separating plates into wells.
 
-from collections.abc import Callable, Sequence
+Exactly the amount that leaves one vessel arrives in another.
+"""
+
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from simulation.lab import quantities
-from simulation.offline.action_context import ActionContext
+from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
 from simulation.offline.vessels import (
-    ADHERENT,
-    EMPTY,
-    FROZEN,
-    LIQUID,
-    PELLET,
-    SOLIDS,
-    SUSPENSION,
+    Phase,
     RefusalError,
     Vessel,
+    describe_shortage,
+    drop_component_properties,
     format_volume,
-    list_cell_components,
 )
 
 _DROPLET = Decimal("0.0025")  # µL that one pulse of sound ejects
+_Well = Mapping[str, Any]
 
 
+@handles("transfer")
 def transfer_material(context: ActionContext) -> None:
     source = context.get_selected_vessel("source")
     destinations = _get_destinations(context, [source])
@@ -35,27 +36,28 @@ def transfer_material(context: ActionContext) -> None:
     )
 
 
+@handles("acoustic_transfer")
 def transfer_acoustically(context: ActionContext) -> None:
     """Transfer whole droplets. Each source keeps the volume that a well of the source plate needs to work."""
-    volume, sources = context.get_number("amount"), _get_sources(context)
+    volume, droplet = context.get_number("amount"), format_volume(_DROPLET)
+    sources = [context.vessels[code] for code in context.values["sources"]]
+    for vessel in sources:
+        if vessel.is_supply:
+            raise RefusalError(f"wrong material: sources holds {vessel.name}, which is {vessel.phase}")
     if volume % _DROPLET:
-        raise RefusalError(
-            f"not a whole number of droplets: {format_volume(volume)} is not a multiple of {format_volume(_DROPLET)}"
-        )
+        raise RefusalError(f"not a whole number of droplets: {format_volume(volume)} is not a multiple of {droplet}")
     destinations = _get_destinations(context, sources)
-    dead_volume = quantities.parse_quantity(
-        context.values["source_plate"].split(", ")[1].removesuffix(" stay"), "volume"
-    ).value
+    dead_volume_text = context.values["source_plate"].split(", ")[1].removesuffix(" stay")
+    dead_volume = quantities.parse_quantity(dead_volume_text, "volume").value
     for source in sources:
         _require_total(source, volume, len(destinations), dead_volume)
         for destination in destinations:
             # A droplet is smaller than any volume a pipette delivers.
             destination.pour_in(source.draw_volume(volume, minimum=_DROPLET), source)
-    context.reasoning = (
-        f"{volume / _DROPLET} droplets of {format_volume(_DROPLET)} from each source into each destination."
-    )
+    context.reasoning = f"{volume / _DROPLET} droplets of {droplet} from each source into each destination."
 
 
+@handles("aliquot")
 def create_aliquots(context: ActionContext) -> None:
     source, box, count = context.get_samples()[0], context.get_container_supply(), context.get_whole_number("count")
     volume = context.get_number("volume")
@@ -66,23 +68,18 @@ def create_aliquots(context: ActionContext) -> None:
     context.reasoning = f"{count} portions of {format_volume(volume)}; concentrations stay as in the source."
 
 
+@handles("serial_dilute")
 def dilute_serially(context: ActionContext) -> None:
     """Dilute in steps. Each step transfers `transfer_volume` into (factor - 1) times as much diluent."""
     diluent, box = context.get_selected_vessel("diluent"), context.get_container_supply()
     previous = context.get_samples(diluent)[0]
-    carried, factor, steps = (
-        context.get_number("transfer_volume"),
-        context.get_number("factor"),
-        context.get_whole_number("dilutions"),
-    )
+    carried, factor = context.get_number("transfer_volume"), context.get_number("factor")
+    steps, name = context.get_whole_number("dilutions"), context.printable_label or previous.name
     # Checked for all steps at once: a series must not stop halfway.
     _require_total(diluent, carried * (factor - 1), steps)
-    first = previous.name
     for step in range(1, steps + 1):
         portion = previous.draw_volume(carried)
-        vessel = context.create_vessel(
-            box, f"{context.printable_label or first} 1:{quantities.format_number(factor**step)}"
-        )
+        vessel = context.create_vessel(box, f"{name} 1:{quantities.format_number(factor**step)}")
         vessel.pour_in(diluent.draw_volume(carried * (factor - 1)), diluent)
         vessel.pour_in(portion, previous)
         previous = vessel
@@ -91,92 +88,105 @@ def dilute_serially(context: ActionContext) -> None:
     )
 
 
+@handles("dilute")
 def dilute_samples(context: ActionContext) -> None:
-    _add_solvent(
-        context,
-        context.get_changeable_samples(context.get_selected_vessel("solvent")),
-        [context.get_number("volume")] * len(context.vessels),
-    )
+    targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
+    _add_solvent(context, targets, [context.get_number("volume")] * len(targets))
     context.reasoning = "C1 V1 = C2 V2 with the solvent volume added."
 
 
+@handles("fill_to_volume")
 def fill_to_volume(context: ActionContext) -> None:
     targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
     total = context.get_number("total_volume")
     for vessel in targets:
         if vessel.get_volume() > total:
-            raise RefusalError(
-                f"too full: {vessel.name} already holds {format_volume(vessel.get_volume())}, more than {format_volume(total)}"
-            )
+            held = format_volume(vessel.get_volume())
+            raise RefusalError(f"too full: {vessel.name} already holds {held}, more than {format_volume(total)}")
     _add_solvent(context, targets, [total - vessel.get_volume() for vessel in targets])
     context.reasoning = f"Solvent added is {format_volume(total)} less what each container held."
 
 
+@handles("resuspend")
 def resuspend_samples(context: ActionContext) -> None:
     targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
     for vessel in targets:
-        if vessel.phase not in ("solid", "powder", PELLET):
+        if vessel.phase not in ("solid", "powder", Phase.PELLET):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a pellet or a dry solid")
     # Pouring changes the phase, but what dissolves depends on the phase before.
     phases = [vessel.phase for vessel in targets]
     _add_solvent(context, targets, [context.get_number("volume")] * len(targets))
     for vessel, previous_phase in zip(targets, phases, strict=True):
-        parts = vessel.contents.components
-        dissolves = previous_phase != PELLET and parts and not vessel.contents.list_components_of_kind(CELLS, PARTICLES)
-        vessel.phase = LIQUID if dissolves else SUSPENSION
+        settling = vessel.contents.list_components_of_kind(CELLS, PARTICLES)
+        dissolves = previous_phase != Phase.PELLET and vessel.contents.components and not settling
+        vessel.phase = Phase.LIQUID if dissolves else Phase.SUSPENSION
     context.reasoning = "Cells, particles and what nobody has named are suspended, all else dissolves; amounts stay."
 
 
+@handles("combine")
 def combine_samples(context: ActionContext) -> None:
     parts = context.get_changeable_samples()
     if len(parts) < 2:
         raise RefusalError(f"one sample only: Combine takes {context.action_type.inputs}")
     for part in parts:
-        if part.phase in (FROZEN, ADHERENT):
+        if part.phase in (Phase.FROZEN, Phase.ADHERENT):
             part.require_liquid()
     # Without a supply of containers, everything goes into a new container like the largest of the samples.
     container = context.find_container_supply() or max(parts, key=lambda part: part.get_capacity())
-    pooled = context.create_vessel(
-        container, context.format_label(1, 1, "Pool of " + " and ".join(part.name for part in parts))
-    )
+    name = context.format_label(1, 1, "Pool of " + " and ".join(part.name for part in parts))
+    pooled = context.create_vessel(container, name)
     for part in parts:
-        part.get_volume()
+        part.get_volume()  # raises RefusalError if it is unknown
         everything, part.contents = part.contents, Contents()
         part.used_up = True
         pooled.pour_in(everything, part)
-    if list_cell_components(pooled.contents):
-        pooled.phase = SUSPENSION
+    if pooled.contents.list_components_of_kind(CELLS):
+        pooled.phase = Phase.SUSPENSION
     context.reasoning = "Volumes and amounts of all samples added up."
 
 
+@handles("discard")
 def discard_materials(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         vessel.used_up = True
     context.reasoning = "Thrown away; not usable any more."
 
 
-def compute_usable_volume(vessel: Vessel, minimum_left: Decimal = ZERO) -> Decimal:
-    """Return the volume that can be drawn: the total less the larger of `dead_volume` and `minimum_left`."""
-    dead_volume = quantities.parse_quantity(vessel.properties.get("dead_volume", "0 µL"), "volume").value
-    return max(ZERO, vessel.get_volume() - max(dead_volume, minimum_left))
+@handles("separate_wells")
+def separate_wells(context: ActionContext) -> None:
+    """Separate a plate into wells, or into groups of wells with the same treatment, which can be separated again."""
+    plate = next(iter(context.vessels.values()))
+    if not plate.wells:
+        phase = plate.phase or "of unknown phase"
+        raise RefusalError(f"no wells: {plate.name} is {phase}; there is nothing to separate")
+    if context.values["grouping"] == "each well":
+        parts = [_build_well(context, plate, well) for well in plate.wells]
+    else:
+        parts = _separate_by_treatment(context, plate)
+    context.new_vessels.extend(parts)
+    plate.wells, plate.used_up = (), True
+    context.reasoning = f"{len(parts)} materials out of one plate; nothing in them changed and no time passed."
 
 
-def _get_sources(context: ActionContext) -> list[Vessel]:
-    sources = [context.vessels[code] for code in context.values["sources"]]
-    for vessel in sources:
-        if vessel.is_supply:
-            raise RefusalError(f"wrong material: sources holds {vessel.name}, which is {vessel.phase}")
-    return sources
+@handles("manifest")
+def reject_manifest(context: ActionContext) -> None:
+    """Raise RefusalError, because the environment answers requests for materials itself, before any rule is applied."""
+    raise RefusalError(f"not here: {context.action_type.name} is answered by the store room")
+
+
+@handles("end")
+def end_attempt(context: ActionContext) -> None:
+    """Change nothing. Submit and Quit end the attempt in the environment."""
+    context.reasoning = "The attempt ends; nothing is touched."
 
 
 def _get_destinations(context: ActionContext, sources: Sequence[Vessel]) -> list[Vessel]:
-    destinations = []
     others = [vessel for vessel in context.vessels.values() if all(vessel is not source for source in sources)]
     if not others:
         raise RefusalError(f"no destination: {context.action_type.name} takes {context.action_type.inputs}")
-    default_name = " and ".join(source.name for source in sources)
+    destinations, default_name = [], " and ".join(source.name for source in sources)
     for number, vessel in enumerate(others, start=1):
-        if vessel.is_supply and vessel.phase != EMPTY:
+        if vessel.is_supply and vessel.phase != Phase.EMPTY:
             raise RefusalError(f"not a container: {vessel.name}")
         name = context.format_label(number, len(others), default_name)
         destinations.append(context.create_vessel(vessel, name) if vessel.is_supply else vessel)
@@ -193,41 +203,73 @@ def _draw_portion(context: ActionContext, source: Vessel, destination_count: int
         return source.draw_volume(amount)
     if destination_count > 1 or source.unlimited:
         raise RefusalError("no amount: without one, all of a limited source goes into a single destination")
-    return source.draw_mass(None) if source.phase in SOLIDS else source.draw_volume(_get_full_volume(source))
+    if source.phase in Phase.SOLIDS:
+        return source.draw_mass(None)
+    source.require_liquid()
+    return source.draw_volume(_compute_usable_volume(source))
 
 
 def _add_solvent(context: ActionContext, targets: Sequence[Vessel], volumes: Sequence[Decimal]) -> None:
     solvent = context.get_selected_vessel("solvent")
-    _require_total(solvent, sum(volumes[: len(targets)], ZERO), 1)
-    for vessel, volume in zip(targets, volumes, strict=False):
+    _require_total(solvent, sum(volumes, ZERO), 1)
+    for vessel, volume in zip(targets, volumes, strict=True):
         if volume > 0:
             vessel.pour_in(solvent.draw_volume(volume), solvent)
 
 
-def _get_full_volume(source: Vessel) -> Decimal:
-    source.require_liquid()
-    return compute_usable_volume(source)
+def _compute_usable_volume(vessel: Vessel, minimum_left: Decimal = ZERO) -> Decimal:
+    """Return the volume that can be drawn: the total less the larger of `dead_volume` and `minimum_left`."""
+    dead_volume = quantities.parse_quantity(vessel.properties.get("dead_volume", "0 µL"), "volume").value
+    return max(ZERO, vessel.get_volume() - max(dead_volume, minimum_left))
 
 
 def _require_total(source: Vessel, volume: Decimal, times: int, minimum_left: Decimal = ZERO) -> None:
     """Raise RefusalError if the source has too little for all portions together. Call this before anything moves."""
     source.require_liquid()
-    if source.unlimited or volume * times <= compute_usable_volume(source, minimum_left):
+    if source.unlimited or volume * times <= (usable := _compute_usable_volume(source, minimum_left)):
         return
-    needs, available = format_volume(volume * times), format_volume(compute_usable_volume(source, minimum_left))
-    unusable = source.get_volume() - compute_usable_volume(source, minimum_left)
+    unusable = source.get_volume() - usable
     remark = f" ({format_volume(unusable)} must stay in it)" if unusable else ""
-    raise RefusalError(f"short of volume: needs {needs}, {available} usable in {source.name}{remark}")
+    raise RefusalError(describe_shortage(volume * times, usable, source) + remark)
 
 
-HANDLERS: dict[str, Callable[[ActionContext], None]] = {
-    "transfer": transfer_material,
-    "acoustic_transfer": transfer_acoustically,
-    "aliquot": create_aliquots,
-    "serial_dilute": dilute_serially,
-    "dilute": dilute_samples,
-    "fill_to_volume": fill_to_volume,
-    "combine": combine_samples,
-    "resuspend": resuspend_samples,
-    "discard": discard_materials,
-}
+def _build_well(context: ActionContext, plate: Vessel, well: _Well) -> Vessel:
+    contents = Contents.from_ledger(well["ledger"])
+    part = Vessel(
+        name=context.reserve_name(well["name"]),
+        properties={**drop_component_properties(well["properties"], contents), "well": well["well"]},
+        contents=contents,
+        phase=str(well["properties"].get("phase", "")),
+        condition=plate.condition,
+        material_type=plate.material_type,
+        key=str(well["ledger"].get("key", "")),
+    )
+    part.sources.add_amount(plate.barcode, contents.volume)
+    part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
+    return part
+
+
+def _separate_by_treatment(context: ActionContext, plate: Vessel) -> list[Vessel]:
+    groups: dict[str, list[_Well]] = {}
+    for well in plate.wells:
+        groups.setdefault(str(well["properties"].get("treatment", "")), []).append(well)
+    if set(groups) == {""}:
+        raise RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
+    return [_build_group(context, plate, treatment, wells) for treatment, wells in groups.items()]
+
+
+def _build_group(context: ActionContext, plate: Vessel, treatment: str, wells: Sequence[_Well]) -> Vessel:
+    label = treatment or "no treatment named"
+    group_properties = {"treatment": label, "wells": ", ".join(well["well"] for well in wells)}
+    part = Vessel(
+        name=context.reserve_name(f"{plate.name}: {label}"),
+        properties={**plate.properties, "wells in use": str(len(wells)), **group_properties},
+        # The contents of a plate are those of its wells, so its own are unknown.
+        contents=Contents(volume=None),
+        phase=Phase.PLATE,
+        condition=plate.condition,
+        material_type=plate.material_type,
+        wells=wells,
+    )
+    part.sources.add_amount(plate.barcode)
+    return part

@@ -1,25 +1,27 @@
-"""Probes and measuring cells that leave the sample unchanged or use up a little of it."""
+"""Probes, measuring cells and balances.
 
-from collections.abc import Callable
-from decimal import Decimal
+Probes leave the sample unchanged or use up a little of it. Volume, mass, density and the number of tablets follow from
+the ledger, with the noise of the instrument.
+"""
+
+from decimal import Context, Decimal
 from typing import NamedTuple
 
 from simulation.lab import quantities
-from simulation.offline.action_context import ActionContext
+from simulation.offline.action_context import ActionContext, handles
+from simulation.offline.declarations import record_responses
 from simulation.offline.handlers.loading import (
     draw_load,
     draw_reagents,
     get_measured_samples,
     parse_property_number,
     record_readings,
-    record_run,
     require_parameter,
     require_phase,
     require_volume,
     simulate_replicates,
 )
-from simulation.offline.responses import record_responses
-from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, RefusalError, Vessel, format_volume
+from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 
 class Meter(NamedTuple):
@@ -44,14 +46,23 @@ _METERS = {
 }  # fmt: skip
 _CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
 _CUVETTE = "cuvette"
+_VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative standard deviation if the experiment declares none
+# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
+_BALANCES = {
+    "micro": (Decimal("6E6"), Decimal(1), 6),
+    "analytical": (Decimal("220E6"), Decimal(100), 4),
+    "bench": (Decimal("6E9"), Decimal(10000), 2),
+}
 
 
+@handles("probe")
 def read_probe(context: ActionContext) -> None:
     """Record declared readings, else the value in the liquid's properties, else only that the run was completed."""
     meter = _METERS[context.action_type.name]
     for vessel in context.get_samples():
         vessel.require_liquid("probed")
-        require_volume(vessel, _compute_immersion_volume(context, meter))
+        volume = _get_needed_volume(context, meter) if meter.volumes else context.get_number("sample_volume")
+        require_volume(vessel, volume)
         if not record_responses(context, vessel, vessel.contents):
             _record_property(context, vessel, meter)
     context.reasoning = (
@@ -59,18 +70,17 @@ def read_probe(context: ActionContext) -> None:
     )
 
 
+@handles("osmometer")
 def measure_osmolality(context: ActionContext) -> None:
     """Measure osmolality. Each reading uses up `sample_volume`."""
-    meter = _METERS[context.action_type.name]
-    minimum = quantities.parse_quantity(meter.volumes[context.values[meter.selecting_parameter]], "volume").value
-    if context.get_number("sample_volume") < minimum:
-        set_to = format_volume(context.get_number("sample_volume"))
-        raise RefusalError(
-            f"below the instrument's minimum of {format_volume(minimum)}: {set_to} for {context.values['method']}"
-        )
+    meter, volume = _METERS[context.action_type.name], context.get_number("sample_volume")
+    minimum = _get_needed_volume(context, meter)
+    if volume < minimum:
+        least, asked = format_volume(minimum), f"{format_volume(volume)} for {context.values['method']}"
+        raise RefusalError(f"below the instrument's minimum of {least}: {asked}")
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
-        measured = draw_load(vessel, context.get_number("sample_volume") * context.get_whole_number("replicates"))
+        measured = draw_load(vessel, volume * context.get_whole_number("replicates"))
         if not record_responses(context, vessel, measured):
             _record_property(context, vessel, meter)
     context.reasoning = (
@@ -78,6 +88,7 @@ def measure_osmolality(context: ActionContext) -> None:
     )
 
 
+@handles("contact_angle")
 def measure_contact_angle(context: ActionContext) -> None:
     samples = get_measured_samples(context)
     for vessel in samples:
@@ -87,10 +98,11 @@ def measure_contact_angle(context: ActionContext) -> None:
     context.reasoning = "The declared angle; none where none is declared."
 
 
+@handles("voltammetry")
 def run_voltammetry(context: ActionContext) -> None:
     """Sweep between two potentials in a solution that covers the electrodes."""
     electrode = context.vessels[context.values["reference_electrode"]]
-    if electrode.phase in (LIQUID, SUSPENSION, SEDIMENTED, FROZEN) or electrode.unlimited:
+    if electrode.phase in (*Phase.LIQUIDS, Phase.FROZEN) or electrode.unlimited:
         raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
     if context.values["start_potential"] == context.values["vertex_potential"]:
         raise RefusalError("no sweep: start_potential and vertex_potential are the same")
@@ -101,16 +113,71 @@ def run_voltammetry(context: ActionContext) -> None:
     context.reasoning = "Potentials and currents follow the declared curves; none where none is declared."
 
 
+@handles("spectrometer")
 def measure_spectrum(context: ActionContext) -> None:
     """Measure a sample in a cuvette without loss. From any other sample, draw a volume into a cuvette and use it up."""
     require_wavelengths(context)
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
-        measured = vessel.contents
-        if _CUVETTE not in str(vessel.properties.get("container", "")).lower():
-            measured = draw_load(vessel, context.get_number("sample_volume"))
+        in_cuvette = _CUVETTE in vessel.container.lower()
+        measured = vessel.contents if in_cuvette else draw_load(vessel, context.get_number("sample_volume"))
         record_readings(context, vessel, measured)
     context.reasoning = "Signals follow the declared curve of the true content, with the declared noise."
+
+
+@handles("measure_volume")
+def measure_volume(context: ActionContext) -> None:
+    for vessel in context.get_samples():
+        require_phase(vessel, (*Phase.LIQUIDS, Phase.ADHERENT), "measured by volume")
+        if (true_volume := vessel.contents.volume) is None:
+            context.record_run(vessel)
+            continue
+        readings = simulate_replicates(context, vessel, true_volume, _VOLUME_NOISE, "volume")
+        value = ", ".join(format_volume(Context(prec=4).plus(reading)) for reading in readings)
+        context.record_observation(context.describe_run(vessel), "quantitative", value)
+    context.reasoning = "The volume in the books with the instrument's noise; none where no volume is known."
+
+
+@handles("measure_weight")
+def measure_weight(context: ActionContext) -> None:
+    """Record the mass of the contents, or of container and contents, with all digits that the balance displays."""
+    weighed_part = "contents" if context.values["tare"] else "container and contents"
+    for vessel in context.get_samples():
+        if (true_mass := _weigh_vessel(context, vessel)) is None:
+            context.record_run(vessel)
+        else:
+            description = f"{context.describe_run(vessel)}: mass of {weighed_part}"
+            context.record_observation(description, "quantitative", _format_weighings(context, vessel, true_mass))
+    context.reasoning = "The mass in the books with the balance's noise; none where no mass is known."
+
+
+@handles("measure_density")
+def measure_density(context: ActionContext) -> None:
+    """Record declared readings, else mass divided by volume, else the density in the properties."""
+    for vessel in context.get_samples():
+        vessel.require_liquid("measured")
+        require_volume(vessel, context.get_number("sample_volume"))
+        if not record_responses(context, vessel, vessel.contents):
+            _record_density(context, vessel)
+        if not context.values["recover_sample"]:
+            draw_load(vessel, context.get_number("sample_volume"))
+    context.reasoning = "Mass by volume in the books, or the density on record, with the instrument's noise."
+
+
+@handles("count_tablets")
+def count_tablets(context: ActionContext) -> None:
+    """Record the number of tablets: the total mass divided by the mass of one."""
+    for vessel in context.get_samples():
+        require_phase(vessel, Phase.SOLIDS, "counted as tablets")
+        total_mass, text = vessel.compute_net_mass(), vessel.properties.get("tablet mass")
+        tablet_mass = None if text is None else quantities.parse_quantity(text, "mass").value
+        _weigh_vessel(context, vessel)
+        if not total_mass or not tablet_mass:
+            context.record_run(vessel)
+        else:
+            number = str(round(total_mass / tablet_mass))
+            context.record_observation(f"{context.describe_run(vessel)}: tablets", "quantitative", number)
+    context.reasoning = "Mass of all by mass of one; no number where either is not on record."
 
 
 def require_wavelengths(context: ActionContext) -> None:
@@ -125,9 +192,7 @@ def require_wavelengths(context: ActionContext) -> None:
             raise RefusalError("wrong order: light is emitted at a longer wavelength than it is excited with")
 
 
-def _compute_immersion_volume(context: ActionContext, meter: Meter) -> Decimal:
-    if not meter.volumes:
-        return context.get_number("sample_volume")
+def _get_needed_volume(context: ActionContext, meter: Meter) -> Decimal:
     return quantities.parse_quantity(meter.volumes[context.values[meter.selecting_parameter]], "volume").value
 
 
@@ -135,7 +200,7 @@ def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> No
     """Record noisy readings of the number in the liquid's properties. If there is none, record only the run."""
     true_value = parse_property_number(str(vessel.properties.get(meter.property_name, "")), meter.dimension)
     if true_value is None:
-        record_run(context, vessel)
+        context.record_run(vessel)
         return
     readings = simulate_replicates(context, vessel, true_value, meter.noise, meter.property_name)
     value = ", ".join(quantities.format_number(round(reading, meter.decimals)) for reading in readings)
@@ -143,10 +208,42 @@ def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> No
     context.record_observation(context.describe_run(vessel), "quantitative", f"{value} {unit}".strip())
 
 
-HANDLERS: dict[str, Callable[[ActionContext], None]] = {
-    "probe": read_probe,
-    "osmometer": measure_osmolality,
-    "contact_angle": measure_contact_angle,
-    "voltammetry": run_voltammetry,
-    "spectrometer": measure_spectrum,
-}
+def _record_density(context: ActionContext, vessel: Vessel) -> None:
+    mass, volume = vessel.compute_net_mass(), vessel.contents.volume
+    density_text = vessel.properties.get("density")
+    if mass is not None and volume:
+        true_density = mass / volume / 1000  # µg/µL to g/mL
+    elif density_text:
+        true_density = quantities.parse_quantity(density_text, "density").value
+    else:
+        context.record_run(vessel)
+        return
+    readings = simulate_replicates(context, vessel, true_density, _DENSITY_NOISE, "density")
+    value = ", ".join(f"{reading:.4f}" for reading in readings)
+    context.record_observation(context.describe_run(vessel), "quantitative", f"{value} g/mL")
+
+
+def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
+    """Return the mass that the balance displays in µg: without the container if `tare` is set. None if it is unknown.
+
+    Raises RefusalError if the load exceeds the capacity of the balance.
+    """
+    net = vessel.compute_net_mass()
+    gross = None if net is None or vessel.tare is None else net + vessel.tare
+    balance = context.values["balance"]
+    # The balance carries the container as well, even if its mass is tared.
+    load, capacity = gross if gross is not None else net, _BALANCES[balance][0]
+    if load is not None and load > capacity:
+        weighs, carries = quantities.format_quantity(load, "mass"), quantities.format_quantity(capacity, "mass")
+        raise RefusalError(f"too heavy: {vessel.name} weighs {weighs}, the {balance} balance takes {carries}")
+    return net if context.values["tare"] else gross
+
+
+def _format_weighings(context: ActionContext, vessel: Vessel, true_mass: Decimal) -> str:
+    """Return readings in grams with all digits of the balance. Their standard deviation is one last digit."""
+    _, step, places = _BALANCES[context.values["balance"]]
+    readings = []
+    for number, mass in enumerate(simulate_replicates(context, vessel, true_mass, "0", "mass")):
+        grams = (mass + step * context.compute_deviate(vessel, "balance", number)) / 10**6
+        readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
+    return ", ".join(f"{reading:.{places}f} g" for reading in readings)

@@ -1,28 +1,19 @@
-"""Separating the contents of a vessel: supernatant from cells and particles, DNA from everything else."""
+"""Separating the contents of a vessel: supernatants, filtrates, extracts, and what a membrane or magnet holds back.
+
+A filter holds back the components larger than its pores. Where a component goes on a sorbent or through a membrane is
+unknown unless the experiment declares it.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
-from simulation.offline.action_context import ActionContext
-from simulation.offline.chemistry import apply_declared_changes
-from simulation.offline.handlers import filtering, purifying
-from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Contents
-from simulation.offline.vessels import (
-    CONSUMABLE,
-    EMPTY,
-    FROZEN,
-    LIQUID,
-    LIQUID_PROPERTIES,
-    PLATE,
-    SEDIMENTED,
-    SUSPENSION,
-    RefusalError,
-    Vessel,
-    format_volume,
-    pool_waste,
-)
+from simulation.lab import quantities
+from simulation.offline.action_context import ActionContext, handles
+from simulation.offline.declarations import apply_declared_changes, list_declared_products
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Component, Contents, round_to_grain
+from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel, format_volume
 
 _UNIT_FORCE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
 _LEAST_FORCE = 100  # x g; the least force at which cells and particles settle
@@ -34,31 +25,35 @@ _FORCE_LIMITS = (
     ("cryo", 12_000), ("vial", 3_000), ("tube", 12_000),
 )  # fmt: skip
 _UNSPINNABLE = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker", "crucible")
+# In mm. A filter with pores of this size or smaller retains cells or particles, unless the experiment declares another
+# size for them.
+_CELL_SIZE, _PARTICLE_SIZE = Decimal("0.005"), Decimal("0.001")
+_RESIDUE_CONTAINERS = ("crucible", "filter", "weighing")
+
+_Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come from
 
 
+@handles("aspirate")
 def aspirate_supernatant(context: ActionContext) -> None:
     """Aspirate supernatants. Those to be kept go into new containers from the supply, or else like the sample's."""
-    removed: list[tuple[Contents, Vessel]] = []
+    removed: _Waste = []
     for vessel in context.get_changeable_samples():
         taken = _take_liquid(vessel, _compute_aspirated_volume(context, vessel))
         if not taken.volume:
             raise RefusalError(f"short of volume: {vessel.name} has no supernatant left")
         if context.values["keep_supernatant"]:
-            supernatant = context.create_vessel(
-                context.find_container_supply() or vessel, f"Supernatant of {vessel.name}"
-            )
-            supernatant.pour_in(taken, vessel)
-            supernatant.phase = SUSPENSION if supernatant.contents.list_components_of_kind(CELLS, PARTICLES) else LIQUID
+            _collect(context, vessel, taken, f"Supernatant of {vessel.name}")
         else:
             removed.append((taken, vessel))
     if removed:
-        context.new_vessels.append(pool_waste(context.reserve_name("Waste from Aspirate"), removed))
+        context.store_waste("Waste from Aspirate", removed)
     context.reasoning = "Liquid and what is dissolved in it left in proportion; cells stayed."
 
 
+@handles("wash")
 def wash_cells(context: ActionContext) -> None:
     medium, fresh = context.get_selected_vessel("wash_medium"), context.get_selected_vessel("replacement_medium")
-    removed: list[tuple[Contents, Vessel]] = []
+    removed: _Waste = []
     for vessel in context.get_changeable_samples(medium, fresh):
         removed.append((_take_liquid(vessel), vessel))
         for _ in range(context.get_whole_number("washes")):
@@ -67,26 +62,192 @@ def wash_cells(context: ActionContext) -> None:
         vessel.pour_in(fresh.draw_volume(context.get_number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
-    waste = pool_waste(context.reserve_name("Waste from Wash"), removed)
-    waste.sources.setdefault(medium.barcode, (None, "volume"))
-    context.new_vessels.append(waste)
+    context.store_waste("Waste from Wash", removed)
+    context.new_vessels[-1].sources.setdefault(medium.barcode, (None, "volume"))
     context.reasoning = (
         "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
     )
 
 
+@handles("centrifuge")
 def centrifuge_samples(context: ActionContext) -> None:
     force = _compute_force(context)
     for vessel in context.get_changeable_samples():
-        if vessel.phase == FROZEN:
+        if vessel.phase == Phase.FROZEN:
             vessel.require_liquid("spun")
         _require_strength(vessel, force)
         heavy = vessel.contents.list_components_of_kind(CELLS, PARTICLES)
-        if vessel.phase in (LIQUID, SUSPENSION) and heavy and force >= _LEAST_FORCE:
-            vessel.phase = SEDIMENTED
-        appearance = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
+        if vessel.phase in (Phase.LIQUID, Phase.SUSPENSION) and heavy and force >= _LEAST_FORCE:
+            vessel.phase = Phase.SEDIMENTED
+        settled = vessel.phase == Phase.SEDIMENTED
+        appearance = "a pellet under the liquid" if settled else "no pellet to be seen"
         context.record_observation(context.describe_run(vessel), "visual", appearance)
     context.reasoning = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
+
+
+@handles("extract_dna")
+def extract_dna(context: ActionContext) -> None:
+    """Replace each sample with the declared products in the elution volume. Everything else is lost."""
+    volume = context.get_number("elution_volume")
+    for vessel in context.get_changeable_samples():
+        if vessel.phase == Phase.FROZEN:
+            vessel.require_liquid("lysed")
+        if vessel.phase in (Phase.EMPTY, Phase.CONSUMABLE, Phase.PLATE):
+            raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to extract DNA from")
+        vessel.require_capacity(volume)
+        vessel.phase = Phase.LIQUID
+        apply_declared_changes(context, vessel)
+        products = list_declared_products(context)
+        extract = {name: part for name, part in vessel.contents.components.items() if name in products}
+        vessel.contents = Contents(extract, vessel.contents.origins, volume)
+        vessel.name = context.reserve_name(f"DNA extract of {vessel.name}")
+        vessel.drop_properties("mass", "medium", "cell type", *LIQUID_PROPERTIES)
+    context.reasoning = "DNA by the yield the experiment declares, eluted in the stated volume."
+
+
+@handles("filter")
+def filter_samples(context: ActionContext) -> None:
+    """Filter each sample. First runnings become waste, and so do residues unless they are kept."""
+    wash, keeps = context.find_selected_vessel("residue_wash"), context.values["keep_residue"]
+    # If residues are kept, single empty containers receive them.
+    single = [vessel for vessel in context.vessels.values() if vessel.phase == Phase.EMPTY and not vessel.unlimited]
+    crucibles = single if keeps else []
+    samples = context.get_samples(*crucibles, wash)
+    waste: _Waste = []
+    boxes = [box for box in context.list_container_supplies() if not _is_residue_container(box)]
+    box = boxes[0] if boxes else context.get_container_supply()
+    for number, vessel in enumerate(samples, start=1):
+        poured = _draw_for_filter(context, vessel)
+        # Everything moves except what is retained, so the filtrate has the full volume.
+        passed, retained = poured.split_share(ONE, _list_retained_components(context, poured))
+        first, rest = _split_first_runnings(passed, context.get_number("discard_first"))
+        filtrate = context.create_vessel(box, context.format_label(number, len(samples), f"Filtrate of {vessel.name}"))
+        filtrate.pour_in(rest, vessel)
+        filtrate.phase = _choose_phase(rest)
+        through = f"{context.get_written_setting('pore_size')} {context.get_written_setting('membrane')}"
+        filtrate.properties["filtered through"] = through
+        waste += [(first, vessel)]
+        if keeps:
+            crucible = crucibles[number - 1] if number <= len(crucibles) else None
+            waste += _collect_residue(context, vessel, retained, passed.volume, crucible, wash)
+        else:
+            waste += [(retained, vessel)]
+    if waste := [(part, vessel) for part, vessel in waste if part.volume or part.components]:
+        context.store_waste("Used filters and first runnings", waste)
+    context.reasoning = (
+        "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed."
+    )
+
+
+@handles("solid_phase_extraction")
+def extract_on_solid_phase(context: ActionContext) -> None:
+    """Extract each sample. The extract contains the declared products; where other components go is unknown."""
+    wash, elution = context.get_selected_vessel("wash_buffer"), context.get_selected_vessel("elution_buffer")
+    box, conditioning = context.get_container_supply(), context.find_selected_vessel("conditioning_solvent")
+    samples = context.get_samples(wash, elution, conditioning)
+    waste: _Waste = []
+    for number, vessel in enumerate(samples, start=1):
+        all_of_it = context.values["sample_volume"] is None
+        loaded = vessel.draw_volume(vessel.get_volume() if all_of_it else context.get_number("sample_volume"))
+        eluted, run_off = _split_on_sorbent(context, vessel, loaded)
+        extract = context.create_vessel(box, context.format_label(number, len(samples), f"Extract of {vessel.name}"))
+        elution_volume = context.get_number("elution_volume") * context.get_whole_number("elutions")
+        extract.pour_in(elution.draw_volume(elution_volume), elution)
+        extract.pour_in(eluted, vessel)
+        # The extract descends from the loaded volume, although only substances without volume are poured.
+        extract.sources.add_amount(vessel.barcode, loaded.volume)
+        extract.phase = Phase.LIQUID
+        wash_volume = context.get_number("wash_volume") * context.get_whole_number("washes")
+        waste += [(run_off, vessel), (wash.draw_volume(wash_volume), wash)]
+        if conditioning:
+            waste.append((conditioning.draw_volume(context.get_number("conditioning_volume")), conditioning))
+    context.store_waste("Waste from SolidPhaseExtraction", waste)
+    context.reasoning = (
+        "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
+    )
+
+
+@handles("dialyse")
+def dialyse_samples(context: ActionContext) -> None:
+    """Dialyse each sample. Volume, cells and particles stay. Dissolved amounts become unknown unless declared."""
+    buffer, used_buffer = context.get_selected_vessel("dialysis_buffer"), []
+    baths = context.get_whole_number("buffer_changes") + 1
+    for vessel in context.get_changeable_samples(buffer):
+        vessel.require_liquid("dialysed")
+        bath = buffer.draw_volume(context.get_number("buffer_volume") * baths)
+        apply_declared_changes(context, vessel)
+        kept = vessel.contents.list_components_of_kind(CELLS, PARTICLES, ATTACHED)
+        names_staying = {*kept, *list_declared_products(context)}
+        crossing = {**_mark_unknown(vessel.contents, names_staying), **_mark_unknown(bath, ())}
+        staying = {name: part for name, part in vessel.contents.components.items() if name in names_staying}
+        # Components of bath and sample are on both sides afterwards, in unknown amounts.
+        vessel.contents = replace(vessel.contents, components={**crossing, **staying}, mass=None)
+        used_buffer.append((replace(bath, components=crossing), buffer))
+        vessel.sources.add_amount(buffer.barcode)
+        vessel.drop_properties(*LIQUID_PROPERTIES)
+        against = f"{baths} x {context.get_written_setting('buffer_volume')} of {buffer.name}"
+        vessel.properties["dialysed against"] = against[:300]
+    context.store_waste("Used dialysis buffer", used_buffer)
+    context.reasoning = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
+
+
+@handles("apply_magnet")
+def apply_magnet(context: ActionContext) -> None:
+    """Hold particles whose name contains "bead" at the wall. Bound components elute if the experiment declares it."""
+    wash, elution = context.find_selected_vessel("wash_buffer"), context.find_selected_vessel("elution_buffer")
+    if not context.values["collect_supernatant"] and (wash or elution):
+        raise RefusalError("contradiction: washing and elution take the liquid off; let it be collected")
+    samples = context.get_changeable_samples(wash, elution)
+    rinses: _Waste = []
+    for number, vessel in enumerate(samples, start=1):
+        vessel.require_liquid("put to a magnet")
+        if not _list_beads(vessel):
+            raise RefusalError(f"no magnetic beads: nothing in {vessel.name} is drawn to a magnet")
+        if not context.values["collect_supernatant"]:
+            vessel.phase = Phase.SEDIMENTED
+            continue
+        _collect(context, vessel, _draw_off_beads(vessel), f"Supernatant of {vessel.name}")
+        if wash:
+            for _ in range(context.get_whole_number("washes")):
+                vessel.pour_in(wash.draw_volume(context.get_number("wash_volume")), wash)
+                rinses.append((_draw_off_beads(vessel), vessel))
+        if elution:
+            vessel.pour_in(elution.draw_volume(context.get_number("elution_volume")), elution)
+            apply_declared_changes(context, vessel)
+            name = context.format_label(number, len(samples), f"Eluate of {vessel.name}")
+            _collect(context, vessel, _draw_off_beads(vessel), name)
+    if rinses:
+        context.store_waste("Waste from ApplyMagnet", rinses)
+    context.reasoning = (
+        "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
+    )
+
+
+def _collect(context: ActionContext, vessel: Vessel, contents: Contents, name: str) -> None:
+    """Pour what was taken out of a vessel into a new container from the supply, or else like the vessel's own."""
+    collected = context.create_vessel(context.find_container_supply() or vessel, name)
+    collected.pour_in(contents, vessel)
+    collected.phase = _choose_phase(collected.contents)
+
+
+def _choose_phase(contents: Contents) -> str:
+    return Phase.SUSPENSION if contents.list_components_of_kind(CELLS, PARTICLES) else Phase.LIQUID
+
+
+def _compute_aspirated_volume(context: ActionContext, vessel: Vessel) -> Decimal | None:
+    residual, requested = context.get_number("residual_volume"), context.values["volume"]
+    if requested is not None or not residual:
+        return None if requested is None else Decimal(requested)
+    return max(ZERO, vessel.get_volume() - residual)
+
+
+def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
+    """Remove and return the liquid over a pellet or attached cells, or all that is not bound to the vessel itself."""
+    attached = vessel.contents.list_components_of_kind(ATTACHED)
+    if vessel.phase not in (Phase.LIQUID, Phase.SUSPENSION) or not attached:
+        return vessel.take_supernatant(volume)
+    requested = vessel.get_volume() if volume is None else volume
+    return vessel.draw_volume(requested) if requested else Contents()
 
 
 def _compute_force(context: ActionContext) -> Decimal:
@@ -99,65 +260,105 @@ def _compute_force(context: ActionContext) -> Decimal:
     return _UNIT_FORCE * context.get_number("rotor_radius") * Decimal(speed) ** 2
 
 
-def extract_dna(context: ActionContext) -> None:
-    """Replace each sample with the declared products in the elution volume. Everything else is lost."""
-    volume = context.get_number("elution_volume")
-    for vessel in context.get_changeable_samples():
-        if vessel.phase == FROZEN:
-            vessel.require_liquid("lysed")
-        if vessel.phase in (EMPTY, CONSUMABLE, PLATE):
-            raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to extract DNA from")
-        if volume > vessel.get_capacity():
-            raise RefusalError(
-                f"too small a container: {format_volume(vessel.get_capacity())} capacity, {format_volume(volume)} would be in it ({vessel.name})"
-            )
-        vessel.phase = LIQUID
-        apply_declared_changes(context, vessel)
-        products = [reaction["makes"] for reaction in context.list_declared("reactions") if "makes" in reaction]
-        extract = vessel.contents.separate_components(products)[0]
-        vessel.contents = replace(extract, origins=vessel.contents.origins, volume=volume)
-        vessel.name = context.reserve_name(f"DNA extract of {vessel.name}")
-        for name in ("mass", "medium", "cell type", *LIQUID_PROPERTIES):
-            vessel.properties.pop(name, None)
-    context.reasoning = "DNA by the yield the experiment declares, eluted in the stated volume."
-
-
-def _compute_aspirated_volume(context: ActionContext, vessel: Vessel) -> Decimal | None:
-    residual = context.get_number("residual_volume")
-    if context.values["volume"] is not None or not residual:
-        requested: Decimal | None = context.values["volume"]
-        return requested
-    return max(ZERO, vessel.get_volume() - residual)
-
-
-def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
-    """Remove and return the liquid over a pellet or attached cells, or all that is not bound to the vessel itself."""
-    if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.list_components_of_kind(ATTACHED):
-        return vessel.take_supernatant(volume)
-    requested = vessel.get_volume() if volume is None else volume
-    return vessel.draw_volume(requested) if requested else Contents()
-
-
 def _require_strength(vessel: Vessel, force: Decimal) -> None:
     """Raise RefusalError if the container fits no rotor or would break. An unknown container is accepted."""
-    container = str(vessel.properties.get("container", ""))
-    if any(word in container.lower() for word in _UNSPINNABLE):
-        raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")
+    words = vessel.container.lower()
+    if any(word in words for word in _UNSPINNABLE):
+        raise RefusalError(f"wrong format: {vessel.name} is in {vessel.container}, which fits no rotor")
     # The pattern refuses a digit or point before the word: "2 ml" must not match "12 ml" or "0.2 ml".
-    limit = next(
-        (maximum for word, maximum in _FORCE_LIMITS if re.search(rf"(?<![0-9.]){word}", container.lower())), None
-    )
+    limit = next((maximum for word, maximum in _FORCE_LIMITS if re.search(rf"(?<![0-9.]){word}", words)), None)
     if limit is not None and force > limit:
-        raise RefusalError(
-            f"too much force: {force.normalize():f} x g, a {container} stands {limit} x g at most ({vessel.name})"
-        )
+        most = f"a {vessel.container} stands {limit} x g at most"
+        raise RefusalError(f"too much force: {force.normalize():f} x g, {most} ({vessel.name})")
 
 
-HANDLERS: dict[str, Callable[[ActionContext], None]] = {
-    **filtering.HANDLERS,
-    **purifying.HANDLERS,
-    "aspirate": aspirate_supernatant,
-    "wash": wash_cells,
-    "centrifuge": centrifuge_samples,
-    "extract_dna": extract_dna,
-}
+def _draw_for_filter(context: ActionContext, vessel: Vessel) -> Contents:
+    """Draw the volume to filter. If none is given, draw the whole sample, stirred so that sediment is included."""
+    if context.values["volume"] is not None:
+        return vessel.draw_volume(context.get_number("volume"))
+    vessel.phase = Phase.SUSPENSION if vessel.phase == Phase.SEDIMENTED else vessel.phase
+    return vessel.draw_volume(vessel.get_volume())
+
+
+def _is_residue_container(box: Vessel) -> bool:
+    words = f"{box.name} {box.container}".lower()
+    return any(word in words for word in _RESIDUE_CONTAINERS)
+
+
+def _collect_residue(
+    context: ActionContext,
+    vessel: Vessel,
+    retained: Contents,
+    poured: Decimal | None,
+    crucible: Vessel | None,
+    wash: Vessel | None,
+) -> _Waste:
+    """Put the residue of one filter into a crucible and return the rinses, which pass through the filter."""
+    if crucible is None:
+        boxes = context.list_container_supplies()
+        box = next(filter(_is_residue_container, boxes), boxes[0])
+        crucible = context.create_vessel(box, f"Residue of {vessel.name}")
+    # The bulk mass is that of the whole sample, not of what stayed on the filter.
+    crucible.pour_in(replace(retained, mass=None), vessel)
+    crucible.sources.add_amount(vessel.barcode, poured)
+    crucible.phase = "solid"
+    crucible.drop_properties("medium", *LIQUID_PROPERTIES)
+    crucible.properties["moisture"] = "damp"
+    if wash is None:
+        return []
+    if context.values["residue_wash_volume"] is None:
+        raise RefusalError(f"critically unclear: how much of {wash.name} each residue is rinsed with")
+    volume, rinses = context.get_number("residue_wash_volume"), context.get_whole_number("residue_washes")
+    crucible.properties["rinsed with"] = f"{rinses} x {format_volume(volume)} of {wash.name}"
+    return [(wash.draw_volume(volume * rinses), wash)]
+
+
+def _list_retained_components(context: ActionContext, contents: Contents) -> list[str]:
+    sizes = dict.fromkeys(contents.list_components_of_kind(PARTICLES), _PARTICLE_SIZE)
+    sizes |= dict.fromkeys(contents.list_components_of_kind(CELLS), _CELL_SIZE)
+    for name, size in context.truth.get("retained", {}).items():
+        sizes[name] = quantities.parse_quantity(size, "length").value
+    return [name for name, size in sizes.items() if size >= context.get_number("pore_size")]
+
+
+def _split_first_runnings(passed: Contents, discarded: Decimal) -> tuple[Contents, Contents]:
+    if discarded == 0:
+        return Contents(), passed
+    assert passed.volume is not None, "what was drawn has a volume"
+    if discarded >= passed.volume:
+        passes, lost = format_volume(passed.volume), format_volume(discarded)
+        raise RefusalError(f"short of volume: {passes} passes, of which {lost} is to be thrown away")
+    return passed.take_volume(discarded)
+
+
+def _split_on_sorbent(context: ActionContext, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
+    """Return (contents that elute, contents that run off). Each gets half of the sample's origin shares."""
+    # Declared reactions are applied to a copy, so that they change what was loaded, not what is left in the vessel.
+    column = replace(vessel, contents=loaded)
+    apply_declared_changes(context, column)
+    declared = list_declared_products(context)
+    eluted = {name: part for name, part in column.contents.components.items() if name in declared}
+    unknown = _mark_unknown(column.contents, declared)
+    half = {key: round_to_grain(share / 2) for key, share in loaded.origins.items()}
+    other_half = {key: share - half[key] for key, share in loaded.origins.items()}
+    return Contents({**unknown, **eluted}, half, ZERO, None), Contents(unknown, other_half, loaded.volume, None)
+
+
+def _mark_unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:
+    parts = contents.components.items()
+    return {name: part._replace(amount=None, known=False) for name, part in parts if name not in excluded}
+
+
+def _list_beads(vessel: Vessel) -> tuple[str, ...]:
+    return tuple(name for name in vessel.contents.list_components_of_kind(PARTICLES) if "bead" in name.lower())
+
+
+def _draw_off_beads(vessel: Vessel) -> Contents:
+    """Remove and return all liquid with every component that is neither a bead nor bound to the vessel."""
+    volume = vessel.get_volume()
+    if volume == 0:
+        raise RefusalError(f"short of volume: there is no liquid over the beads of {vessel.name}")
+    bound = (*_list_beads(vessel), *vessel.contents.list_components_of_kind(ATTACHED))
+    removed, vessel.contents = vessel.contents.take_volume(volume, bound)
+    vessel.phase = Phase.PELLET
+    return removed

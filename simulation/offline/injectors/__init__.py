@@ -1,61 +1,33 @@
 """Perturbers of the rule-based cast. Each plants one error in a correct outcome and names the kind of error."""
 
 import random
-from collections.abc import Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from math import sqrt
+from pkgutil import iter_modules
+from typing import NamedTuple
 
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import (
-    amounts,
-    conservation,
-    instruments,
-    limits,
-    mix_ups,
-    phases,
-    settings,
-    states,
-    style_matching,
-)
 from simulation.offline.injectors.edits import (
+    INJECTORS,
     MATERIALS,
     OBSERVATIONS,
     Case,
     Edit,
-    InjectorFunction,
     Plan,
     apply_edits,
     is_mentioned,
     list_units,
 )
 
-# Obvious: anyone who knows a laboratory sees that the outcome is impossible. Subtle: the outcome looks right and is
-# wrong in a single number, setting or state. The function's name is stored as the kind of error with every
-# twin, so these functions must not be renamed.
-INJECTORS: dict[Perturbation, dict[str, InjectorFunction]] = {
-    Perturbation.OBVIOUS: {kind.__name__: kind for topic in (conservation, phases, limits) for kind in topic.INJECTORS},
-    Perturbation.SUBTLE: {
-        kind.__name__: kind for topic in (amounts, mix_ups, settings, states, instruments) for kind in topic.INJECTORS
-    },
-}
-
-# In these kinds the unit itself is the error.
-_UNIT_ERRORS = ("unit_out_of_reach", "band_too_long", "reading_in_wrong_unit", "impossible_setting", "wrong_unit")
-# These kinds fit nearly everywhere. They get a smaller weight, so that the specific kinds are planted as well.
-_COMMON = (
-    "frozen_in_the_warm", "another_phase", "impossible_place", "volume_gained", "wrong_setting", "wrong_phase",
-    "wrong_place", "another_vessel", "unasked_change", "portion_slip", "off_by_ten", "swapped_solutes",
-    "swapped_samples", "wrong_temperature", "swapped_identities",
-)  # fmt: skip
-# Where these kinds fit, an error that changes the style in the opposite way seldom fits, so balancing removes most.
-_SCARCE = (
-    "dilution_slip", "wrong_time", "negative_reading", "not_thawed", "swapped_readings", "consumed_comes_back",
-    "wrong_objective", "share_and_count", "impossible_temperature",
-)  # fmt: skip
-_WEIGHTS = {
-    name: 1 if name in _COMMON else 12 if name in _SCARCE else 4 for kinds in INJECTORS.values() for name in kinds
-}
+# Importing a module declares its injectors.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 
 class Injector:
@@ -83,7 +55,8 @@ class Injector:
         plans = self.list_plans(action, situation, correct)
         if not plans:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
-        kind, plan = style_matching.choose_plan(plans, _WEIGHTS, self._create_rng(action, situation, "choice"))
+        weights = {name: kind.weight for name, kind in self.kinds.items()}
+        kind, plan = choose_plan(plans, weights, self._create_rng(action, situation, "choice"))
         return PerturbedOutcome(
             apply_edits(correct, plan.edits), kind, plan.rule, plan.edits[0].json_path, plan.explanation
         )
@@ -97,10 +70,12 @@ class Injector:
         for name, kind in self.kinds.items():
             # Each kind has its own random generator, so that a new kind does not change what the others plan.
             single = [
-                plan for plan in kind(case, self._create_rng(action, situation, name)) if _is_single_error(case, plan)
+                plan
+                for plan in kind.iter_plans(case, self._create_rng(action, situation, name))
+                if _is_single_error(case, plan)
             ]
             plans_by_kind[name] = (
-                single if name in _UNIT_ERRORS else [plan for plan in single if _uses_familiar_units(case, plan)]
+                single if kind.changes_unit else [plan for plan in single if _uses_familiar_units(case, plan)]
             )
         return {name: plans for name, plans in plans_by_kind.items() if plans}
 
@@ -138,3 +113,102 @@ def _iter_other_mentions(case: Case, edit: Edit) -> Iterator[tuple[str, int, str
     elif edit.field == "value" and (material_index := case.subject_indexes[edit.position]) is not None:
         for value in case.outcome.new_materials[material_index].properties.values():
             yield MATERIALS, material_index, str(value)
+
+
+Style = tuple[int, ...]
+_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
+# Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
+# before it, so rounds are repeated.
+_ROUNDS = 40
+_NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
+
+
+class PlanGroup(NamedTuple):
+    """All errors of one kind that change the style in the same way."""
+
+    kind: str
+    style_change: Style
+    plans: list[Plan]
+
+
+def measure_style(text: str) -> Style:
+    """Return the features of a text.
+
+    They are the length, the numbers of characters in numbers, of decimal points and of digits that are not padding, the
+    sum of first digits, and the number of characters of each other class. First digits are included because invented
+    numbers begin with high digits too often.
+    """
+    numbers = _NUMBER.findall(text)
+    words = _NUMBER.sub("", text)
+    return (
+        len(text),
+        sum(map(len, numbers)),
+        sum("." in number for number in numbers),
+        sum(len(number.strip("-").replace(".", "").strip("0")) for number in numbers),
+        sum(int(number.lstrip("-0.")[:1] or 0) for number in numbers),
+        sum(map(str.islower, words)),
+        sum(map(str.isupper, words)),
+        sum(map(str.isspace, words)),
+        sum(not character.isascii() for character in words),
+        sum(not character.isalnum() and not character.isspace() for character in words),
+    )
+
+
+def compute_style_change(edits: Sequence[Edit]) -> Style:
+    """Return for each feature whether the edits together increase it (1), decrease it (-1) or leave it (0)."""
+    changes = [
+        [new - old for old, new in zip(measure_style(edit.old), measure_style(edit.new), strict=True)] for edit in edits
+    ]
+    totals = map(sum, zip(*changes, strict=True))
+    return tuple((total > 0) - (total < 0) for total in totals)
+
+
+def choose_plan(
+    plans: Mapping[str, Sequence[Plan]], weights: Mapping[str, int], rng: random.Random
+) -> tuple[str, Plan]:
+    """Return one plan and its kind. Kinds with more weight are chosen more often, as far as the balance of style allows."""
+    groups = _group_plans(plans)
+    group_counts = Counter(group.kind for group in groups)
+    # A kind's weight is divided among its groups; otherwise kinds with many variants would dominate.
+    shares = balance_shares(
+        [weights[group.kind] / group_counts[group.kind] for group in groups], [group.style_change for group in groups]
+    )
+    group = rng.choices(groups, shares)[0]
+    return group.kind, rng.choice(group.plans)
+
+
+def _group_plans(plans: Mapping[str, Sequence[Plan]]) -> list[PlanGroup]:
+    groups: dict[tuple[str, Style], list[Plan]] = defaultdict(list)
+    # Sorted, so that the choice does not depend on the order in which kinds were planned.
+    for kind in sorted(plans):
+        for plan in plans[kind]:
+            groups[kind, compute_style_change(plan.edits)].append(plan)
+    return [PlanGroup(kind, form, group) for (kind, form), group in groups.items()]
+
+
+def balance_shares(shares: Sequence[float], forms: Sequence[Style]) -> list[float]:
+    """Return the shares, adjusted as little as necessary until each feature grows as often as it shrinks.
+
+    If every error that changes a feature changes it in the same direction, the shares of these errors become
+    negligible, as long as other errors remain.
+    """
+    adjusted = list(shares)
+    for _ in range(_ROUNDS):
+        for feature in range(len(forms[0])):
+            factors = _compute_factors(adjusted, [form[feature] for form in forms])
+            adjusted = [share * factors[form[feature]] for share, form in zip(adjusted, forms, strict=True)]
+        total = sum(adjusted)
+        adjusted = [share / total for share in adjusted]
+    return adjusted
+
+
+def _compute_factors(shares: Sequence[float], signs: Sequence[int]) -> dict[int, float]:
+    """Return the factors for the shares of errors that increase (1), leave (0) and decrease (-1) a feature."""
+    more = sum(share for share, sign in zip(shares, signs, strict=True) if sign > 0)
+    less = sum(share for share, sign in zip(shares, signs, strict=True) if sign < 0)
+    if more > _NEGLIGIBLE and less > _NEGLIGIBLE:
+        # After this both sides have the weight sqrt(more * less).
+        return {1: sqrt(less / more), 0: 1.0, -1: sqrt(more / less)}
+    # These shares are halved in every round and then normalised, so they vanish only if errors that leave this feature
+    # unchanged remain.
+    return {1: 0.5, 0: 1.0, -1: 0.5}

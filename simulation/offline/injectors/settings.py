@@ -2,10 +2,202 @@
 
 import random
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
 
+from simulation.lab import quantities
+from simulation.lab.materials import NewMaterial
 from simulation.lab.parameters import Parameter
-from simulation.offline.injectors.edits import Case, Plan, sample_places
-from simulation.offline.injectors.setting_values import change_setting, find_setting_values
+from simulation.offline.injectors.edits import (
+    COMMON,
+    SCARCE,
+    SUBTLE,
+    Case,
+    Edit,
+    Plan,
+    edit_description,
+    edit_property,
+    is_mentioned,
+    iter_spellings,
+    plants,
+    replace_mentions,
+    sample_places,
+)
+
+# Properties that do not come from a setting, even if they contain the same number.
+_NOT_FROM_SETTINGS = ("mass", "phase", "container", "container_capacity", "medium", "lanes", "appearance")
+_VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
+_VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
+_TYPES = ("select", "multiselect", "range", "range_with_units")
+# Factors that give other plausible settings.
+_NEARBY_FACTORS = tuple(
+    Decimal(factor) for factor in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2")
+)
+# Degrees to add, because a factor has no meaning on a scale whose zero is arbitrary.
+_TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
+_FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
+_CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
+
+
+class SettingValue(NamedTuple):
+    """A setting that an outcome states, in a property of one material or in the headings of the records."""
+
+    parameter: Parameter
+    text: str  # the setting as it is stated
+    location: tuple[int, str] | None = None  # (index of the material, property); None: the records
+    excluded_options: tuple[str, ...] = ()  # options that are set as well, so they are not wrong
+
+    @property
+    def setting_name(self) -> str:
+        return self.parameter.name.replace("_", " ")
+
+    @property
+    def allowed_range(self) -> str:
+        return f"from {self.parameter.minimum} to {self.parameter.maximum}"
+
+    def list_nearby(self) -> list[str]:
+        """Return other settings that would be just as plausible."""
+        parameter = self.parameter
+        if parameter.type in ("select", "multiselect"):
+            return [option for option in parameter.options if option not in (self.text, *self.excluded_options)]
+        correct, (low, high) = parameter.parse_value(self.text), self._get_bounds()
+        temperature = parameter.dimension == "temperature"
+        values = (
+            [correct + step for step in _TEMPERATURE_STEPS]
+            if temperature
+            else [correct * factor for factor in _NEARBY_FACTORS]
+        )
+        return self._format_values([value for value in values if low <= value <= high])
+
+    def list_beyond(self) -> list[str]:
+        """Return settings that are clearly out of the instrument's range."""
+        if self.parameter.type not in ("range", "range_with_units"):
+            return []
+        correct, (low, high) = self.parameter.parse_value(self.text), self._get_bounds()
+        texts = self._format_values([correct * factor for factor in _FAR_FACTORS]) + self._list_other_units()
+        values = [(text, self._parse_value(text)) for text in texts]
+        if self.parameter.dimension == "temperature":
+            # Only above the range: temperatures may be negative, so a factor does not lead below it.
+            return [text for text, value in values if value > high * _CLEAR_FACTOR]
+        return [text for text, value in values if value > high * _CLEAR_FACTOR or 0 < value * _CLEAR_FACTOR < low]
+
+    def _get_bounds(self) -> tuple[Decimal, Decimal]:
+        return self._parse_value(self.parameter.minimum), self._parse_value(self.parameter.maximum)
+
+    def _parse_value(self, text: Any) -> Decimal:
+        if self.parameter.type == "range":
+            return Decimal(str(text))
+        return quantities.parse_quantity(text, self.parameter.dimension).value
+
+    def _format_values(self, values: list[Decimal]) -> list[str]:
+        if self.parameter.type == "range":
+            return [quantities.format_number(value) for value in values if value == int(value) or "." in self.text]
+        return [text for value in values for text in iter_spellings(self.text, value, self.parameter.dimension)]
+
+    def _list_other_units(self) -> list[str]:
+        number, _, current_unit = self.text.partition(" ")
+        if self.parameter.type == "range" or not current_unit:
+            return []
+        # Units of the same length, so that the length of the text does not reveal the error.
+        return [
+            f"{number} {unit}"
+            for unit in quantities.list_units(self.parameter.dimension)
+            if len(unit) == len(current_unit)
+        ]
+
+
+def change_setting(case: Case, echo: SettingValue, wrong: str) -> tuple[Edit, ...]:
+    """Return the edits that state another setting, in one material or in all records of the step."""
+    if echo.location:
+        index, name = echo.location
+        draft = case.outcome.new_materials[index]
+        return (edit_property(index, draft, name, replace_mentions(str(draft.properties[name]), echo.text, wrong)),)
+    heads = [
+        (index, observation, _find_heading_part(echo, observation.description))
+        for index, observation in case.iter_observations()
+    ]
+    return tuple(
+        edit_description(index, observation, observation.description.replace(head, head.replace(echo.text, wrong)))
+        for index, observation, head in heads
+        if head
+    )
+
+
+def find_setting_values(case: Case) -> list[SettingValue]:
+    """Return every setting that the outcome states."""
+    mentions = []
+    for parameter in case.action_type.parameters if case.action_type else ():
+        value = case.action.parameters.get(parameter.name, parameter.default)
+        if parameter.type in _TYPES and value is not None:
+            for text, taken in _list_spellings(parameter, value):
+                mentions += [
+                    SettingValue(parameter, text, where, taken) for where in _find_properties(case, parameter, text)
+                ]
+                record = SettingValue(parameter, text, None, taken)
+                if any(
+                    _find_heading_part(record, observation.description) for _, observation in case.iter_observations()
+                ):
+                    mentions.append(record)
+    return mentions
+
+
+def _list_spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the texts in which an outcome may state a setting, each with the options that are also set.
+
+    They are the text that the agent wrote and the text in our own formats.
+    """
+    if parameter.type == "multiselect":
+        chosen = parameter.parse_value(setting)
+        return [(option, chosen) for option in chosen]
+    if parameter.type != "range_with_units":
+        return [(str(setting), ())]
+    value = quantities.parse_quantity(setting, parameter.dimension).value
+    unit = quantities.parse_unit(setting, parameter.dimension)
+    formatted = (
+        quantities.format_quantity(value, parameter.dimension, unit),
+        quantities.format_quantity(value, parameter.dimension),
+    )
+    # A dict removes duplicates and keeps the order; a set would make the plans depend on the process.
+    return [(text, ()) for text in dict.fromkeys((str(setting), *formatted))]
+
+
+def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the (material index, name) of each property whose value comes from this setting."""
+    # A bare number or an option is too common to be recognised in a text. A text in an input's name does not come from
+    # the setting.
+    if parameter.type in ("range", "multiselect") or any(
+        is_mentioned(text, material.name) for material in case.list_inputs()
+    ):
+        return
+    for index, draft in case.iter_available():
+        before = case.find_previous(draft)
+        for name, value in draft.properties.items():
+            new = before is None or before.properties.get(name) != value
+            if (
+                new
+                and name not in _NOT_FROM_SETTINGS
+                and is_mentioned(text, str(value))
+                and _sets_property(parameter, draft, name)
+            ):
+                yield index, name
+
+
+def _sets_property(parameter: Parameter, draft: NewMaterial, name: str) -> bool:
+    """Return whether the parameter determines this property. Otherwise an equal number may be a coincidence."""
+    if name == "volume":
+        return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
+    return not name.endswith(" concentration") and not any(is_mentioned(text, name) for text in ("pH", "viability"))
+
+
+def _find_heading_part(echo: SettingValue, description: str) -> str:
+    """Return the part of a record's heading that states the setting; "" if there is none."""
+    start = f", {echo.setting_name} "
+    if echo.parameter.type == "multiselect":
+        head = start + description.partition(start)[2].partition(":")[0]
+        return head if is_mentioned(echo.text, head) and head in description else ""
+    head = start + echo.text
+    return head if is_mentioned(head.strip(", "), description) and head in description else ""
+
 
 _LIGHT = ("wavelength", "laser", "channels", "detection_filter")
 _TOPIC_OF_DIMENSION = {
@@ -16,31 +208,37 @@ _TOPIC_OF_DIMENSION = {
 }
 
 
+@plants(SUBTLE, SCARCE)
 def wrong_objective(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a microscope's record states another objective than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "objective", "the objective set is the one looked through")
 
 
+@plants(SUBTLE)
 def wrong_wavelength(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a record states another wavelength, laser, filter or channel than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "light", "the light set is the light used")
 
 
+@plants(SUBTLE)
 def wrong_force(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a record or material states another force or speed than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "force", "the force set is the one the vessel was spun at")
 
 
+@plants(SUBTLE, SCARCE)
 def wrong_time(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a record or material states another duration than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "time", "the time set is the time it took")
 
 
+@plants(SUBTLE, COMMON)
 def wrong_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a record or material states another temperature than the one that was set."""
     yield from _plan_wrong_setting(case, rng, "temperature", "the temperature set is the one held")
 
 
+@plants(SUBTLE, COMMON)
 def wrong_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a record or material states another filter, column, volume or mode than the one set."""
     yield from _plan_wrong_setting(case, rng, "other", "what was set is what was done")
@@ -63,6 +261,3 @@ def _plan_wrong_setting(case: Case, rng: random.Random, topic: str, rule: str) -
             if wrong != echo.text:
                 explanation = f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}"
                 yield Plan(rule, explanation, change_setting(case, echo, wrong))
-
-
-INJECTORS = (wrong_objective, wrong_wavelength, wrong_force, wrong_time, wrong_temperature, wrong_setting)

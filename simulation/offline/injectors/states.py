@@ -5,7 +5,13 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
+from simulation.lab import quantities
 from simulation.offline.injectors.edits import (
+    COMMON,
+    NUMBER,
+    OBVIOUS,
+    SCARCE,
+    SUBTLE,
     Case,
     Plan,
     edit_material,
@@ -13,10 +19,10 @@ from simulation.offline.injectors.edits import (
     edit_value,
     is_mentioned,
     parse_amount,
+    plants,
     replace_mentions,
     sample_places,
 )
-from simulation.offline.injectors.numbers import NUMBER
 
 _AMOUNT_PROPERTIES = ("volume", "mass", "phase")
 _CONTAINER_PROPERTIES = ("container", "container_capacity")
@@ -31,6 +37,7 @@ _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "
 _VESSEL_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
+@plants(SUBTLE)
 def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a cold reagent is frozen although the step has drawn some of it as a liquid."""
     candidates = [
@@ -48,6 +55,7 @@ def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
         )
 
 
+@plants(SUBTLE, SCARCE)
 def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a material is still frozen although the step was long enough to thaw it."""
     for index, draft, before in case.iter_continued():
@@ -62,6 +70,7 @@ def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
             yield Plan("what is warmed long enough thaws", explanation, tuple(edits))
 
 
+@plants(SUBTLE)
 def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a property that the step changes still has its previous value."""
     candidates = [
@@ -91,6 +100,7 @@ def _is_same_amount(first_text: str, second_text: str) -> bool:
     return first_text in second_text
 
 
+@plants(SUBTLE, COMMON)
 def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which the step's change of phase is missing, or an unchanged phase has changed.
 
@@ -109,6 +119,7 @@ def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
             yield Plan(rule, explanation, (edit_property(index, draft, "phase", wrong),))
 
 
+@plants(SUBTLE, COMMON)
 def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a material is where it was before the step moved it, or in an incubator without reason."""
     for index, draft in sample_places(rng, list(case.iter_available())):
@@ -120,6 +131,7 @@ def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
                 yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
 
 
+@plants(SUBTLE, COMMON)
 def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a material is in a vessel of another size, although the step did not move it."""
     for index, draft, before in sample_places(rng, list(case.iter_continued())):
@@ -144,6 +156,7 @@ def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
                 yield Plan("a material stays in its vessel unless it is moved", explanation, edits)
 
 
+@plants(SUBTLE, COMMON)
 def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Yield errors in which a number in a property that the step does not change is another one afterwards."""
     candidates = [
@@ -173,12 +186,101 @@ def _list_other_numbers(number: str) -> list[str]:
     return [other for other in others if abs(Decimal(other)) <= 100 or abs(Decimal(number)) > 100]
 
 
-INJECTORS = (
-    frozen_reagent_used,
-    not_thawed,
-    stale_property,
-    wrong_phase,
-    wrong_place,
-    another_vessel,
-    unasked_change,
-)
+_WARM_AIR = ("room_temp", "incubating_conditions", "cell_culture_conditions")
+_WARM = ("room_temp", "4C", "ice", "incubating_conditions", "cell_culture_conditions")
+_COLD = ("-80C", "-196C", "dry_ice")
+_FLUID = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
+_FLOWING, _DRY = ("liquid", "suspension"), ("powder", "solid", "tissue")
+_OTHER_PHASES = {
+    **dict.fromkeys(_FLUID, ("powder", "solid", "tissue")),
+    **dict.fromkeys(_DRY, _FLOWING),
+    "pellet": _FLOWING,
+    "gel": ("liquid", "powder"),
+    "consumable": ("suspension", "liquid", "powder"),
+    "empty container": ("liquid", "powder", "adherent culture"),
+    "plate": ("liquid", "powder"),
+}
+_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)  # °C; the first two are below absolute zero
+# °C at which no cell of this laboratory survives.
+_COOKING = (91, 93, 94, 96, 98)
+
+
+@plants(OBVIOUS, COMMON)
+def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Yield errors in which a liquid in a warm place is frozen, or a frozen material is in a warm place."""
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        rule, where = "a watery liquid is not frozen above 0 °C", draft.environmental_condition
+        phase = draft.properties.get("phase")
+        if phase in _FLUID and where in _WARM_AIR and not _mentions_ice(case, index):
+            explanation = f"{draft.name} is frozen at condition {where}, and no step froze it"
+            yield Plan(rule, explanation, (edit_property(index, draft, "phase", "frozen"),))
+        if phase == "frozen" and where not in _WARM_AIR:
+            # Incubators only: at room temperature a frozen material could be about to thaw.
+            for wrong in _WARM_AIR[1:]:
+                explanation = f"{draft.name} is frozen at condition {wrong}; the step leaves it at {where}"
+                yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
+
+
+def _mentions_ice(case: Case, material_index: int) -> bool:
+    return any(
+        "ice" in observation.value
+        for index, observation in case.iter_observations()
+        if case.subject_indexes[index] == material_index
+    )
+
+
+@plants(OBVIOUS, COMMON)
+def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Yield errors in which a liquid has become a powder, or a solid a liquid, in a step that cannot do so."""
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        before = case.find_previous(draft)
+        right = str(draft.properties.get("phase"))
+        for wrong in _OTHER_PHASES.get(right, ()):
+            if before is None or before.properties.get("phase") != wrong:
+                explanation = f"{draft.name} is {wrong}; after {case.action.name} it is {right}"
+                rule = "matter keeps its state unless something changes it"
+                yield Plan(rule, explanation, (edit_property(index, draft, "phase", wrong),))
+
+
+@plants(OBVIOUS, SCARCE)
+def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Yield errors in which a temperature is one that no bench reaches, or that would kill the material's cells."""
+    candidates = [
+        (index, draft, name)
+        for index, draft in case.iter_available()
+        for name, text in draft.properties.items()
+        if "temperature" in name and parse_amount(text, "temperature")
+    ]
+    for index, draft, name in sample_places(rng, candidates):
+        living = draft.properties.get("phase") in ("suspension", "adherent culture")
+        for degrees in (*_ABSURD_TEMPERATURES, *(_COOKING if living else ())):
+            wrong = quantities.format_quantity(
+                quantities.parse_quantity(f"{degrees} °C", "temperature").value, "temperature"
+            )
+            explanation = f"{name} is {wrong}, not {draft.properties[name]}"
+            rule = "temperatures stay within what can be, and what lives within what it survives"
+            yield Plan(rule, explanation, (edit_property(index, draft, name, wrong),))
+
+
+@plants(OBVIOUS, COMMON)
+def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Yield errors in which a liquid is in deep cold although no step put it there, and is still liquid."""
+    for index, draft in sample_places(rng, list(case.iter_available())):
+        if draft.environmental_condition not in _WARM or draft.properties.get("phase") not in _FLUID:
+            continue
+        for wrong in _COLD:
+            right = draft.environmental_condition
+            explanation = (
+                f"{draft.name} is {draft.properties['phase']} at {wrong}; {case.action.name} leaves it at {right}"
+            )
+            rule = "nothing changes its place by itself, nor stays liquid in the deep cold"
+            yield Plan(rule, explanation, (edit_material(index, draft, "environmental_condition", wrong),))
+
+
+@plants(OBVIOUS)
+def wet_after_drying(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Yield errors in which a dried sample is wet."""
+    for index, observation in case.iter_observations():
+        if observation.value == "dry":
+            explanation = f"{observation.description}: wet, after {case.action.name}"
+            yield Plan("water leaves what is dried", explanation, (edit_value(index, observation, "wet"),))

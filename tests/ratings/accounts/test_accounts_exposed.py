@@ -20,7 +20,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import passwords, two_factor
+from ratings.accounts import signing_in, two_factor
 from tests.support.account_steps import PASSWORD, compute_app_code
 from tests.support.services import find_free_port
 
@@ -95,7 +95,7 @@ def test_superuser_signs_in_to_a_production_site_with_password_and_code(
     production_site: tuple[Browser, Path],
 ) -> None:
     browser, log = production_site
-    hashed = make_password(PASSWORD, hasher=passwords.Argon2())
+    hashed = make_password(PASSWORD, hasher=signing_in.Argon2())
     root = User.objects.create(username="root", password=hashed, is_staff=True, is_superuser=True)
     plain = browser.ask("GET", "/login/", **{"X-Forwarded-Proto": "http"})
     assert (plain.status, plain.headers["Location"]) == (301, "https://lab.example.org/login/")

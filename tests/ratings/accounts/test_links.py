@@ -11,11 +11,12 @@ from django.db.models import QuerySet
 from django.test import Client
 from django.utils import timezone
 
+from ratings.accounts import signing_in
+from ratings.accounts.signing_in import LinkEffect
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 from ratings.models.study_events import InterimLook
-from ratings.raters import accept_invitation, invitations
-from ratings.studies import StudyClosed, StudyError, access, lifecycle, roles
-from ratings.studies.access import LinkEffect
+from ratings.raters import invitations
+from ratings.studies import StudyClosed, StudyError, access, lifecycle
 from tests.support import invited_raters
 from tests.support.invited_raters import STRANGER
 from tests.support.steps import run_concurrently
@@ -158,11 +159,11 @@ def test_expired_or_revoked_invitation_returns_410_with_the_reason(client: Clien
 @pytest.mark.parametrize("change", ["used_at", "revoked_at", "expires_at"])
 @pytest.mark.both_databases
 def test_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str) -> None:
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(invited_raters.get_rater()))
-    assert invitation is not None and accept_invitation.describe_expiry(invitation) == ""
+    invitation = invitations.find_invitation(invitations.create_invitation(invited_raters.get_rater()))
+    assert invitation is not None and invitations.describe_expiry(invitation) == ""
     Invitation.objects.update(**{change: timezone.now()})
-    with pytest.raises(accept_invitation.InvitationExpired):
-        accept_invitation.accept_invitation(invitation, STRANGER, accept_invitation.JoinForm())
+    with pytest.raises(invitations.InvitationExpired):
+        invitations.accept_invitation(invitation, STRANGER, invitations.JoinForm())
     assert not User.objects.exists() and not Rater.objects.filter(user__isnull=False).exists()
 
 
@@ -232,9 +233,7 @@ def test_invitation_cannot_be_accepted_by_an_analyst_of_the_study(client: Client
         assert page.status_code == 410 and "has or had a role in this study" in page.content.decode()
         assert invited_raters.post_consent(visitor, token).status_code == 410
     with pytest.raises(StudyError):
-        accept_invitation.accept_invitation(
-            accept_invitation.find_invitation(token), analyst, accept_invitation.JoinForm()
-        )
+        invitations.accept_invitation(invitations.find_invitation(token), analyst, invitations.JoinForm())
     told = invitations.create_invitation(invited_raters.get_rater(study))  # an invitation without an address
     assert "signs ann out" in client.get(f"/r/{told}/").content.decode()
     assert invited_raters.get_rater(study).user is None
@@ -244,7 +243,7 @@ def test_invitation_cannot_be_accepted_by_an_analyst_of_the_study(client: Client
 def test_invitation_cannot_be_accepted_by_people_with_a_former_role_in_the_study(past: str) -> None:
     study, ann = invited_raters.create_small_study(), User.objects.create_user("ann", email="ann@example.org")
     if past in ("analyst", "renamed"):
-        roles.remove_member(study, roles.add_member(study, "ann", "analyst"))
+        access.remove_member(study, access.add_member(study, "ann", "analyst"))
         User.objects.filter(pk=ann.pk).update(username="ann" if past == "analyst" else "anna")
     elif past == "looked":
         lifecycle.log_event(study, InterimLook(ratings=0, planned=4, shown=0, sources=1), ann)
@@ -253,21 +252,21 @@ def test_invitation_cannot_be_accepted_by_people_with_a_former_role_in_the_study
     else:
         lifecycle.pause_study(study, ann)
     ann.refresh_from_db()
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(invited_raters.get_rater(study)))
-    assert accept_invitation.refusal_reason(invitation, ann) == "member"
+    invitation = invitations.find_invitation(invitations.create_invitation(invited_raters.get_rater(study)))
+    assert invitations.refusal_reason(invitation, ann) == "member"
     with pytest.raises(StudyError):
-        accept_invitation.accept_invitation(invitation, ann, accept_invitation.JoinForm())
+        invitations.accept_invitation(invitation, ann, invitations.JoinForm())
     assert invited_raters.get_rater(study).user is None
 
 
 def test_invitation_can_be_accepted_by_people_with_a_role_in_another_study() -> None:
     other, ann = invited_raters.create_small_study(slug="other"), User.objects.create_user("ann")
-    roles.remove_member(other, roles.add_member(other, "ann", "analyst"))
+    access.remove_member(other, access.add_member(other, "ann", "analyst"))
     assert (
-        accept_invitation.accept_invitation(
-            accept_invitation.find_invitation(invitations.create_invitation(invited_raters.get_rater())),
+        invitations.accept_invitation(
+            invitations.find_invitation(invitations.create_invitation(invited_raters.get_rater())),
             ann,
-            accept_invitation.JoinForm(),
+            invitations.JoinForm(),
         ).user
         == ann
     )
@@ -347,7 +346,7 @@ def test_link_cannot_be_created_for_an_account_with_other_rights_than_rating(pow
 
 def test_sign_in_link_opened_again_does_not_count_as_reauthentication(client: Client, admin_user: User) -> None:
     """An admin's link works all day. Opened from the history of an unattended browser, it must not allow unblinding."""
-    token = access.create_link(admin_user, "admin")
+    token = signing_in.create_link(admin_user, "admin")
     client.get(f"/sign-in/{token}/")
     assert client.session.pop("came_by_link_at")
     again = Client()
@@ -358,24 +357,24 @@ def test_sign_in_link_opened_again_does_not_count_as_reauthentication(client: Cl
 def test_link_works_only_for_its_own_purpose(client: Client, admin_user: User) -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater())
     assert client.get(f"/sign-in/{invitations.create_invitation(rater)}/").status_code == 404
-    assert client.post(f"/r/{access.create_link(admin_user, 'admin')}/").status_code == 404
+    assert client.post(f"/r/{signing_in.create_link(admin_user, 'admin')}/").status_code == 404
 
 
 def test_admin_sign_in_link_works_until_it_expires_or_is_replaced(admin_user: User) -> None:
-    token = access.create_link(admin_user, "admin")
-    assert access.open_link(token, STRANGER, "admin").user == admin_user
-    assert access.open_link(token, STRANGER, "admin").user == admin_user
+    token = signing_in.create_link(admin_user, "admin")
+    assert signing_in.open_link(token, STRANGER, "admin").user == admin_user
+    assert signing_in.open_link(token, STRANGER, "admin").user == admin_user
     expire_links(SignInLink)
-    assert access.open_link(token, STRANGER, "admin").why == "This link has expired."
-    access.create_link(admin_user, "admin")
-    assert access.open_link(token, STRANGER, "admin").effect == LinkEffect.GONE
+    assert signing_in.open_link(token, STRANGER, "admin").why == "This link has expired."
+    signing_in.create_link(admin_user, "admin")
+    assert signing_in.open_link(token, STRANGER, "admin").effect == LinkEffect.GONE
 
 
 def test_link_of_a_deactivated_user_is_unknown() -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater())
     token = invitations.create_invitation(rater)
     User.objects.filter(pk=rater.user_id).update(is_active=False)
-    assert access.open_link(token, STRANGER, "rater").effect == LinkEffect.UNKNOWN
+    assert signing_in.open_link(token, STRANGER, "rater").effect == LinkEffect.UNKNOWN
 
 
 def test_signing_in_by_link_creates_a_new_session_key(client: Client) -> None:
@@ -422,17 +421,13 @@ def test_invitation_posted_ten_times_at_once_is_accepted_once() -> None:
 def accept_at_once(token: str, accept: Any) -> list[Any]:
     """Let five signed-in users accept one invitation at once; return the rater or the error of each."""
     people = [User.objects.create_user(f"user-{n}") for n in range(5)]
-    return run_concurrently(
-        lambda: accept(accept_invitation.find_invitation(token), people.pop(), accept_invitation.JoinForm()), 5
-    )
+    return run_concurrently(lambda: accept(invitations.find_invitation(token), people.pop(), invitations.JoinForm()), 5)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 def test_invitation_accepted_by_five_users_at_once_is_given_to_one() -> None:
-    results = accept_at_once(
-        invitations.create_invitation(invited_raters.get_rater()), accept_invitation.accept_invitation
-    )
+    results = accept_at_once(invitations.create_invitation(invited_raters.get_rater()), invitations.accept_invitation)
     assert sorted(type(result).__name__ for result in results) == [*["InvitationExpired"] * 4, "Rater"]
     assert StudyEvent.objects.filter(kind="joined").count() == 1
 
@@ -454,7 +449,7 @@ def test_control_invitation_is_accepted_several_times_without_locks_and_conditio
 
     monkeypatch.setattr(QuerySet, "update", unconditional)
     monkeypatch.setattr(QuerySet, "select_for_update", lambda rows, **how: rows.all())
-    accept = accept_invitation.accept_invitation.__wrapped__  # type: ignore[attr-defined]  # without its transaction
+    accept = invitations.accept_invitation.__wrapped__  # type: ignore[attr-defined]  # without its transaction
     results = accept_at_once(token, accept)
     got = [result for result in results if isinstance(result, Rater)]
     assert len(got) > 1 and {rater.pk for rater in got} == {got[0].pk}, results
@@ -474,12 +469,12 @@ def test_sign_in_link_posted_ten_times_at_once_works_once() -> None:
 def test_invitation_lookup_uses_only_the_hash_of_the_token(django_assert_num_queries) -> None:
     token = invitations.create_invitation(invited_raters.get_rater())
     with django_assert_num_queries(1) as asked:
-        accept_invitation.find_invitation(token)
+        invitations.find_invitation(token)
     assert token not in asked.captured_queries[0]["sql"]
 
 
 def test_sign_in_links_of_a_rater_become_invalid_when_rating_starts() -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater())
     token = invitations.create_invitation(rater)
-    access.expire_unused_links(rater.user)
-    assert access.open_link(token, STRANGER, "rater").effect == LinkEffect.GONE
+    signing_in.expire_unused_links(rater.user)
+    assert signing_in.open_link(token, STRANGER, "rater").effect == LinkEffect.GONE

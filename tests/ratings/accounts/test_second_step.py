@@ -15,9 +15,8 @@ from django_otp.models import Device
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings.accounts import two_factor
+from ratings.accounts import signing_in, two_factor
 from ratings.raters import erasure, invitations
-from ratings.studies import access
 from tests.support import invited_raters
 from tests.support.account_steps import PASSWORD, compute_app_code, create_app_device, post_login
 from tests.support.steps import run_concurrently
@@ -130,7 +129,7 @@ def test_two_factor_password_step_becomes_invalid_after_ten_minutes_or_a_passwor
 def test_two_factor_code_is_required_after_admin_links_and_the_sign_in_dialog(client: Client, kim: User) -> None:
     device = create_app_device(kim)
     User.objects.filter(pk=kim.pk).update(is_staff=True)
-    assert client.get(f"/sign-in/{access.create_link(kim, 'admin')}/")["Location"] == "/login/code/"
+    assert client.get(f"/sign-in/{signing_in.create_link(kim, 'admin')}/")["Location"] == "/login/code/"
     here = Client()
     first = here.post("/sign-in-here/", {"username": "kim", "password": PASSWORD})
     assert first.status_code == 422 and 'name="code"' in first.content.decode()
@@ -149,7 +148,7 @@ def test_two_factor_code_is_required_after_rater_links(client: Client, kim: User
     rater.refresh_from_db()
     assert rater.user == kim and agreed["Location"] == "/login/code/" and "_auth_user_id" not in client.session
     back = Client()
-    assert back.post(f"/r/{access.create_link(kim, 'rater')}/")["Location"] == "/login/code/"
+    assert back.post(f"/r/{signing_in.create_link(kim, 'rater')}/")["Location"] == "/login/code/"
     assert back.get("/rate/").headers["Location"].startswith("/login/")
     assert back.post("/login/code/", {"code": compute_app_code(device)})["Location"] == "/rate/"
 

@@ -19,7 +19,7 @@ from ratings.accounts import sessions
 from ratings.accounts.signing_in import NameOrEmail
 from ratings.models import BrowserSession
 from ratings.rating import next_item
-from simulation.engine import cleanup
+from simulation.engine import workers
 from tests.support import invited_raters
 from tests.support.account_steps import PASSWORD, create_app_device, post_login
 
@@ -151,8 +151,8 @@ def test_cleanup_removes_expired_sessions_and_old_login_attempts(kim: User) -> N
         Client().force_login(kim)
     ended = BrowserSession.objects.first()
     BrowserSession.objects.filter(pk=ended.pk).update(expire_date=timezone.now() - timedelta(minutes=1))
-    cleanup._next_at[0] = 0.0
-    assert cleanup.run_due_cleanup() and not cleanup.run_due_cleanup()  # once an hour
+    workers._next_cleanup_at[0] = 0.0
+    assert workers.run_due_cleanup() and not workers.run_due_cleanup()  # once an hour
     assert BrowserSession.objects.count() == 1 and AccessAttempt.objects.get().username == "new"
 
 

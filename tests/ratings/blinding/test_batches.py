@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ratings.blinding.material_rows import MaterialRow, align_materials
-from ratings.blinding.row_groups import group_materials, iter_record_steps
+from ratings.blinding.material_rows import MaterialRow, align_materials, group_materials, iter_record_steps
 from ratings.templatetags.payload_text import name_parts
 
 

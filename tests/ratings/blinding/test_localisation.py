@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings.blinding.mark_keys import list_mark_keys
+from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import ItemSource, Rating, Study
 from ratings.paper import replicate
 from ratings.paper.plan import load_plan
@@ -18,8 +18,7 @@ from ratings.rating import next_item, submit
 from ratings.results import empty_cells
 from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
-from ratings.studies import lifecycle
-from ratings.studies.pool import freeze
+from ratings.studies import freeze, lifecycle
 from simulation.models import Run, Twin
 from tests.support import run_factory, study_factory
 

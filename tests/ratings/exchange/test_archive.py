@@ -5,22 +5,25 @@ import hashlib
 import io
 import json
 import re
+import shutil
+import statistics
+import subprocess
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import transaction
 
-from ratings.exchange.archive import imrmc, judged_ratings, latex, methods
+from ratings.exchange.archive import contents, texts
 from ratings.exchange.archive.study_facts import CountRange
-from ratings.exchange.codebook import COLUMN_MEANINGS
-from ratings.exchange.exports import COLUMNS
-from ratings.models import Study
+from ratings.exchange.exports import COLUMN_MEANINGS, COLUMNS
 from ratings.results.analyses.tables import TABLE_SPECS
-from tests.support import exported_study
+from tests.support import exported_study, imrmc_reader
 from tests.support.exported_study import ExportedStudy
 
 pytestmark = pytest.mark.django_db
@@ -134,7 +137,7 @@ def test_archive_describes_items_and_model_raters(whole: ExportedStudy) -> None:
 def test_archive_imrmc_files_contain_the_ratings_and_truths_of_each_error_source(whole: ExportedStudy) -> None:
     for place, source in enumerate(whole.table.error_sources, 1):
         (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
-        read = imrmc.parse_reader_study(whole.files[name].decode())
+        read = imrmc_reader.parse_reader_study(whole.files[name].decode())
         own = whole.table.select_against_unperturbed(source)
         expected = {
             (own.raters[r], own.items[i]): (-s, 1 - t)
@@ -320,6 +323,36 @@ def test_latex_table_prints_hostile_names_literally(whole: ExportedStudy) -> Non
         assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns[1])}
 
 
+TEX_PACKAGES = "apt-get install texlive-latex-base texlive-latex-recommended"
+
+
+def find_latex() -> str:
+    """Return the path of pdflatex, or skip the test if it or booktabs is not installed."""
+    program, finder = shutil.which("pdflatex"), shutil.which("kpsewhich")
+    if not program or not finder or subprocess.run([finder, "booktabs.sty"], capture_output=True).returncode:
+        pytest.skip(f"needs LaTeX with booktabs: {TEX_PACKAGES}")
+    return program
+
+
+def test_latex_tables_compile_with_only_booktabs(whole: ExportedStudy, tmp_path: Path) -> None:
+    latex = find_latex()
+    names = [name for name in whole.files if name.startswith("latex/")]
+    for name in names:
+        (tmp_path / Path(name).name).write_bytes(whole.files[name])
+    inputs = "\n".join(f"\\input{{{Path(name).name}}}" for name in names)
+    printable = [chr(code) for code in range(0x20, 0x250)]
+    text = "\n\n".join(texts.escape_latex(f"[{sign}] *{sign}") for sign in printable)
+    document = (
+        "\\documentclass{{article}}\n\\usepackage{{booktabs}}\n\\begin{{document}}\n{}\n\n{}\n\\end{{document}}\n"
+    )
+    (tmp_path / "all.tex").write_text(document.format(inputs, text), encoding="utf-8")
+    command = [latex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    log = (tmp_path / "all.log").read_text(encoding="utf-8", errors="replace")
+    assert len(names) == 4 and done.returncode == 0, log[-3000:]
+    assert "Missing character" not in log and (tmp_path / "all.pdf").stat().st_size > 0
+
+
 @pytest.mark.parametrize(
     ("text", "set_as"),
     [
@@ -329,16 +362,16 @@ def test_latex_table_prints_hostile_names_literally(whole: ExportedStudy) -> Non
     ],
 )  # fmt: skip
 def test_latex_text_is_escaped(text: str, set_as: str) -> None:
-    assert latex.escape_latex(text) == set_as
+    assert texts.escape_latex(text) == set_as
 
 
 def test_latex_keeps_latin_letters_with_one_accent() -> None:
     signs = [chr(code) for code in range(0xA0, 0x250)]
-    assert "".join(sign for sign in signs if latex.escape_latex(sign) == sign) == (
+    assert "".join(sign for sign in signs if texts.escape_latex(sign) == sign) == (
         "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿ"
         "ĀāĂăĆćĈĉĊċČčĎďĒēĔĕĖėĚěĜĝĞğĠġĢģĤĥĨĩĪīĬĭİĴĵĶķĹĺĻļĽľŃńŅņŇňŌōŎŏŐőŔŕŖŗŘřŚśŜŝŞşŠšŢţŤťŨũŪūŬŭŮůŰűŴŵŶŷŸŹźŻżŽž"
     )
-    assert latex.escape_latex("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
+    assert texts.escape_latex("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
 
 
 def test_count_range_consists_of_minimum_median_and_maximum() -> None:
@@ -349,25 +382,20 @@ def test_count_range_consists_of_minimum_median_and_maximum() -> None:
 
 
 def test_methods_join_names_with_commas_and_and() -> None:
-    assert [methods._join_with_and(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert [texts.join_with_and(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
 
 
-def test_archive_imrmc_files_use_the_same_ratings_as_the_analysis(whole: ExportedStudy) -> None:
-    found = judged_ratings.build_judged_table(Study.objects.get(slug="export-study"))
-    for name in ("items", "raters", "sources", "pairs"):
-        assert getattr(found, name) == getattr(whole.table, name)
-    for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
-        assert getattr(found, name).tolist() == getattr(whole.table, name).tolist()
+def test_archive_methods_state_the_range_of_items_that_two_raters_share(whole: ExportedStudy) -> None:
     # Four raters, ten items, two raters for each: count for every pair of raters the items that both have rated.
-    both = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}
-    of_item = defaultdict(list)
-    for item, rater in zip(found.item.tolist(), found.rater.tolist(), strict=True):
-        of_item[item].append(rater)
-    for raters in of_item.values():
-        for a in raters:
-            for b in raters:
-                if a < b:
-                    both[a, b] += 1
-    assert judged_ratings.count_shared_items(found).tolist() == list(both.values())
+    shared = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}
+    raters_of_item = defaultdict(set)
+    for item, rater in zip(whole.table.item.tolist(), whole.table.rater.tolist(), strict=True):
+        raters_of_item[item].add(rater)
+    for raters in raters_of_item.values():
+        for pair in combinations(sorted(raters), 2):
+            shared[pair] += 1
+    expected = CountRange(min(shared.values()), statistics.median(shared.values()), max(shared.values()))
+    assert contents._count_shared_items(whole.table) == expected
+    assert f"Any two raters share {texts.format_range(expected)} items" in whole.files["methods.txt"].decode()

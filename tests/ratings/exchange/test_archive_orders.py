@@ -20,7 +20,7 @@ from django.urls import reverse
 
 from ratings.blinding.pseudonyms import replace_invisible
 from ratings.exchange import exports
-from ratings.exchange.archive import archive_requests, build, contents, output, study_files
+from ratings.exchange.archive import archive_requests, build, contents, study_files
 from ratings.exchange.imports import ImportRefused, rating_imports
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.models.study_events import ItemsImported, Reminded
@@ -519,9 +519,9 @@ def test_archive_zip_is_written_in_small_pieces(study: Study, tmp_path: Path) ->
             return super().write(data)
 
     file = Counting()
-    archive, opened = output.open_zip(file)
+    archive, opened = build.open_zip(file)
     with archive:
-        output.write_archive(study, True, contents.list_blinded_files(study), opened, lambda step, of, said: None)
+        build.write_archive(study, True, contents.list_blinded_files(study), opened, lambda step, of, said: None)
     assert max(seen) <= 1 << 17 and json.loads(zipfile.ZipFile(file).read("datapackage.json"))["name"] == study.slug
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ratings.exchange import exports
 from ratings.exchange.imports import ratings_csv
-from ratings.exchange.tables.spreadsheet_safe import escape_cell, restore_cell
+from ratings.exchange.rating_tables import escape_cell, restore_cell
 
 ROOT = Path(settings.BASE_DIR)
 # Any text that the database can store: no lone surrogates.
@@ -93,7 +93,7 @@ def test_csv_note_survives_export_and_import(note: str) -> None:
     assert table.problems == [] and [row.note for row in table.rows] == [note]
 
 
-WRITERS = {"ratings/exchange/exports.py", "ratings/exchange/tables/long_csv.py"}
+WRITERS = {"ratings/exchange/exports.py", "ratings/exchange/long_tables.py"}
 
 
 def test_csv_is_written_in_one_module_only() -> None:

@@ -7,9 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ratings.exchange import exports
-from ratings.exchange.codebook import COLUMN_MEANINGS
-from ratings.exchange.exports import COLUMNS, SEALED, export_csv_lines
-from ratings.exchange.tables.spreadsheet_safe import escape_cell
+from ratings.exchange.exports import COLUMN_MEANINGS, COLUMNS, SEALED, export_csv_lines
+from ratings.exchange.rating_tables import escape_cell
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
 from ratings.studies import SealedError
 from tests.support import run_factory, study_factory

@@ -11,11 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.blinding import payload_digest
-from ratings.exchange.imports import ImportRefused, item_imports, item_lines, pending_uploads
+from ratings.exchange.imports import ImportRefused, import_jobs, item_imports, item_lines
 from ratings.exchange.imports.item_imports import check_file, import_file
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
-from ratings.studies import StudyError, lifecycle
-from ratings.studies.pool import imported_candidates
+from ratings.studies import StudyError, lifecycle, pool
 from tests.support import run_factory, study_factory, study_log_texts
 from tests.support.steps import InterruptedFile
 
@@ -302,9 +301,7 @@ def test_item_import_pairs_items_with_equal_inputs_and_action_or_the_same_pair_n
     elsewhere = line(3, pair="p")
     elsewhere["action"] = {"name": "Wash", "parameters": {}}
     import_file(study, file(line(1), line(2, truth="type1"), elsewhere, line(4, pair="p")))
-    first, second, third, fourth = (
-        found.candidate.pair for found in imported_candidates.list_imported_candidates(study)
-    )
+    first, second, third, fourth = (found.candidate.pair for found in pool.list_imported_candidates(study))
     assert first == second != third
     assert third == fourth
 
@@ -312,7 +309,7 @@ def test_item_import_pairs_items_with_equal_inputs_and_action_or_the_same_pair_n
 def test_imported_item_becomes_a_candidate_that_records_where_it_came_from() -> None:
     study = draft()
     import_file(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
-    (found,) = imported_candidates.list_imported_candidates(study)
+    (found,) = pool.list_imported_candidates(study)
     assert found.candidate.source == ("elsewhere", "subtle")
     assert (found.candidate.experiment, found.candidate.action) == ("caffeine", "Transfer")
     assert found.candidate.content == payload_digest(found.payload)
@@ -499,7 +496,7 @@ def test_item_import_page_checks_first_and_imports_on_confirmation(client, own_d
 
 def test_checked_upload_can_be_used_only_by_its_sender(client, own_draft, settings, tmp_path) -> None:
     settings.VAR_DIR = tmp_path
-    token = pending_uploads.store_upload(file(line(1)), "somebody else")
+    token = import_jobs.store_upload(file(line(1)), "somebody else")
     page = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
     assert page.status_code == 422
     forged = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": "../../secret_key"})

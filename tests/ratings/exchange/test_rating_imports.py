@@ -8,15 +8,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.urls import reverse
 
-from ratings.exchange import exports
+from ratings.exchange import exports, long_tables
 from ratings.exchange.archive import study_files
 from ratings.exchange.imports import ImportRefused
 from ratings.exchange.imports.rating_imports import check_file, import_file
-from ratings.exchange.tables import long_csv
-from ratings.exchange.tables.spreadsheet_safe import escape_cell
+from ratings.exchange.rating_tables import escape_cell
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
-from ratings.studies import StudyError, lifecycle
-from ratings.studies.progress import reports
+from ratings.studies import StudyError, lifecycle, progress
 from tests.support import exported_study, run_factory, study_factory, study_log_texts
 from tests.support.steps import InterruptedFile
 
@@ -77,7 +75,7 @@ def test_rating_import_creates_raters_with_the_next_labels(study: Study, admin_u
 def test_imported_ratings_count_and_are_labelled_imported(study: Study) -> None:
     first, second, *_ = codes(study)
     import_file(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
-    report = reports.build_report(study)
+    report = progress.build_report(study)
     assert report.cannot_judge == 1
     assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
     # Ten items with two ratings each are requested; imported ratings fill no slot but are counted.
@@ -173,7 +171,7 @@ def test_rating_import_keeps_a_rater_labelled_as_simulated(study: Study, admin_c
     assert sorted((row["rater"], row["simulated"], row["imported"]) for row in rows) == sorted(
         [(raters[0].label, 1, 1)] * 2 + [(raters[1].label, 0, 1), (raters[2].label, 0, 1)]
     )
-    assert reports.build_report(study).by_simulated == 2
+    assert progress.build_report(study).by_simulated == 2
     page = admin_client.get(reverse("ratings:import_ratings", args=[study.slug])).content.decode()
     assert page.count('<span class="pill pill--warn">simulated</span>') == 1
 
@@ -411,6 +409,6 @@ def test_rating_import_and_agreement_command_parse_a_file_identically(
     file = "\n".join(sign.join(row) for row in rows).encode()
     checked = check_file(study, io.BytesIO(file))
     assert [(row.verdict, row.confidence) for row in checked.rows] == [(True, 3), (False, 3)]
-    table = long_csv.parse_long_csv(io.BytesIO(file)).table
+    table = long_tables.parse_long_csv(io.BytesIO(file)).table
     by_item = dict(zip((table.items[place] for place in table.item), table.verdict, strict=True))
     assert by_item == {first: 1, second: 0} and list(table.confidence) == [3, 3]

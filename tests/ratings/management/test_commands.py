@@ -9,10 +9,10 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
+from ratings.accounts import signing_in
 from ratings.models import Rating, Study
-from ratings.raters import accept_invitation
-from ratings.studies import access, lifecycle
-from ratings.studies.assignments import running_raters
+from ratings.raters import invitations
+from ratings.studies import lifecycle, running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -56,14 +56,14 @@ def test_rater_link_command_prints_a_working_invitation(document) -> None:
     call("create_study", document, "--open")
     link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
     assert link.startswith("https://lab.example/r/")
-    found = accept_invitation.find_invitation(link.split("/")[-2])
-    assert accept_invitation.accept_invitation(found, AnonymousUser(), accept_invitation.JoinForm()).label == "R01"
+    found = invitations.find_invitation(link.split("/")[-2])
+    assert invitations.accept_invitation(found, AnonymousUser(), invitations.JoinForm()).label == "R01"
 
 
 def test_sign_in_link_command_prints_a_working_link(admin_user) -> None:
     link = call("sign_in_link", admin_user.username).strip()
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
-    assert access.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
+    assert signing_in.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
 
 
 @pytest.mark.parametrize("more", [(), ("--url", "http://elsewhere.example")])
@@ -91,7 +91,7 @@ def test_create_study_lists_all_problems_of_a_document_and_creates_nothing(tmp_p
     code, said = refused("create_study", path)
     assert code == 2
     assert "kind: is 'taste'" in said
-    assert "sources[0].cast: 'gpt' is not known; known casts: human, offline" in said
+    assert "sources[0].cast: is 'gpt'; allowed: human, offline" in said
     assert not Study.objects.exists()
 
 

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from ratings.exchange.archive import methods, study_facts
+from ratings.exchange.archive import study_facts, texts
 from ratings.models import Benchmark, Rater, Rating, Study
 from ratings.paper import comparison, replicate
 from ratings.paper.plan import Plan, PlanFileError, ReplicationNames, load_plan, save_plan
@@ -133,9 +133,9 @@ def assert_labels() -> None:
     told = {fact.name: fact.values for fact in protocol_words.describe_document(studies[0])}
     assert told["Errors checked by"] == ("Rules, for their own errors", f"some {nobody}")
     made = [store.find_full(study).document for study in studies[:2]]
-    assert nobody in methods.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), False, made[0])
-    assert nobody not in methods.format_methods(studies[1], study_facts.collect_study_facts(studies[1]), False, made[1])
-    assert nobody not in methods.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), True), (
+    assert nobody in texts.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), False, made[0])
+    assert nobody not in texts.format_methods(studies[1], study_facts.collect_study_facts(studies[1]), False, made[1])
+    assert nobody not in texts.format_methods(studies[0], study_facts.collect_study_facts(studies[0]), True), (
         "the blinded archive reads no source"
     )
 

@@ -12,7 +12,7 @@ from ratings.models import Benchmark
 from ratings.paper import comparison
 from ratings.paper.comparison import ComparisonRow
 from ratings.paper.plan import ReplicationNames
-from ratings.results.benchmarks import benchmark_job, freeze
+from ratings.results.benchmarks import benchmark_job, store
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 from ratings.templatetags.result_tables import EMPTY_CELL, build_page_table
 from simulation.lab.outcomes import Verdict
@@ -48,7 +48,7 @@ def freeze_judged_benchmark(said: dict[str, tuple[int, ...]], agent: str = "gpt-
         for classifier, verdicts in said.items():
             create_review(row, classifier, verdicts[at])
     Run.objects.update(setup={"cast": {"agent": {"model": agent}, **cast}})
-    made = freeze.freeze_benchmark(NAMES.benchmark_name, list(Run.objects.all()))
+    made = store.freeze_benchmark(NAMES.benchmark_name, list(Run.objects.all()))
     benchmark_job.compute_benchmark(made)
     return made
 
@@ -122,7 +122,7 @@ def test_comparison_marks_figures_as_stale_after_later_verdicts(boss: Client) ->
 
 
 def test_comparison_distinguishes_a_benchmark_not_computed_from_one_not_created() -> None:
-    freeze.freeze_benchmark(NAMES.benchmark_name, [run_factory.create_episode("caffeine", "paper", 1, "quit").run])
+    store.freeze_benchmark(NAMES.benchmark_name, [run_factory.create_episode("caffeine", "paper", 1, "quit").run])
     assert build_rows_by_key()["fig5-gpt5-1"].cell.reason == f"ours: {comparison.BENCHMARK_NOT_COMPUTED}"
 
 

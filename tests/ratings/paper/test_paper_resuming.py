@@ -21,7 +21,7 @@ from simulation.casts.run_config import SCRIPTED_ALONE
 from simulation.engine import workers
 from simulation.models import ModelCall, PaperPlan, Run, Twin
 from simulation.runs import control, create
-from simulation.scripted_server import Server
+from tests.support.model_server import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")

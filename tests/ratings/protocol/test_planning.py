@@ -7,23 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from ratings.protocol import Arm, PlanError
-from ratings.protocol.planning import (
-    Candidate,
-    PlannedAssignment,
-    PlannedItem,
-    Workload,
-    build_matrix,
-    choose_items,
-    count_raters_needed,
-    distribute_more,
-    drop_duplicates,
-    list_arms,
-    move_to_newcomers,
-    order_items,
-    plan_assignments,
-)
-from ratings.protocol.planning.item_order import compute_imbalance
+from ratings.protocol import Arm, PlanError, balance_loads
+from ratings.protocol.assign_items import build_matrix, compute_imbalance, list_arms, order_items, plan_assignments
+from ratings.protocol.balance_loads import Workload, count_raters_needed, distribute_more
+from ratings.protocol.draw_items import choose_items, drop_duplicates
+from ratings.protocol.plan_types import Candidate, PlannedAssignment, PlannedItem
 from tests.support.effort import takes_under
 
 NONE, OBVIOUS, SUBTLE = ("offline", "none"), ("offline", "obvious"), ("offline", "subtle")
@@ -224,7 +212,7 @@ def test_added_items_go_to_raters_with_the_least_work_and_never_repeat_a_pair() 
 def test_new_rater_takes_items_from_the_busiest_rater_until_workloads_are_even() -> None:
     waiting = {1: [PlannedItem(f"x{n}", NONE, f"x{n}", 1) for n in range(9)], 2: [PlannedItem("y", NONE, "y", 1)] * 0}
     hands = {1: Workload(9), 2: Workload(4), 3: Workload(0)}
-    moves = move_to_newcomers([3], hands, waiting, {}, random.Random(1))
+    moves = balance_loads.move_to_newcomers([3], hands, waiting, {}, random.Random(1))
     # 9 and 0: four moves leave 5 and 4.
     assert len(moves) == 4 and {(move.giver, move.taker) for move in moves} == {(1, 3)}
     assert [hands[rater].unrated for rater in (1, 2, 3)] == [5, 4, 4]

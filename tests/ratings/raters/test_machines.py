@@ -18,21 +18,20 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from ratings.blinding import payload_rows
-from ratings.blinding.mark_keys import list_mark_keys
+from ratings.blinding import item_view
+from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
-from ratings.raters.machines import machine_job, model_raters
-from ratings.studies import SealedError, StudyError
-from ratings.studies.progress import state_digest
+from ratings.raters import machine_raters, model_raters
+from ratings.studies import SealedError, StudyError, progress
 from simulation.calls import run_usage
 from simulation.casts import prompt_store
 from simulation.jobs import jobs
-from simulation.llm.prompts.delimiters import delimit_json
+from simulation.llm.prompt_data import delimit_json
 from simulation.models import Job, ModelCall, Run
 from simulation.runs import control
-from simulation.scripted_server import Server, run_in_thread
 from tests.support import model_casts, rating_room, study_log_texts
 from tests.support.embedded_worker import run_until_idle
+from tests.support.model_server import Server, run_in_thread
 from tests.support.steps import run_concurrently
 
 pytestmark = pytest.mark.django_db
@@ -248,11 +247,11 @@ def test_model_rating_retry_skips_final_failures_and_ignores_clock_differences(s
     ):
         later = timezone.now() + timedelta(hours=1)  # as if written by a host with a fast clock
         MachineRating.objects.filter(pk=rating.pk).update(verdict=None, confidence=None, failed=failed, at=later)
-    before = state_digest.compute_state_digest(study)
+    before = progress.compute_state_digest(study)
     assert model_raters.request_ratings(study, model, retry=True).owed == 1
     run_until_idle()
     assert list(MachineRating.objects.exclude(failed="").order_by("pk")) == [first, second]
-    assert state_digest.compute_state_digest(study) != before
+    assert progress.compute_state_digest(study) != before
 
 
 def test_model_rating_retry_sends_a_new_call_for_an_unreadable_answer(
@@ -474,16 +473,16 @@ def test_prompt_sets_for_rating_and_for_simulation_are_not_interchangeable(
 
 def test_model_rater_row_keys_are_valid_mark_keys() -> None:
     for payload in (*rating_room.build_transition_payloads(5), *rating_room.build_evidence_payloads(4)):
-        keys = [row["key"] for row in payload_rows.list_payload_rows(payload)]
+        keys = [row["key"] for row in item_view.list_payload_rows(payload)]
         assert len(keys) == len(set(keys)) and set(keys) <= set(list_mark_keys(payload)) and keys[-1] == "missing"
         unsure = {**payload, "lineage": False}
         if payload["kind"] == "transition":
-            assert {row["key"] for row in payload_rows.list_payload_rows(unsure)} <= set(list_mark_keys(unsure))
+            assert {row["key"] for row in item_view.list_payload_rows(unsure)} <= set(list_mark_keys(unsure))
 
 
 def test_model_rating_worst_case_is_an_upper_bound(study: Study, model: str) -> None:
     made = model_raters.request_ratings(study, model)
-    worst = machine_job.estimate_max_cost(made.rater, study.items.all())
+    worst = machine_raters.estimate_max_cost(made.rater, study.items.all())
     assert worst and (worst.calls, worst.usual_calls) == (15, 5)  # five items with at most three turns each
     assert "at most 15 calls" in run_rating_command(study, model)
     totals = run_usage.sum_usage(Run.objects.get(kind="ratings"))

@@ -8,9 +8,9 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from ratings.blinding import Payload, blind_transition
-from ratings.blinding.mark_keys import list_mark_keys
+from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import Item, MachineRater, MachineRating, Study
-from ratings.raters.machines import checker_rater, model_raters
+from ratings.raters import checker_rater, model_raters
 from simulation.checker import check_transition
 from tests.simulation.checker.corpus import iter_episode_lines, load_specs
 from tests.support import rating_room, run_factory, study_factory

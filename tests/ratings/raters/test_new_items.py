@@ -7,10 +7,8 @@ from django.contrib.auth.models import User
 from django.core import mail
 
 from ratings.models import Rater, Study
-from ratings.raters import recall
-from ratings.studies import lifecycle
-from ratings.studies.assignments import running_raters
-from ratings.studies.pool import pool
+from ratings.raters import practice
+from ratings.studies import lifecycle, pool, running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -48,9 +46,9 @@ def add_items(study: Study) -> int:
 @pytest.mark.parametrize("design", ["balanced", "crossed"])
 def test_new_items_email_goes_once_to_raters_who_had_rated_everything(design) -> None:
     study, done, begun = open_study_with_two_raters(design=design)
-    assert recall.announce_new_items() == 0 and not mail.outbox
+    assert practice.announce_new_items() == 0 and not mail.outbox
     assert add_items(study) == 4
-    assert [recall.announce_new_items(), recall.announce_new_items()] == [1, 0]
+    assert [practice.announce_new_items(), practice.announce_new_items()] == [1, 0]
     [letter] = mail.outbox
     assert "there are 4 new items to rate in Small study" in letter.body and "https://bench.example.org/" in letter.body
     assert study_factory.rate_everything(done) == 4
@@ -60,7 +58,7 @@ def test_new_items_email_goes_once_to_raters_who_had_rated_everything(design) ->
 def test_new_items_email_of_a_pool_study_announces_items_without_a_number() -> None:
     study, done, _ = open_study_with_two_raters(design="pool", ratings_per_item=1, raters=2)
     assert add_items(study) == 4
-    assert recall.announce_new_items() == 1
+    assert practice.announce_new_items() == 1
     assert "there are new items to rate in Small study" in mail.outbox[0].body
     assert study_factory.rate_everything(done) == 4
 
@@ -68,7 +66,7 @@ def test_new_items_email_of_a_pool_study_announces_items_without_a_number() -> N
 def test_new_items_email_is_sent_for_items_of_a_withdrawn_rater() -> None:
     _, done, begun = open_study_with_two_raters(ratings_per_item=1)
     running_raters.withdraw_rater(begun)
-    assert recall.announce_new_items() == 1
+    assert practice.announce_new_items() == 1
     assert study_factory.rate_everything(done) == 3
 
 
@@ -76,11 +74,11 @@ def test_new_items_email_is_not_sent_while_email_is_off_or_after_the_rater_has_r
     study, done, _ = open_study_with_two_raters()
     add_items(study)
     settings.EMAIL_HOST = ""
-    assert recall.announce_new_items() == 0
+    assert practice.announce_new_items() == 0
     assert Rater.objects.get(pk=done.pk).new_items_at is not None  # is notified when the site can send e-mail
     settings.EMAIL_HOST = "mail.example.org"
     study_factory.rate_everything(done)
-    assert recall.announce_new_items() == 0 and not mail.outbox
+    assert practice.announce_new_items() == 0 and not mail.outbox
     assert Rater.objects.get(pk=done.pk).new_items_at is None
 
 
@@ -89,7 +87,7 @@ def test_new_items_email_waits_until_a_paused_study_resumes() -> None:
     add_items(study)
     study.refresh_from_db()
     lifecycle.pause_study(study)
-    assert recall.announce_new_items() == 0
+    assert practice.announce_new_items() == 0
     study.refresh_from_db()
     lifecycle.resume_study(study)
-    assert recall.announce_new_items() == 1
+    assert practice.announce_new_items() == 1

@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
-from ratings.raters import erasure, invitations, invite_by_email, rater_overview
-from ratings.studies import StudyError, roles
+from ratings.raters import email_messages, erasure, invitations, rater_overview
+from ratings.studies import StudyError, access
 from tests.support import invited_raters, run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
@@ -82,7 +82,7 @@ def test_invitation_link_gives_the_rater_place_to_the_invited_address(admin_brow
 
 def test_invitation_email_describes_the_study_and_no_item(study: Study) -> None:
     Study.objects.update(name="Study\nBcc: evil@example.org", deadline=date(2026, 12, 24))
-    invite_by_email.invite_addresses(study, "ada@example.org", None, build_url)
+    email_messages.invite_addresses(study, "ada@example.org", None, build_url)
     letter = mail.outbox[0]
     assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # on one line, so no header is injected
     assert letter.recipients() == ["ada@example.org"]
@@ -151,21 +151,21 @@ def test_revoked_invitation_frees_its_rater_place(admin_browser: Client, study: 
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     admin_browser.post(build_raters_path("R01/revoke/"))
     assert Client().get(invited_raters.find_link(mail.outbox[0].body)).status_code == 410
-    assert [rater.label for rater in invite_by_email.open_rater_places(study)] == ["R01", "R02", "R03"]
+    assert [rater.label for rater in email_messages.open_rater_places(study)] == ["R01", "R02", "R03"]
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
 
 def test_accepted_invitation_cannot_be_revoked_and_its_place_is_not_free(admin_browser: Client, study: Study) -> None:
     invited_raters.join_by_link(invited_raters.get_rater(study))
-    assert [rater.label for rater in invite_by_email.open_rater_places(study)] == ["R02", "R03"]
+    assert [rater.label for rater in email_messages.open_rater_places(study)] == ["R02", "R03"]
     assert "R01 has joined" in admin_browser.post(build_raters_path("R01/revoke/"), follow=True).content.decode()
 
 
 def test_expired_invitation_frees_its_rater_place(study: Study) -> None:
     invitations.create_invitation(invited_raters.get_rater(study))
     Invitation.objects.update(expires_at=timezone.now())
-    assert invite_by_email.open_rater_places(study).count() == 3
+    assert email_messages.open_rater_places(study).count() == 3
 
 
 def test_personal_link_made_by_an_admin_is_shown_once(admin_browser: Client, study: Study) -> None:
@@ -261,7 +261,7 @@ def test_sign_in_dialog_returns_a_fragment_and_not_a_complete_page(study: Study)
 
 def test_reminders_go_to_raters_with_items_left_and_to_open_invitations(study: Study) -> None:
     invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    invite_by_email.invite_addresses(study, "bo@example.org", None, build_url)
+    email_messages.invite_addresses(study, "bo@example.org", None, build_url)
     done = invited_raters.join_by_link(invited_raters.get_rater(study, "R03"), email="cy@example.org")
     Rater.objects.filter(pk=done.pk).update(finished_at=timezone.now())
     mail.outbox.clear()
@@ -322,7 +322,7 @@ def create_rating(assignment: Any, active: float) -> Rating:
 
 def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    invite_by_email.invite_addresses(study, "bo@example.org", None, build_url)
+    email_messages.invite_addresses(study, "bo@example.org", None, build_url)
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client = Client()
@@ -388,7 +388,7 @@ def test_role_that_would_break_blinding_is_rejected(admin_browser: Client, study
         answer = admin_browser.post("/studies/small/members/", {"who": who, "role": role})
         assert answer.status_code == 422 and why in answer.content.decode()
     with pytest.raises(StudyError, match="not a role"):
-        roles.add_member(study, "ann", "owner")
+        access.add_member(study, "ann", "owner")
     assert not Membership.objects.exists()
 
 
@@ -456,16 +456,16 @@ def test_erasure_of_a_user_without_address_revokes_no_other_invitation(study: St
 
 def test_erasure_of_an_analyst_replaces_the_name_in_the_log_by_the_account_number(study: Study) -> None:
     ann = User.objects.create_user("ann")
-    roles.add_member(study, "ann", "analyst")
+    access.add_member(study, "ann", "analyst")
     erasure.erase_person(ann)
     assert study_log_texts.get_event_text(study, "member") == f"erased (account {ann.pk}) is analyst"
 
 
 def test_former_analyst_cannot_be_invited(study: Study) -> None:
     User.objects.create_user("ann", email="ann@example.org")
-    roles.remove_member(study, roles.add_member(study, "ann", "analyst"))
-    with pytest.raises(invite_by_email.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
-        invite_by_email.invite_addresses(study, "ann@example.org", None, build_url)
+    access.remove_member(study, access.add_member(study, "ann", "analyst"))
+    with pytest.raises(email_messages.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
+        email_messages.invite_addresses(study, "ann@example.org", None, build_url)
 
 
 def test_erasure_of_staff_is_rejected(study_admin: User) -> None:

@@ -12,7 +12,7 @@ from django.test import Client
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Rating, Study
 from ratings.raters import practice
-from simulation.checker import transition_lines
+from simulation.checker import checks
 from simulation.lab import catalogue
 from tests.support.rating_room import create_open_study
 
@@ -39,9 +39,7 @@ def get_checker_verdict(step: dict[str, Any]) -> str:
     """Return the checker's verdict on one step."""
     named = {"input_materials": step["inputs"], "action": step["action"], "outcome": step["outcome"]}
     actions = catalogue.load_catalogue(settings.FIXTURES_DIR / "actions")[0]
-    (line,) = transition_lines.check_lines(
-        io.BytesIO(json.dumps({"id": "1", "experiment": "x", **named}).encode()), actions
-    )
+    (line,) = checks.check_lines(io.BytesIO(json.dumps({"id": "1", "experiment": "x", **named}).encode()), actions)
     assert line.report is not None, line.error
     return line.report.verdict
 

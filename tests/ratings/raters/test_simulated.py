@@ -5,7 +5,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
 from ratings.models import ItemSource, Rating
-from ratings.raters import accept_invitation, invitations
+from ratings.raters import invitations
 from ratings.raters.simulated_raters import (
     Skill,
     _judge_evidence_item,
@@ -62,9 +62,7 @@ def test_simulated_answers_are_the_same_for_the_same_seed(db) -> None:
 
 
 def join_by_link(token: str) -> None:
-    accept_invitation.accept_invitation(
-        accept_invitation.find_invitation(token), AnonymousUser(), accept_invitation.JoinForm()
-    )
+    invitations.accept_invitation(invitations.find_invitation(token), AnonymousUser(), invitations.JoinForm())
 
 
 def test_simulated_raters_take_places_with_an_unused_invitation_last_and_revoke_its_link(study) -> None:
@@ -74,7 +72,7 @@ def test_simulated_raters_take_places_with_an_unused_invitation_last_and_revoke_
     done = run_simulation(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
     assert done.revoked == ("R01",)
-    with pytest.raises(accept_invitation.InvitationExpired):
+    with pytest.raises(invitations.InvitationExpired):
         join_by_link(waiting)
     assert not study.raters.get(label="R02").simulated
 

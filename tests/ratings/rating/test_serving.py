@@ -16,8 +16,7 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.rating import next_item, pool_claims, submit
-from ratings.studies import lifecycle
-from ratings.studies.assignments import running_raters, slots
+from ratings.studies import lifecycle, reassign, running_raters
 from tests.support import run_factory, study_factory
 from tests.support.steps import run_concurrently
 
@@ -234,7 +233,7 @@ def claim_unguarded(raters: list[Rater], together: threading.Barrier) -> int:
     """Claim like `claiming`, without the lock on the study: all threads choose an item before the first one writes."""
     rater = raters.pop()
     best = min(pool_claims._list_open_items(rater), key=lambda place: (place.taken_slots, place.item))
-    slot = slots.find_free_slot(best.item, rater.study.ratings_per_item)
+    slot = reassign.find_free_slot(best.item, rater.study.ratings_per_item)
     together.wait(timeout=30)
     assignment = Assignment(
         rater=rater, item_id=best.item, pair=best.pair, position=1, slot=slot, reserved_until=minutes_from_now(30)

@@ -18,18 +18,16 @@ from ratings.results.analyses import (
     document,
     key_numbers,
     rating_columns,
-    sections_detection,
     sections_machines,
     sections_raters,
     sections_rates,
 )
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import TABLE_SPECS, build_table, list_records
-from ratings.results.declared_models import DeclaredModel
+from ratings.results.paper_values import DeclaredModel
 from ratings.stats import summary
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
-from ratings.studies import SealedError, lifecycle
-from ratings.studies.progress import stop_rule
+from ratings.studies import SealedError, lifecycle, progress
 from tests.support import run_factory, study_factory
 from tests.support.rating_rows import NOW, build_rating_row
 
@@ -269,13 +267,12 @@ def test_rater_flags_appear_only_after_enough_answers() -> None:
 def test_localisation_is_the_share_of_reported_errors_whose_mark_hits_the_planted_row(small_data) -> None:
     # R1 calls items 5, 6 and 7 and ticks the planted row of 5 and 6; R2 calls item 5 and ticks nothing: 2 of 4.
     results = {
-        (row.args.get("rater"), row.args.get("source")): row
-        for row in sections_detection.compute_localisation(small_data)
+        (row.args.get("rater"), row.args.get("source")): row for row in sections_raters.compute_localisation(small_data)
     }
     pooled = results[None, None]
     assert (pooled.value, pooled.n["k"], pooled.n["ratings"], pooled.reference) == (0.5, 2, 4, "planted")
     assert results["R1", None].value == 2 / 3 and results["R2", None].value == 0
-    made = sections_detection.build_detection_tables(
+    made = sections_raters.build_detection_tables(
         small_data, [*summary.compute_summary(small_data.table), *results.values()]
     )
     rows = {(row["who"], row["source"]): row for row in list_records(made["localisation"])}
@@ -288,10 +285,10 @@ def test_localisation_counts_errors_of_unknown_location_but_excludes_them_from_t
     read = rating_columns.build_analysis_data(
         [build_rating_row(1, "R1", False, **{**SUBTLE, "target": []}), build_rating_row(2, "R1", True)]
     )
-    (first, *_) = sections_detection.compute_localisation(read)
+    (first, *_) = sections_raters.compute_localisation(read)
     assert (first.value, first.n["untold"], first.reason) == (None, 1, "no called error has marks that can be compared")
     assert (
-        sections_detection.compute_localisation(rating_columns.build_analysis_data([build_rating_row(1, "R1", True)]))
+        sections_raters.compute_localisation(rating_columns.build_analysis_data([build_rating_row(1, "R1", True)]))
         == []
     )
 
@@ -334,7 +331,7 @@ def beside_classifiers(*says: str, judged: bool = True) -> tuple[dict[str, Any],
     ]
     tables = sections_machines.build_machine_tables(read, every, 20, 0, 50)
     study = Study(kind="evidence_sufficiency")
-    agreed, share = key_numbers.build_key_numbers(study, read, stop_rule.StopStatus(True, 60, 60, ""), tables, [], {})[
+    agreed, share = key_numbers.build_key_numbers(study, read, progress.StopStatus(True, 60, 60, ""), tables, [], {})[
         3:
     ]
     return agreed, share

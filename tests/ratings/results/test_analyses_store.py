@@ -16,11 +16,10 @@ from django.utils import timezone
 
 from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
 from ratings.rating import next_item, submit
-from ratings.results.analyses import analysis_job, document, document_format, store
+from ratings.results.analyses import analysis_job, document, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
-from ratings.studies import SealedError
-from ratings.studies.progress import state_digest
+from ratings.studies import SealedError, progress
 from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.models import Job, Transition, Twin
@@ -88,10 +87,10 @@ def test_state_digest_changes_with_the_ratings(change) -> None:
     run_factory.create_pool()
     study = study_factory.create_open_study(raters=2)
     submit_answer(study)
-    before = state_digest.compute_state_digest(study)
-    assert state_digest.compute_state_digest(study) == before
+    before = progress.compute_state_digest(study)
+    assert progress.compute_state_digest(study) == before
     change(study)
-    assert state_digest.compute_state_digest(study) != before
+    assert progress.compute_state_digest(study) != before
 
 
 @pytest.mark.both_databases
@@ -101,11 +100,11 @@ def test_state_digest_takes_the_same_queries_for_few_and_many_ratings() -> None:
     with CaptureQueriesContext(
         connection,
     ) as few:
-        state_digest.compute_state_digest(study)
+        progress.compute_state_digest(study)
     for rater in study.raters.all():
         study_factory.rate_everything(rater)
     with CaptureQueriesContext(connection) as many:
-        state_digest.compute_state_digest(study)
+        progress.compute_state_digest(study)
     assert len(few) == len(many) == 5
 
 
@@ -114,19 +113,19 @@ def test_state_digest_of_an_unblinded_study_changes_with_later_checker_findings(
     own = ItemSource.objects.filter(item__study=study, perturbation="subtle")
     subtle = Twin.objects.filter(pk__in=own.values("twin"))
     with CaptureQueriesContext(connection) as queries:
-        seen = {state_digest.compute_state_digest(study)}
+        seen = {progress.compute_state_digest(study)}
     assert len(queries) == 6
     for verdict in ("ok", "error", "undecidable"):
         subtle.update(findings={"verdict": verdict, "findings": []})
-        seen.add(state_digest.compute_state_digest(study))
+        seen.add(progress.compute_state_digest(study))
     Transition.objects.update(findings={"verdict": "ok", "findings": []})
-    seen.add(state_digest.compute_state_digest(study))
+    seen.add(progress.compute_state_digest(study))
     assert len(seen) == 5
     one, other = subtle.order_by("pk")[:2]
     for found in (one, other):  # as many as before, and another one of them
         subtle.update(findings={"verdict": "ok", "findings": []})
         Twin.objects.filter(pk=found.pk).update(findings={"verdict": "error", "findings": []})
-        seen.add(state_digest.compute_state_digest(study))
+        seen.add(progress.compute_state_digest(study))
     assert len(seen) == 7
 
 
@@ -138,7 +137,7 @@ def test_state_digest_changes_when_checker_verdicts_are_swapped(study) -> None:
     for pair in next(same_sum):
         Twin.objects.update(findings={"verdict": "ok", "findings": []})
         Twin.objects.filter(pk__in=[own[pk] for pk in pair]).update(findings={"verdict": "error", "findings": []})
-        seen.add(state_digest.compute_state_digest(study))
+        seen.add(progress.compute_state_digest(study))
     assert len(seen) == 2
 
 
@@ -160,8 +159,8 @@ def checker_rows(analysis: Analysis) -> dict[str, tuple[int, int]]:
 
 def test_stored_analysis_of_another_version_is_neither_shown_nor_kept(study, monkeypatch) -> None:
     old = store.compute_analysis(study, Filters())
-    monkeypatch.setattr(document_format, "VERSION", document_format.VERSION + 1)
-    monkeypatch.setattr(document, "VERSION", document_format.VERSION)
+    monkeypatch.setattr(store, "VERSION", store.VERSION + 1)
+    monkeypatch.setattr(document, "VERSION", store.VERSION)
     monkeypatch.setattr(store, "INLINE", 0)
     look = store.get_or_request(study, Filters())
     assert (look.analysis, look.message) == (None, "The full analysis is being computed.")

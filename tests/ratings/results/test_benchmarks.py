@@ -13,8 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from ratings.models import Benchmark, Study
-from ratings.results.benchmarks import benchmark_job, document, freeze, results
-from ratings.results.benchmarks.freeze import BenchmarkError
+from ratings.results.benchmarks import benchmark_job, document, store
+from ratings.results.benchmarks.store import BenchmarkError
 from ratings.studies import lifecycle
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition
@@ -53,8 +53,8 @@ def create_runs() -> list[Run]:
 
 
 def freeze_two_agents() -> tuple[Benchmark, dict[str, Any]]:
-    benchmark = freeze.freeze_benchmark("Two agents", create_runs())
-    return benchmark, document.build_document(benchmark, results.load_results(benchmark), resamples=200)
+    benchmark = store.freeze_benchmark("Two agents", create_runs())
+    return benchmark, document.build_document(benchmark, document.load_results(benchmark), resamples=200)
 
 
 def list_rows(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def list_rows(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def test_benchmark_counts_missing_verdicts_and_is_recomputed_once_one_is_given(boss: Client) -> None:
-    benchmark = freeze.freeze_benchmark("Two agents", create_runs())
+    benchmark = store.freeze_benchmark("Two agents", create_runs())
     rows_of = list(Episode.objects.filter(status="submitted").order_by("pk")[:3])
     for row, classifier in zip(rows_of, ("gemini", "gemini", "qwen"), strict=True):
         MissingReview.objects.create(episode=row, classifier=classifier, reason="refused", error="policy")
@@ -103,8 +103,8 @@ def test_pass_at_k_is_undefined_with_an_experiment_without_attempts() -> None:
     create_episode("zebrafish", "a", 1, None, "failed")
     for slug in ("caffeine", "zebrafish"):
         create_episode(slug, "b", 1, False)
-    benchmark = freeze.freeze_benchmark("One is missing", list(Run.objects.all()))
-    made = document.build_document(benchmark, results.load_results(benchmark), resamples=0)
+    benchmark = store.freeze_benchmark("One is missing", list(Run.objects.all()))
+    made = document.build_document(benchmark, document.load_results(benchmark), resamples=0)
     found = {(row["agent"], row["k"]): row for row in list_rows(made, "pass_at_k")}
     one = found["a", 1]
     assert (one["value"], one["tasks"], one["attempts"]) == (None, 2, 1)
@@ -141,8 +141,8 @@ def test_benchmark_compares_classifiers_on_the_same_records() -> None:
     for replicate, (first, second) in enumerate([(True, True), (True, False), (False, False), (False, False)], 1):
         row = create_episode("caffeine", "a", replicate, first)
         create_review(row, "second", second, primary=False)
-    benchmark = freeze.freeze_benchmark("Panel", list(Run.objects.all()))
-    made = document.build_document(benchmark, results.load_results(benchmark), resamples=0)
+    benchmark = store.freeze_benchmark("Panel", list(Run.objects.all()))
+    made = document.build_document(benchmark, document.load_results(benchmark), resamples=0)
     agreement = {(row["row"], row["col"]): row["value"] for row in list_rows(made, "agreement_matrix")}
     conditional = {
         (row["row"], row["col"]): (row["value"], row["base"]) for row in list_rows(made, "conditional_matrix")
@@ -161,21 +161,21 @@ def test_benchmark_cost_per_success_comes_from_the_call_log() -> None:
     create_episode("caffeine", "a", 2, False)
     create_answered_call(row, cost=Decimal("0.5"), input_uncached=100, output=20)
     create_answered_call(row, number=2, cost=None, input_uncached=10, output=2, state="answered")
-    benchmark = freeze.freeze_benchmark("Cost", list(Run.objects.all()))
-    (cost,) = list_rows(document.build_document(benchmark, results.load_results(benchmark), resamples=0), "cost")
+    benchmark = store.freeze_benchmark("Cost", list(Run.objects.all()))
+    (cost,) = list_rows(document.build_document(benchmark, document.load_results(benchmark), resamples=0), "cost")
     assert (cost["episodes"], cost["calls"], cost["input_tokens"], cost["output_tokens"]) == (2, 2, 110, 22)
     assert (cost["cost"], cost["per_success"], cost["unknown"]) == (0.5, 0.5, 1)
 
 
 def test_benchmark_document_has_the_same_bytes_for_the_same_episodes() -> None:
     benchmark, made = freeze_two_agents()
-    again = document.build_document(benchmark, results.load_results(benchmark), resamples=200)
+    again = document.build_document(benchmark, document.load_results(benchmark), resamples=200)
     assert json.dumps(made, allow_nan=False) == json.dumps(again, allow_nan=False)
 
 
 def test_benchmark_document_names_its_benchmark_and_explains_its_intervals() -> None:
-    benchmark = freeze.freeze_benchmark("Two agents", create_runs(), note=" Why we ask ")
-    made = document.build_document(benchmark, results.load_results(benchmark), resamples=200)
+    benchmark = store.freeze_benchmark("Two agents", create_runs(), note=" Why we ask ")
+    made = document.build_document(benchmark, document.load_results(benchmark), resamples=200)
     assert made["subject"] == {"benchmark": str(benchmark.code), "name": "Two agents", "note": "Why we ask"}
     assert any(note.startswith("Differences have intervals and p-values from 200 resamples") for note in made["notes"])
     assert any("which treats the records as independent" in note for note in made["notes"])
@@ -184,7 +184,7 @@ def test_benchmark_document_names_its_benchmark_and_explains_its_intervals() -> 
 def test_frozen_benchmark_does_not_change_with_later_runs() -> None:
     benchmark, made = freeze_two_agents()
     create_episode("caffeine", "a", 4, True)
-    assert document.build_document(benchmark, results.load_results(benchmark), resamples=200) == made
+    assert document.build_document(benchmark, document.load_results(benchmark), resamples=200) == made
 
 
 def test_benchmark_freeze_lists_all_problems_at_once() -> None:
@@ -192,7 +192,7 @@ def test_benchmark_freeze_lists_all_problems_at_once() -> None:
     run_factory.create_episode("caffeine", "b", 1, "running")
     Run.objects.filter(cast="a").update(manifest=True)
     with pytest.raises(BenchmarkError) as refused:
-        freeze.freeze_benchmark(" ", list(Run.objects.all()))
+        store.freeze_benchmark(" ", list(Run.objects.all()))
     assert len(refused.value.problems) == 3
     assert (
         "1 to 120" in str(refused.value)
@@ -206,7 +206,7 @@ def test_benchmark_refuses_two_versions_of_an_experiment() -> None:
     create_episode("caffeine", "a", 1, True)
     Episode.objects.filter(pk=create_episode("caffeine", "b", 1, True).pk).update(experiment_sha256="1" * 64)
     with pytest.raises(BenchmarkError, match="Caffeine was changed between these runs"):
-        freeze.freeze_benchmark("Two versions", list(Run.objects.all()))
+        store.freeze_benchmark("Two versions", list(Run.objects.all()))
 
 
 def sign_in_staff() -> Client:
@@ -237,7 +237,7 @@ def test_benchmark_page_freezes_and_compares_selected_runs(django_assert_max_num
 
 
 def test_benchmark_files_have_numbers_in_full_precision_and_bytes_that_match_the_stored_hash() -> None:
-    benchmark, client = freeze.freeze_benchmark("Two agents", create_runs(), note="α > β"), sign_in_staff()
+    benchmark, client = store.freeze_benchmark("Two agents", create_runs(), note="α > β"), sign_in_staff()
     made = benchmark_job.compute_benchmark(benchmark)
     answer = client.get(f"/benchmarks/{benchmark.code}/results.json")
     assert hashlib.sha256(answer.content).hexdigest() == made.sha256 == answer["ETag"].strip('"')
@@ -252,7 +252,7 @@ def test_benchmark_files_have_numbers_in_full_precision_and_bytes_that_match_the
 
 
 def test_benchmark_files_return_the_job_until_they_are_computed() -> None:
-    benchmark, client = freeze.freeze_benchmark("Two agents", create_runs()), sign_in_staff()
+    benchmark, client = store.freeze_benchmark("Two agents", create_runs()), sign_in_staff()
     for file in ("results.json", "tables/tasks.csv"):
         answer = client.get(f"/benchmarks/{benchmark.code}/{file}")
         job = Job.objects.get()
@@ -274,13 +274,13 @@ def test_benchmark_files_return_the_job_until_they_are_computed() -> None:
 def test_benchmark_page_lists_only_unblinded_studies_of_the_user() -> None:
     run_factory.create_pool()
     study_factory.create_open_study(name="Sealed and foreign")
-    benchmark = freeze.freeze_benchmark("One", [Transition.objects.all()[0].episode.run])
+    benchmark = store.freeze_benchmark("One", [Transition.objects.all()[0].episode.run])
     benchmark_job.compute_benchmark(benchmark)
     client, root = sign_in_staff(), Client()
     boss = User.objects.create_superuser("root")
     root.force_login(boss)
     address = f"/benchmarks/{benchmark.code}/"
-    assert [study.name for study in freeze.find_studies(benchmark)] == ["Sealed and foreign"]
+    assert [study.name for study in store.find_studies(benchmark)] == ["Sealed and foreign"]
     for reader in (client, root):  # nobody sees which runs a sealed study drew from
         assert b"Sealed and foreign" not in reader.get(address).content
     lifecycle.close_and_unblind(Study.objects.get(), boss)

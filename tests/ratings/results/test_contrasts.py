@@ -13,7 +13,7 @@ from ratings.raters.simulated_raters import Skill, judge_transition
 from ratings.results.analyses import rating_columns, sections_contrasts
 from ratings.results.analyses.sections_machines import Machine
 from ratings.results.analyses.tables import list_records
-from ratings.stats.areas import mrmc, mrmc_comparison
+from ratings.stats import mrmc, mrmc_comparison
 from tests.support.rating_rows import build_rating_row
 
 GPT, QWEN = {"source": "gpt-5"}, {"source": "qwen-3"}

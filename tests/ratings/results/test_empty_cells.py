@@ -19,11 +19,9 @@ from ratings.raters import simulated_raters
 from ratings.results import empty_cells
 from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
-from ratings.results.empty_cells import Forecast, ResultKind, forecast_empty_results
-from ratings.results.empty_cells_advice import PlanFacts, suggest_change
+from ratings.results.empty_cells import Forecast, PlanFacts, ResultKind, forecast_empty_results, suggest_change
 from ratings.stats import Estimate
-from ratings.studies import lifecycle
-from ratings.studies.pool import freeze
+from ratings.studies import freeze, lifecycle
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db]

@@ -12,8 +12,14 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings.results import paper_values
-from ratings.results.declared_models import DeclaredModel, find_declared_models
-from ratings.results.paper_values import PaperValuesError, find_paper_value, load_paper_values, read_paper_values
+from ratings.results.paper_values import (
+    DeclaredModel,
+    PaperValuesError,
+    find_declared_models,
+    find_paper_value,
+    load_paper_values,
+    read_paper_values,
+)
 from simulation.models import Run
 from tests.support import run_factory, study_factory
 

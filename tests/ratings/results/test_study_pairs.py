@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Membership, Study
 from ratings.rating import submit
-from ratings.results import study_pairs
-from ratings.results.analyses import two_studies
+from ratings.results.analyses import sections_contrasts, store
 from ratings.results.analyses.tables import list_records
 from simulation.models import Job
 from tests.support import run_factory, study_factory
@@ -63,7 +62,7 @@ def two_rated_studies(boss: User) -> tuple[Study, Study]:
 def test_comparison_has_rates_and_detection_and_pairs_items_and_raters_that_studies_share(two_rated_studies) -> None:
     lines = {
         (line["family"], line["first"], line["quantity"]): line
-        for line in list_records(two_studies.compare_studies(*two_rated_studies))
+        for line in list_records(sections_contrasts.compare_studies(*two_rated_studies))
     }
     subtle = lines["studies", "subtle error: this study", "rate"]
     assert (subtle["first_value"], subtle["second_value"], subtle["difference"]) == (0.5, 0.0, 0.5)
@@ -95,11 +94,11 @@ def test_comparison_page_lists_studies_requests_the_job_and_shows_its_result(
 
 def test_comparison_is_requested_again_after_another_rating(two_rated_studies, boss) -> None:
     first, second = two_rated_studies
-    before = study_pairs.request_comparison(first, second, boss)
+    before = store.request_comparison(first, second, boss)
     run_until_idle()
-    assert study_pairs.request_comparison(first, second, boss) == before
+    assert store.request_comparison(first, second, boss) == before
     second.raters.filter(label="R01").update(dropped=True, withdrawn_at=timezone.now())
-    assert study_pairs.request_comparison(first, second, boss) != before
+    assert store.request_comparison(first, second, boss) != before
 
 
 def test_comparison_offers_only_unblinded_studies_of_the_same_kind_in_which_the_user_has_a_role(
@@ -108,17 +107,17 @@ def test_comparison_offers_only_unblinded_studies_of_the_same_kind_in_which_the_
     first, second = two_rated_studies
     analyst = User.objects.create_user("analyst")
     Membership.objects.create(study=first, user=analyst, role="analyst")
-    assert list(study_pairs.find_comparable_studies(analyst, first)) == []
+    assert list(store.find_comparable_studies(analyst, first)) == []
     client.force_login(analyst)
     address = reverse("ratings:compare", args=[first.slug])
     assert "No other study to compare with" in client.get(address).content.decode()
     assert client.get(address, {"with": "second"}).status_code == 404
-    assert list(study_pairs.find_comparable_studies(boss, first)) == [second]
+    assert list(store.find_comparable_studies(boss, first)) == [second]
     sealed = study_factory.create_open_study(
         2, slug="sealed", sources=SOURCES, design="crossed", ratings_per_item=2, allow_unblinded=True
     )
     Study.objects.filter(pk=sealed.pk).update(created_by=boss)
-    assert sealed not in study_pairs.find_comparable_studies(boss, first)
+    assert sealed not in store.find_comparable_studies(boss, first)
     client.force_login(boss)
     assert client.get(reverse("ratings:compare", args=["sealed"])).status_code == 404
 
@@ -132,7 +131,7 @@ def test_comparison_states_that_two_studies_have_no_raters_or_items_in_common(bo
         run_factory.create_twin(run_factory.create_transition(played, number), "subtle")
     second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert not first_pairs & set(second.items.values_list("pair_sha256", flat=True))
-    lines = list_records(two_studies.compare_studies(first, second))
+    lines = list_records(sections_contrasts.compare_studies(first, second))
     assert all("no rater and no item in common" in line["reason"] for line in lines if line["quantity"] == "rate")
 
 
@@ -143,5 +142,7 @@ def test_comparison_pairs_replicates_of_the_same_step_across_studies(boss) -> No
     run_factory.create_pool(8, ("zebrafish",))
     second = create_rated_study(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert first.items.exclude(payload_sha256__in=second.items.values("payload_sha256")).count() == 8
-    rate = next(line for line in list_records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")
+    rate = next(
+        line for line in list_records(sections_contrasts.compare_studies(first, second)) if line["quantity"] == "rate"
+    )
     assert (rate["shared_items"] > 0, rate["shared_raters"]) == (True, 0)

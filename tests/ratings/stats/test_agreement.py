@@ -6,8 +6,8 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from ratings.stats import Estimate
-from ratings.stats.agreement.coefficients import estimate_coefficients
-from ratings.stats.agreement.pairwise import describe_skew, estimate_pair_means, estimate_pairs, estimate_prevalence
+from ratings.stats.coefficients import estimate_coefficients
+from ratings.stats.pairwise import describe_skew, estimate_pair_means, estimate_pairs, estimate_prevalence
 from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support.rating_tables import build_table, draw_table, find_estimate
@@ -354,7 +354,7 @@ def test_pair_means_are_the_same_with_the_fast_and_the_memory_saving_way_of_coun
     ratings = draw_table(60, 6, 4, (0.7, 0.3), 7)
     before = estimate_pair_means(ratings, 10, resamples=40)
     for name, number in (("MAX_LISTED_PAIRS", 0), ("MAX_CELLS", 100)):
-        monkeypatch.setattr(f"ratings.stats.pair_resampling.{name}", number)
+        monkeypatch.setattr(f"ratings.stats.rater_pairs.{name}", number)
         for mine, other in zip(estimate_pair_means(ratings, 10, resamples=40), before, strict=True):
             assert (mine.value, mine.reason) == (other.value, other.reason)
             assert mine.low == (None if other.low is None else pytest.approx(other.low, abs=1e-12))

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from ratings.stats import Estimate, Ratings
-from ratings.stats.areas import auc
+from ratings.stats import areas as auc
 from ratings.stats.estimates import build_generator
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from ratings.stats.resampling import sample_item_weights, sample_rater_weights

@@ -2,7 +2,7 @@ import krippendorff
 import numpy as np
 import pytest
 
-from ratings.stats.agreement.coefficients import (
+from ratings.stats.coefficients import (
     build_gwet_ac2,
     compute_agreement_weights,
     compute_coefficient,

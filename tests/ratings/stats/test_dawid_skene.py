@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ratings.stats.agreement import dawid_skene
+from ratings.stats import dawid_skene
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 # Dawid and Skene 1979, JRSS C 28:20-28, Table 1: 45 patients; observer 1's three ratings, then those of observers 2 to 5.

@@ -1,7 +1,7 @@
 import pytest
 
 from ratings.stats import human_model
-from ratings.stats.agreement.pairwise import estimate_pair_means
+from ratings.stats.pairwise import estimate_pair_means
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 ITEMS = "123456"

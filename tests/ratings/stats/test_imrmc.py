@@ -1,12 +1,13 @@
 import random
+from pathlib import Path
 
 import pytest
 
 from ratings.exchange.archive import imrmc
-from ratings.exchange.archive.imrmc import FormatError, Reading
-from ratings.stats import Ratings
-from ratings.stats.areas import auc, mrmc
+from ratings.stats import Ratings, areas, mrmc
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from tests.support import imrmc_reader
+from tests.support.imrmc_reader import FormatError, Reading
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
 TABLE = build_ratings_table(
@@ -39,7 +40,7 @@ def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
 
 def test_imrmc_file_reads_back_the_same_ratings() -> None:
     whole = TABLE.select_against_unperturbed("subtle")
-    back = imrmc.parse_reader_study(format_imrmc(TABLE, "subtle"))
+    back = imrmc_reader.parse_reader_study(format_imrmc(TABLE, "subtle"))
     rows = back.to_ratings("rating").to_records()
     expected = [row for row in whole.to_records() if row.confidence is not None]
     assert [row[:5] for row in rows] == [row[:5] for row in expected]
@@ -49,7 +50,7 @@ def test_imrmc_file_reads_back_the_same_ratings() -> None:
 
 def test_imrmc_file_reads_back_to_the_same_mean_area() -> None:
     study = build_reader_study(VAN_DYKE["1"], 69)
-    back = imrmc.parse_reader_study(format_imrmc(study, "all")).to_ratings("rating")
+    back = imrmc_reader.parse_reader_study(format_imrmc(study, "all")).to_ratings("rating")
     before, after = (mrmc.estimate_mean_auc(table)[0] for table in (study, back))
     assert (after.value, after.low, after.high) == pytest.approx((before.value, before.low, before.high))
 
@@ -78,7 +79,7 @@ def test_imrmc_file_preserves_names_that_look_like_the_format() -> None:
     table = build_ratings_table(rows)
     text = format_imrmc(table, "error")
     assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
-    back = imrmc.parse_reader_study(text).to_ratings("rating")
+    back = imrmc_reader.parse_reader_study(text).to_ratings("rating")
     assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items
 
 
@@ -94,7 +95,7 @@ def test_imrmc_file_preserves_any_name() -> None:
             for at, name in enumerate(sorted(names))
         ]
     )
-    back = imrmc.parse_reader_study("".join(imrmc.format_source_study(table, "error", modality=" Ünal%")))
+    back = imrmc_reader.parse_reader_study("".join(imrmc.format_source_study(table, "error", modality=" Ünal%")))
     assert back.modality_names == (" Ünal%",)
     assert {(reading.reader, reading.case) for reading in back.readings} == {(name, name) for name in names}
     assert set(back.truth) == names
@@ -123,18 +124,18 @@ BEGIN DATA:
 
 
 def test_imrmc_file_of_another_program_is_read_by_modality() -> None:
-    study = imrmc.parse_reader_study(RJAFROC)
+    study = imrmc_reader.parse_reader_study(RJAFROC)
     assert study.modality_names == ("0", "1") and study.truth == {"1": 0, "5": 0, "70": 1, "74": 1}
     assert study.description[0] == "dataset Data File" and study.readings[1] == Reading("0", "5", "0", 5.0)
     # diseased 5, 4 against 1, 5: 5 beats 1 and ties 5, 4 beats 1: 2.5 of 4
-    assert auc.estimate_signed(study.to_ratings("0"), "signal").value == 2.5 / 4
+    assert areas.estimate_signed(study.to_ratings("0"), "signal").value == 2.5 / 4
 
 
 def test_imrmc_reader_accepts_trailing_commas_and_spaces_as_in_the_fda_examples() -> None:
     # As in DIDSR/iMRMC, 000_iMRMC/inputFiles: test_binary_data.imrmc (commas) and forDebugging/test.imrmc (spaces,
     # names of cases, and an N0 that does not count right).
     text = "Simulated,,,\nNR: 5,,,\nN0: 24,,,\n,,,\nBEGIN DATA:,,,\n-1 , case1 , modality should not , 0\n-1,26,0,1\n"
-    study = imrmc.parse_reader_study(
+    study = imrmc_reader.parse_reader_study(
         text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n"
     )
     assert study.readings[0] == Reading("reader 1", "case1", "modality 1", 1.0) and study.truth["26"] == 1
@@ -145,7 +146,7 @@ def test_imrmc_reader_accepts_trailing_commas_and_spaces_as_in_the_fda_examples(
 def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
     text = "BEGIN DATA:\n-1,1,0,0\n-1,1,0,1\n-1,2,0,7\n1,1,m,3\n1,1,m,4\n1,9,m,2\n1;2\n1,1,n,much\n1,1,n,inf\n"
     with pytest.raises(FormatError) as raised:
-        imrmc.parse_reader_study(text)
+        imrmc_reader.parse_reader_study(text)
     assert raised.value.problems == (
         "line 3: the truth of case 1 is given twice",
         "line 4: the truth of case 2 is 7, not 0 or 1",
@@ -159,7 +160,7 @@ def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
 
 def test_imrmc_reader_rejects_a_text_without_begin_data() -> None:
     with pytest.raises(FormatError, match='no line "BEGIN DATA:"'):
-        imrmc.parse_reader_study("begin data:\n1,1,1,1\n")
+        imrmc_reader.parse_reader_study("begin data:\n1,1,1,1\n")
 
 
 def test_imrmc_file_of_two_conditions_has_two_modalities_with_the_same_cases() -> None:
@@ -173,7 +174,7 @@ def test_imrmc_file_of_two_conditions_has_two_modalities_with_the_same_cases() -
     of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
     text = "".join(imrmc.format_condition_study(build_ratings_table(rows), of_item))
     assert "NR: 2\nN0: 1\nN1: 1\nNM: 2\n" in text
-    back = imrmc.parse_reader_study(text)
+    back = imrmc_reader.parse_reader_study(text)
     assert back.modality_names == ("condition 1", "condition 2")
     assert back.truth == {"aerror": 1, "agenuine": 0}
     assert Reading("R1", "aerror", "condition 2", 3.0) in back.readings and len(back.readings) == 8
@@ -197,7 +198,57 @@ def test_imrmc_file_preserves_published_readings_in_two_conditions() -> None:
         for row in table.to_records()
     ]
     of_item = {row.item: 1 + int(row.item[-1]) for row in rows}
-    back = imrmc.parse_reader_study("".join(imrmc.format_condition_study(build_ratings_table(rows), of_item)))
+    back = imrmc_reader.parse_reader_study("".join(imrmc.format_condition_study(build_ratings_table(rows), of_item)))
     for at, table in enumerate(tables):
         found = mrmc.estimate_mean_auc(back.to_ratings(f"condition {at + 1}"))[0]
         assert found.value == pytest.approx(mrmc.estimate_mean_auc(table)[0].value, abs=1e-12)
+
+
+# An example of the program's authors: Rpackage/iMRMC/tests/testthat/input.imrmc in DIDSR/iMRMC, in the public domain (CC0).
+EXAMPLE = Path(__file__).with_name("imrmc_example.imrmc")
+
+
+def test_imrmc_example_of_the_programs_authors_is_read_as_the_program_reads_it() -> None:
+    # The sizes and areas are those that the program's own reader gave for this file (class InputFile of commit ad589e57).
+    text = EXAMPLE.read_text()
+    study, program = imrmc_reader.parse_reader_study(text), imrmc_reader.read_as_the_program(text)
+    assert program.count_sizes() == {"NR": 5, "N0": 40, "N1": 40, "NM": 2} and program.sizes == {}
+    assert program.compute_mean_area("testA") == pytest.approx(0.704375)
+    assert program.compute_mean_area("testB") == pytest.approx(0.7585)
+    assert study.truth == program.truth
+    assert {(one.reader, one.case, one.modality): one.score for one in study.readings} == program.scores
+
+
+def write_condition_study() -> str:
+    rows = [
+        RatingRecord(f"{twin} {n}", f"R{rater}", (n + rater + twin) % 2, 1 + (n * rater) % 5, n % 2, "s", pair=f"p{n}", error="none")
+        for n in range(6)
+        for rater in range(1, 4)
+        for twin in (1, 2)
+    ]  # fmt: skip
+    condition = {f"{twin} {n}": twin for n in range(6) for twin in (1, 2)}
+    return "".join(imrmc.format_condition_study(build_ratings_table(rows), condition))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        format_imrmc(TABLE, "subtle"), format_imrmc(build_reader_study(VAN_DYKE["1"], 69), "all"), write_condition_study(),
+    ],
+    ids=["small", "published", "conditions"],
+)  # fmt: skip
+def test_imrmc_file_is_read_by_the_rules_of_the_programs_reader(text: str) -> None:
+    program, own = imrmc_reader.read_as_the_program(text), imrmc_reader.parse_reader_study(text)
+    assert program.sizes == program.count_sizes()
+    # The program removes every space from a name.
+    assert program.scores == {
+        tuple("".join(name.split()) for name in (one.reader, one.case, one.modality)): one.score for one in own.readings
+    }
+    assert program.truth == {"".join(case.split()): truth for case, truth in own.truth.items()}
+
+
+@pytest.mark.parametrize("source", ["gen1: a", "n0:", "NM: NR: N1:", "\u0131n1:"])
+def test_imrmc_header_has_no_source_that_the_program_reads_as_a_size(source: str) -> None:
+    rows = [RatingRecord("i1", "R1", 1, 5, 1, "genuine"), RatingRecord("i2", "R1", 0, 4, 0, source)]
+    program = imrmc_reader.read_as_the_program(format_imrmc(build_ratings_table(rows), source))
+    assert program.sizes == {"NR": 1, "N0": 1, "N1": 1, "NM": 1}

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from ratings.stats import Estimate
-from ratings.stats.intervals import PointEstimate, Uncertainty, build_interval_rows
+from ratings.stats.resampling import PointEstimate, Uncertainty, build_interval_rows
 
 AT = PointEstimate("a_coefficient", {}, 0.5, {"items": 50})
 REPLICATES = 0.5 + 0.03 * np.array([-1.0, 1.0] * 500)  # variance .0009 * 1000/999

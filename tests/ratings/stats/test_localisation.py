@@ -1,7 +1,7 @@
 import pytest
 
 from ratings.stats import Estimate
-from ratings.stats.localisation import CalledError, estimate_localisation
+from ratings.stats.detection import CalledError, estimate_localisation
 
 
 def find_row(rows: list[Estimate], **args: str) -> Estimate:

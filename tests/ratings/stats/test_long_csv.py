@@ -1,24 +1,24 @@
 import pytest
 
-from ratings.exchange.tables import long_csv, spreadsheet_safe
-from ratings.exchange.tables.long_csv import ReadingOptions, UnreadableError
+from ratings.exchange import long_tables, rating_tables
+from ratings.exchange.long_tables import ReadingOptions, UnreadableError
 from ratings.stats.ratings_table import RepeatedRating, natural_sort_key
 
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
 
 
-def read_table(text: str, **reading) -> long_csv.LongTable:
-    return long_csv.parse_long_csv(text.encode().splitlines(keepends=True), ReadingOptions(**reading))
+def read_table(text: str, **reading) -> long_tables.LongTable:
+    return long_tables.parse_long_csv(text.encode().splitlines(keepends=True), ReadingOptions(**reading))
 
 
 def list_problems(text: str | bytes, **reading) -> list[str]:
     raw = text.encode() if isinstance(text, str) else text
     with pytest.raises(UnreadableError) as caught:
-        long_csv.parse_long_csv(raw.splitlines(keepends=True), ReadingOptions(**reading))
+        long_tables.parse_long_csv(raw.splitlines(keepends=True), ReadingOptions(**reading))
     return [str(problem) for problem in caught.value.problems]
 
 
-def list_verdicts(found: long_csv.LongTable) -> list[object]:
+def list_verdicts(found: long_tables.LongTable) -> list[object]:
     return [row.verdict for row in found.table.to_records()]
 
 
@@ -280,7 +280,7 @@ def test_an_apostrophe_of_a_name_is_kept() -> None:
 
 @pytest.mark.parametrize("text", ["=1", "'", "''", "'a", "a", "", "＝1", " @x", "'=1", "o'clock", "\tx"])
 def test_exported_cells_read_back_the_same(text) -> None:
-    assert spreadsheet_safe.restore_cell(spreadsheet_safe.escape_cell(text)) == text
+    assert rating_tables.restore_cell(rating_tables.escape_cell(text)) == text
 
 
 def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from ratings.stats.areas import delong, mrmc, mrmc_comparison
-from ratings.stats.areas.mrmc_comparison import ScoreGrid, compare_conditions, compare_pooled_areas, compute_f_test
+from ratings.stats import mrmc, mrmc_comparison
+from ratings.stats.mrmc_comparison import ScoreGrid, compare_conditions, compare_pooled_areas, compute_f_test
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
 
@@ -103,7 +103,7 @@ def simulate_columns(rng, readers, cases, shift):
     found = []
     for reader in range(readers):
         scores = rng.normal(shift, 1, cases).round(1), rng.normal(0, 1, cases).round(1)
-        placed = delong.compute_placements(*scores)
+        placed = mrmc.compute_placements(*scores)
         moved = placed.positive - placed.area, placed.negative - placed.area
         at = np.arange(cases)
         found.append(mrmc.RaterColumn(f"R{reader}", placed.area, at, moved[0], at + 1000, moved[1]))

@@ -7,9 +7,7 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ratings.stats import Ratings, precision
-from ratings.stats.agreement import pairwise
-from ratings.stats.areas import mrmc
+from ratings.stats import Ratings, mrmc, pairwise, precision
 from ratings.stats.precision import AucComponents, Design, VarianceComponents
 from ratings.stats.proportions import estimate_rates
 from ratings.stats.rater_pairs import tabulate_pairs

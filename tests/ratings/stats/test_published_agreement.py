@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ratings.stats import Estimate, Ratings
-from ratings.stats.agreement.coefficients import build_gwet_ac2, estimate_coefficients
-from ratings.stats.agreement.coefficients import compute_coefficient as coefficient_of
-from ratings.stats.agreement.pairwise import estimate_pair_means, estimate_pairs
+from ratings.stats.coefficients import build_gwet_ac2, estimate_coefficients
+from ratings.stats.coefficients import compute_coefficient as coefficient_of
+from ratings.stats.pairwise import estimate_pair_means, estimate_pairs
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ratings.stats.agreement.retest import estimate_retest
+from ratings.stats.coefficients import estimate_retest
 from ratings.stats.estimates import METHODS
 from ratings.stats.ratings_table import RepeatedRating
 from tests.support.rating_tables import find_estimate

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ratings.stats.areas import auc, roc
+from ratings.stats import areas
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
@@ -13,7 +13,7 @@ def test_roc_points_equal_those_computed_by_hand() -> None:
     table = build_ratings_table(
         RatingRecord(f"i{at}", "R", int(mark > 0), abs(mark), truth) for at, (mark, truth) in enumerate(marks)
     )
-    (curve,) = roc.build_roc_curves(table)
+    (curve,) = areas.build_roc_curves(table)
     assert (curve.source, curve.n_error, curve.n_genuine, len(curve.points)) == ("all", 3, 2, 11)
     at = {point.threshold: point[1:] for point in curve.points}
     assert at[None] == (0, 0) and at[-5] == at[-2] == (0, pytest.approx(1 / 3))
@@ -22,16 +22,16 @@ def test_roc_points_equal_those_computed_by_hand() -> None:
 
 def test_roc_area_equals_the_signed_auc() -> None:
     table = build_reader_study(VAN_DYKE["1"], 69)
-    (curve,) = roc.build_roc_curves(table)
+    (curve,) = areas.build_roc_curves(table)
     alarms, hits = (np.array([point[at] for point in curve.points]) for at in (1, 2))
-    assert np.trapezoid(hits, alarms) == pytest.approx(auc.estimate_signed(table, "all").value)
+    assert np.trapezoid(hits, alarms) == pytest.approx(areas.estimate_signed(table, "all").value)
     assert all(np.diff(alarms) >= 0) and all(np.diff(hits) >= 0)
 
 
 def test_roc_curve_of_each_error_source_is_against_all_unperturbed_items() -> None:
     rows = [RatingRecord(f"{source}{at}", "R", 1, 1 + at, truth, source) for source, truth in
             (("genuine", 1), ("obvious", 0), ("subtle", 0)) for at in range(3)]  # fmt: skip
-    found = roc.build_roc_curves(build_ratings_table(rows))
+    found = areas.build_roc_curves(build_ratings_table(rows))
     assert [(curve.source, curve.n_error, curve.n_genuine) for curve in found] == [("obvious", 3, 3), ("subtle", 3, 3)]
 
 
@@ -46,9 +46,9 @@ def test_roc_curve_of_each_error_source_is_against_all_unperturbed_items() -> No
     ],
 )
 def test_roc_curve_without_both_classes_has_no_points_and_a_reason(rows: list[RatingRecord], reason: str) -> None:
-    (curve,) = roc.build_roc_curves(build_ratings_table(rows))
+    (curve,) = areas.build_roc_curves(build_ratings_table(rows))
     assert (curve.points, curve.reason) == ((), reason)
 
 
 def test_roc_curves_are_empty_without_errors() -> None:
-    assert roc.build_roc_curves(build_ratings_table([RatingRecord("a", "R", 1, 3, 1)])) == []
+    assert areas.build_roc_curves(build_ratings_table([RatingRecord("a", "R", 1, 3, 1)])) == []

@@ -16,16 +16,14 @@ from django.urls import reverse
 
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
 from ratings.rating import submit
-from ratings.studies.blinding_audit import audit_jobs, audit_runner
-from ratings.studies.blinding_audit.copy import folders, guard, process, scratch, scratch_postgres
-from ratings.studies.blinding_audit.copy.process import inspect_copy
-from ratings.studies.blinding_audit.crawl import browser, source_swap, visits
-from ratings.studies.blinding_audit.crawl.browser import Browser
-from ratings.studies.blinding_audit.errors import AuditError
+from ratings.studies.blinding_audit import audit_runner, browser, scratch_copy, visits
+from ratings.studies.blinding_audit.audit_runner import inspect_copy
+from ratings.studies.blinding_audit.browser import Browser
+from ratings.studies.blinding_audit.findings import AuditError
 from simulation.jobs import jobs
 from tests.support import run_factory, study_factory
 from wetbench_site.database_copies import extra_databases, postgres
-from wetbench_site.maintenance.backup import checksums
+from wetbench_site.maintenance.backup import manifest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,10 +64,10 @@ def leftovers(place: Path) -> list[str]:
 
 @pytest.mark.both_databases
 def test_audit_writes_only_its_report_to_the_live_database(study: Study, place: Path) -> None:
-    before = checksums.count_contents()
+    before = manifest.count_contents()
     told: list[tuple[int, int]] = []
     audit = audit_runner.run_audit(study, progress=lambda done, of: told.append((done, of)))
-    after = checksums.count_contents()
+    after = manifest.count_contents()
     changed = {table for table, rows in after.rows.items() if rows != before.rows[table]}
     assert changed == {"ratings_blindingaudit", "ratings_studyevent"}
     assert after.ratings_sha256 == before.ratings_sha256
@@ -97,18 +95,18 @@ def test_audit_that_is_stopped_leaves_no_copy(study: Study, place: Path) -> None
 
 @pytest.mark.both_databases
 def test_audit_process_that_dies_is_reported_and_one_that_loses_its_parent_ends(study: Study, place: Path) -> None:
-    with scratch.create_scratch_copy() as copy:
-        with process._start_child(study, copy) as child:
+    with scratch_copy.create_scratch_copy() as copy:
+        with audit_runner._start_child(study, copy) as child:
             os.kill(child.pid, signal.SIGKILL)
             with pytest.raises(AuditError, match=r"without a report \(signal SIGKILL.*memory.*audit again"):
-                process._await_report(child, study, lambda done, of: None)
-        with process._start_child(study, copy) as child:
+                audit_runner._await_report(child, study, lambda done, of: None)
+        with audit_runner._start_child(study, copy) as child:
             assert child.stdin
             child.stdin.close()  # as the system does when the parent is killed
             assert child.wait(timeout=60) == 3
         study.pk = 10**6
-        with process._start_child(study, copy) as child, pytest.raises(AuditError, match="not in the copy"):
-            process._await_report(child, study, lambda done, of: None)
+        with audit_runner._start_child(study, copy) as child, pytest.raises(AuditError, match="not in the copy"):
+            audit_runner._await_report(child, study, lambda done, of: None)
     assert leftovers(place) == []
 
 
@@ -122,7 +120,7 @@ def test_audit_process_gets_the_copy_and_no_access_to_the_live_database(monkeypa
     ):
         monkeypatch.setenv(name, "live")
     monkeypatch.setenv("SECRET_KEY", "the same")
-    given = process._build_environment(scratch.ScratchCopy("sqlite:////copy", None))  # type: ignore[arg-type]
+    given = audit_runner._build_environment(scratch_copy.ScratchCopy("sqlite:////copy", None))  # type: ignore[arg-type]
     assert given["DATABASE_URL"] == "sqlite:////copy" and given["SECRET_KEY"] == "the same"
     assert "live" not in given.values()
 
@@ -131,10 +129,10 @@ def test_audit_process_gets_the_copy_and_no_access_to_the_live_database(monkeypa
 
 
 def test_scratch_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: Path) -> None:
-    with folders.create_own_folder() as first:
+    with scratch_copy.create_own_folder() as first:
         (place / "audit-killed").mkdir()
         (place / "audit-killed" / "copy.sqlite3").touch()
-        with folders.create_own_folder() as second:
+        with scratch_copy.create_own_folder() as second:
             assert sorted(place.iterdir()) == sorted([first, second])
             assert second.stat().st_mode & 0o777 == 0o700
     assert list(place.iterdir()) == []
@@ -153,13 +151,13 @@ def test_scratch_copy_on_a_full_disk_is_an_error_with_the_free_space(
 def test_scratch_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study: Study, place: Path) -> None:
     if connection.vendor != "postgresql":
         return
-    with scratch.create_scratch_copy():
+    with scratch_copy.create_scratch_copy():
         (used,) = [name for name in leftovers(place) if name.startswith("wetbench")]
         killed = f"{used[:-8]}00000000"
         postgres.create_database(killed)
         postgres.create_database("wetbench_scratch_00000000_00000000")  # of another site
         with extra_databases.connect_server_database(postgres.get_database_name(), "another_audit") as live:
-            scratch_postgres._drop_leftovers(live, used[:-8])
+            scratch_copy._drop_leftovers(live, used[:-8])
         assert used in leftovers(place) and killed not in leftovers(place)
     assert leftovers(place) == ["wetbench_scratch_00000000_00000000"]
     postgres.drop_database("wetbench_scratch_00000000_00000000")
@@ -176,7 +174,7 @@ def test_scratch_copy_error_names_the_missing_database_right_and_the_variable_to
         try:
             with (
                 pytest.raises(AuditError, match=r"CREATEDB.*WETBENCH_SCRATCH_DATABASE_URL"),
-                scratch.create_scratch_copy(),
+                scratch_copy.create_scratch_copy(),
             ):
                 pass
         finally:
@@ -204,23 +202,26 @@ def test_named_scratch_database_is_used_and_emptied_only_if_it_is_a_free_copy(
     if not named:
         return
     for _ in range(2):
-        with scratch.create_scratch_copy() as copy:
+        with scratch_copy.create_scratch_copy() as copy:
             assert copy.url == settings.SCRATCH_DATABASE_URL
             with extra_databases.connect_server_database(named, "look") as look:
                 assert ItemSource.objects.using(look).count() == study.items.count()
-            with pytest.raises(AuditError, match="Another audit"), scratch.create_scratch_copy():
+            with pytest.raises(AuditError, match="Another audit"), scratch_copy.create_scratch_copy():
                 pass
     with extra_databases.connect_server_database(named, "look") as look, connections[look].cursor() as cursor:
         assert connections[look].introspection.table_names() == []
         cursor.execute("CREATE TABLE of_somebody_else (n int)")
-        with pytest.raises(AuditError, match=r"not empty.*of_somebody_else"), scratch.create_scratch_copy():
+        with pytest.raises(AuditError, match=r"not empty.*of_somebody_else"), scratch_copy.create_scratch_copy():
             pass
         assert connections[look].introspection.table_names() == ["of_somebody_else"]
     settings.SCRATCH_DATABASE_URL = f"{settings.SCRATCH_DATABASE_URL.rpartition('/')[0]}/{postgres.get_database_name()}"
-    with pytest.raises(AuditError, match="names the live database"), scratch.create_scratch_copy():
+    with pytest.raises(AuditError, match="names the live database"), scratch_copy.create_scratch_copy():
         pass
     settings.SCRATCH_DATABASE_URL = "sqlite:////tmp/no"
-    with pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"), scratch.create_scratch_copy():
+    with (
+        pytest.raises(AuditError, match="must be the URL of a PostgreSQL database"),
+        scratch_copy.create_scratch_copy(),
+    ):
         pass
     assert Study.objects.filter(pk=study.pk).exists()
 
@@ -229,12 +230,12 @@ def test_named_scratch_database_is_used_and_emptied_only_if_it_is_a_free_copy(
 
 
 WRITERS: dict[str, Callable[[Rater], Any]] = {
-    "a transaction that is rolled back": lambda rater: guard.roll_back_changes().__enter__(),
+    "a transaction that is rolled back": lambda rater: scratch_copy.roll_back_changes().__enter__(),
     "a user in a rater's place": visits.prepare_user,
     "another rater": lambda rater: visits.create_rater(rater.study),
     "claimed items": lambda rater: visits.assign_items(rater, {}),
     "released work": lambda rater: list(visits.visit_after_rating(Browser(), rater, with_all_pages=False)),
-    "other origins": lambda rater: source_swap.swap_sources(rater.study, 1),
+    "other origins": lambda rater: visits.swap_sources(rater.study, 1),
     "a session": lambda rater: Browser(User(pk=1)),
     "a request": lambda rater: Browser().send_request("desk", "get", "/rate/"),
 }
@@ -242,16 +243,16 @@ WRITERS: dict[str, Callable[[Rater], Any]] = {
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 def test_audit_functions_that_write_refuse_the_live_database(writer: Callable[[Rater], Any], study: Study) -> None:
-    before = checksums.count_contents()
+    before = manifest.count_contents()
     with pytest.raises(RuntimeError, match="scratch copy only"):
         writer(study.raters.get())
-    assert checksums.count_contents() == before
+    assert manifest.count_contents() == before
 
 
 def test_guard_cannot_be_told_to_allow_writes_to_the_live_database() -> None:
     with pytest.raises(RuntimeError, match="is not a scratch copy"):
-        guard.allow_writes()
-    assert not guard._is_allowed
+        scratch_copy.allow_writes()
+    assert not scratch_copy._is_allowed
 
 
 _WRITING = ("update", "delete", "create", "bulk_create", "bulk_update", "save", "get_or_create", "update_or_create")
@@ -278,7 +279,7 @@ def test_audit_functions_that_write_rows_all_require_a_scratch_copy() -> None:
         visits.create_rater,
         visits.assign_items,
         visits.visit_after_rating,
-        source_swap.swap_sources,
+        visits.swap_sources,
         browser._create_session,
     )
     assert {function.__name__ for function in known} <= set(writing)
@@ -301,7 +302,7 @@ def test_audit_browser_forms_pass_the_csrf_check(study: Study, audit_in_place: N
     """A form with the token of its cookie is accepted; one with another token is refused."""
     place = study.raters.get().assignments.earliest("position")
     url = reverse("ratings:draft", args=[place.code])
-    with guard.roll_back_changes():
+    with scratch_copy.roll_back_changes():
         own = Browser(visits.prepare_user(study.raters.get()))
         assert own.send_request("draft", "post", url, place, data={"verdict": "no"}).status in (200, 204)
         refused = own.send_request(
@@ -313,7 +314,7 @@ def test_audit_browser_forms_pass_the_csrf_check(study: Study, audit_in_place: N
 def test_audit_browser_returns_an_error_of_the_site_as_status_500(
     study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with guard.roll_back_changes():
+    with scratch_copy.roll_back_changes():
         user = visits.prepare_user(study.raters.get())
         monkeypatch.setattr("ratings.accounts.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
         page = Browser(user).send_request("desk", "get", reverse("ratings:desk"))
@@ -325,13 +326,13 @@ def test_audit_browser_returns_an_error_of_the_site_as_status_500(
 
 @pytest.mark.both_databases
 def test_audit_ends_when_its_job_is_stopped(study: Study, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = audit_jobs.request_audit(study)
-    started = process._start_child
+    job = audit_runner.request_audit(study)
+    started = audit_runner._start_child
 
-    def started_and_stopped(study: Study, copy: scratch.ScratchCopy) -> Any:
+    def started_and_stopped(study: Study, copy: scratch_copy.ScratchCopy) -> Any:
         jobs.cancel_job(job)
         return started(study, copy)
 
-    monkeypatch.setattr(process, "_start_child", started_and_stopped)
+    monkeypatch.setattr(audit_runner, "_start_child", started_and_stopped)
     assert jobs.run_job_here(job).status == "cancelled"
     assert not BlindingAudit.objects.exists() and leftovers(place) == []

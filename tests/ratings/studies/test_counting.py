@@ -10,8 +10,7 @@ from django.utils import timezone
 from ratings.exchange import exports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.rating import submit
-from ratings.studies import interim_analysis
-from ratings.studies.progress import reports, stop_rule
+from ratings.studies import interim_analysis, progress
 from ratings.web.study.study import add_list_counts
 from tests.support import run_factory, study_factory
 
@@ -35,9 +34,9 @@ def everywhere(study: Study) -> set[int]:
     """Return how many ratings count by the stop rule, in the list of studies, on the study's page and in its file."""
     in_file = [row for row in exports.iter_rating_cells(study, blinded=True) if row["counts"] == 1]
     return {
-        stop_rule.count_ratings(study),
+        progress.count_ratings(study),
         add_list_counts(Study.objects.filter(pk=study.pk))[0].given,
-        reports.build_report(study).progress.done,
+        progress.build_report(study).progress.done,
         len(in_file),
     }
 
@@ -72,6 +71,6 @@ def test_cannot_judge_counts_as_a_rating_but_in_no_rate(study: Study) -> None:
     assignment = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
     submit.submit_rating(assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
     assert everywhere(study) == {11}
-    report = reports.build_report(study)
+    report = progress.build_report(study)
     assert (report.progress.done, report.cannot_judge) == (11, 1)
     assert interim_look(study) == [10]

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.exchange import exports
-from ratings.exchange.archive import results_files
+from ratings.exchange.archive import contents
 from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import (
@@ -24,20 +24,19 @@ from ratings.protocol import (
     ProtocolError,
     planning,  # fmt: skip
 )
-from ratings.protocol.planning import Candidate
-from ratings.raters import recall, simulated_raters
+from ratings.protocol.plan_types import Candidate
+from ratings.raters import practice, simulated_raters
 from ratings.rating import next_item, submit
 from ratings.results.analyses import document as results
 from ratings.results.analyses import rating_columns
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
-from ratings.studies import StudyError, crossover, lifecycle
-from ratings.studies.assignments import reassign, release_items, running_raters
+from ratings.studies import StudyError, designs, lifecycle, reassign, running_raters
 from ratings.studies.blinding_audit import audit_runner, order_tests
 from simulation.casts import casting
 from simulation.models import Transition
 from tests.support import run_factory, study_factory, study_log_texts
-from wetbench_site.maintenance.verify.ratings import assignments as verifying
+from wetbench_site.maintenance.verify import rating_checks
 
 pytestmark = [pytest.mark.django_db]
 OTHER = next(cast for cast in casting.CASTS if cast != "offline")
@@ -69,7 +68,7 @@ def sources_of_two_casts() -> list[dict[str, Any]]:
 
 def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
     """Return for each rater and pair the condition of each session."""
-    condition = crossover.load_conditions(study)
+    condition = designs.load_conditions(study)
     found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     rows = Assignment.objects.filter(item__study=study, released_at__isnull=True)
     for rater, pair, session, item in rows.values_list("rater__label", "pair", "session", "item_id"):
@@ -109,7 +108,7 @@ def test_crossover_assigns_both_conditions_of_every_pair_one_in_each_session(con
     for rater in study.raters.all():
         sessions = list(rater.assignments.order_by("position").values_list("session", flat=True))
         assert sessions == sorted(sessions) and len(sessions) == 2 * len(read) // 4
-    assert not list(verifying.check_repeated_items.find_violations())
+    assert not list(rating_checks.check_repeated_items.find_violations())
 
 
 def test_crossover_of_layouts_shows_each_item_once_in_each_layout() -> None:
@@ -198,20 +197,20 @@ def test_crossover_conditions_have_distinct_names(conditions, more, names) -> No
     protocol = lifecycle.parse_protocol(study_factory.build_protocol(**document(conditions, **more)))
     asked = [(source.cast, source.perturbation) for source in protocol.sources]
     imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
-    assert crossover.name_conditions(protocol, asked or imported) == names
+    assert designs.name_conditions(protocol, asked or imported) == names
 
 
 def test_crossover_conditions_are_named_in_results_and_archive() -> None:
     study = crossed_over(washout_days=0)
-    assert crossover.load_condition_names(study) == ("original", "twin")
+    assert designs.load_condition_names(study) == ("original", "twin")
     simulated_raters.simulate_raters(study, 4, 0.9, 0.6, seed=5)
     study_factory.unblind_study(study, User.objects.create_superuser("chief"))
     made = results.build_document(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
     rows = [row for row in list_records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
     assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
     judged = rating_columns.load_analysis_data(Study.objects.get(pk=study.pk), Filters()).table
-    entries = results_files.iter_results_files(
-        made, judged, crossover.load_conditions_by_code(study), crossover.load_condition_names(study)
+    entries = contents.iter_results_files(
+        made, judged, designs.load_conditions_by_code(study), designs.load_condition_names(study)
     )
     says = next(entry.description for entry in entries if entry.name == "imrmc/conditions.imrmc")
     assert "(condition 1: original; condition 2: twin)" in says
@@ -234,7 +233,7 @@ def test_session_two_is_refused_until_the_washout_ends_and_the_page_shows_when()
     client.force_login(rater.user)
     page = client.get(reverse("ratings:next", args=[rater.code])).content.decode()
     assert "Your first session is done" in page and "8 items" in page
-    assert f"{crossover.compute_session_2_start(rater):%Y-%m-%d}" in page
+    assert f"{designs.compute_session_2_start(rater):%Y-%m-%d}" in page
     assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 302
     desk = client.get(reverse("ratings:desk"), follow=True).content.decode()
     assert "First session done" in desk
@@ -281,7 +280,7 @@ def test_washout_end_is_notified_by_one_email(settings) -> None:
     User.objects.filter(pk__in=[done.user_id, waiting.user_id]).update(email="rater@example.org")
     finish_session_one(done, days_ago=15)
     finish_session_one(waiting, days_ago=1)
-    assert [recall.recall_raters(), recall.recall_raters()] == [1, 0]
+    assert [practice.recall_raters(), practice.recall_raters()] == [1, 0]
     assert "your second session in Small study is open: 8 items to rate" in mail.outbox[0].body
     assert "https://bench.example.org/" in mail.outbox[0].body
 
@@ -290,7 +289,7 @@ def test_washout_end_is_not_notified_without_a_mail_server(settings) -> None:
     settings.EMAIL_HOST = ""
     rater = study_factory.fill_rater_place(crossed_over(washout_days=0))
     finish_session_one(rater, days_ago=1)
-    assert recall.recall_raters() == 0 and Rater.objects.get(pk=rater.pk).recalled_at is None
+    assert practice.recall_raters() == 0 and Rater.objects.get(pk=rater.pk).recalled_at is None
 
 
 @pytest.mark.both_databases
@@ -307,8 +306,8 @@ def test_crossover_late_rater_gets_both_sessions_and_the_slots_of_a_withdrawn_ra
     assert len(read) == 8 and all(sorted(own) == [1, 2] and sorted(own.values()) == [1, 2] for own in read.values())
     slots = Assignment.objects.filter(rater=late).values_list("slot", flat=True)
     assert all(slot and slot <= study.ratings_per_item for slot in slots)
-    assert not list(verifying.check_crossover_sessions.find_violations()) and not list(
-        verifying.check_item_slots.find_violations()
+    assert not list(rating_checks.check_crossover_sessions.find_violations()) and not list(
+        rating_checks.check_item_slots.find_violations()
     )
 
 
@@ -318,7 +317,7 @@ def test_crossover_does_not_assign_one_version_of_a_case_whose_other_version_was
     first, second, third = (study_factory.fill_rater_place(study) for _ in range(3))
     answer(first.assignments.order_by("position")[0])
     User.objects.filter(pk=first.user_id).update(is_staff=True)
-    assert release_items.release_readable_items(study).items == 15
+    assert reassign.release_readable_items(study).items == 15
     User.objects.filter(pk=first.user_id).update(is_staff=False)
     dealt = running_raters.withdraw_rater(second)
     assert dealt == reassign.Reassignment(0, 15 + 16)
@@ -330,8 +329,8 @@ def test_crossover_does_not_assign_one_version_of_a_case_whose_other_version_was
     lifecycle.close_study(study)
     lifecycle.reopen_study(study)
     assert first.assignments.count() == 1 and third.assignments.count() == 16
-    assert not list(verifying.check_crossover_sessions.find_violations()) and not list(
-        verifying.check_repeated_items.find_violations()
+    assert not list(rating_checks.check_crossover_sessions.find_violations()) and not list(
+        rating_checks.check_repeated_items.find_violations()
     )
     late = running_raters.add_rater_places(study, 1)[0]
     sessions = [sorted(own) for (rater, _), own in readings(study).items() if rater == late.label]
@@ -373,7 +372,7 @@ def test_crossover_refuses_added_items_and_imported_ratings_with_an_alternative(
         ({"conditions": "sources"}, "sources: contains 1 cast; a crossover of sources compares exactly 2"),
         ({"sources": TWINS[:2]}, "a crossover of twins has one cast of originals and as many twins as originals"),
         ({"conditions": "colours"}, "conditions: is 'colours'; allowed: sources, twins, screens"),
-        ({"washout_days": -1}, "washout_days: is -1; it must be a whole number from 0 to 365"),
+        ({"washout_days": -1}, "washout_days: is -1; allowed: a whole number from 0 to 365"),
         ({"design": "balanced"}, "conditions: is 'twins'; it requires design \"crossover\": leave it out"),
         ({"raters": 6}, "raters: is 6; in a crossed design every rater rates every item: 4, as ratings_per_item"),
     ],
@@ -423,10 +422,10 @@ def test_verify_finds_a_short_washout_and_a_repeated_pair() -> None:
     rater = study_factory.fill_rater_place(study)
     finish_session_one(rater, days_ago=20)
     answer(rater.assignments.filter(session=2)[0])
-    assert not list(verifying.check_crossover_sessions.find_violations())
+    assert not list(rating_checks.check_crossover_sessions.find_violations())
     Rating.objects.filter(assignment__rater=rater, assignment__session=1).update(submitted_at=timezone.now())
     assert any(
-        "days between the sessions" in str(found) for found in verifying.check_crossover_sessions.find_violations()
+        "days between the sessions" in str(found) for found in rating_checks.check_crossover_sessions.find_violations()
     )
 
 

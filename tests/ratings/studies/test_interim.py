@@ -14,8 +14,7 @@ from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
 from ratings.rating import submit
-from ratings.studies import StudyError, interim_analysis, lifecycle, roles
-from ratings.studies.assignments import running_raters
+from ratings.studies import StudyError, access, interim_analysis, lifecycle, running_raters
 from ratings.studies.interim_analysis import InterimNotAllowed, take_interim_analysis
 from tests.support import run_factory, study_factory, study_log_texts
 
@@ -185,12 +184,12 @@ def test_interim_analysis_is_refused_to_raters_and_admins_even_if_superusers(stu
 
 def test_interim_analysis_is_refused_to_analysts_who_were_admins(study: Study) -> None:
     boss, ann = User.objects.create_user("boss"), User.objects.create_user("ann", is_staff=True)
-    roles.add_member(study, "ann", "admin", boss)
-    roles.add_member(study, "ann", "analyst", boss)
+    access.add_member(study, "ann", "admin", boss)
+    access.add_member(study, "ann", "analyst", boss)
     assert "have managed this study" in interim_analysis.explain_refusal(study, ann)
     study.members.get(user=ann).delete()
     User.objects.filter(pk=ann.pk).update(username="anna")  # a new user name is not another person
-    roles.add_member(study, "anna", "analyst", boss)
+    access.add_member(study, "anna", "analyst", boss)
     assert "have managed this study" in interim_analysis.explain_refusal(study, User.objects.get(pk=ann.pk))
 
 
@@ -218,10 +217,10 @@ def test_analyst_who_took_an_interim_analysis_cannot_become_admin_before_unblind
     User.objects.filter(pk=analyst.pk).update(is_staff=True)
     take_interim_analysis(study, analyst)
     with pytest.raises(StudyError, match="has taken an interim analysis"):
-        roles.add_member(study, "analyst", "admin")
+        access.add_member(study, "analyst", "admin")
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
-    assert roles.add_member(study, "analyst", "admin").role == "admin"
+    assert access.add_member(study, "analyst", "admin").role == "admin"
 
 
 def test_interim_analysis_is_refused_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:

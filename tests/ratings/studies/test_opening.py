@@ -12,8 +12,7 @@ from ratings.exchange import exports
 from ratings.models import Assignment, Item, ItemSource
 from ratings.protocol import PlanError, ProtocolError
 from ratings.rating import next_item, submit
-from ratings.studies import StudyError, lifecycle
-from ratings.studies.pool import freeze
+from ratings.studies import StudyError, freeze, lifecycle
 from simulation.models import Experiment
 from tests.support import run_factory, study_factory
 

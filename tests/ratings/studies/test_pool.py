@@ -4,8 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ratings.protocol import StudyProtocol
-from ratings.studies import lifecycle
-from ratings.studies.pool import pool
+from ratings.studies import lifecycle, pool
 from simulation.models import Twin, TwinDecision
 from simulation.runs import vetting
 from tests.support import run_factory, study_factory

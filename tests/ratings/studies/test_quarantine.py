@@ -7,9 +7,8 @@ from django.urls import reverse
 
 from ratings.models import Quarantine, Study
 from ratings.protocol import study_protocol
-from ratings.studies import lifecycle
-from ratings.studies.pool import pool, quarantine
-from ratings.studies.pool.quarantine import Secret
+from ratings.studies import lifecycle, pool, quarantine
+from ratings.studies.quarantine import Secret
 from simulation.models import Twin
 from tests.support import run_factory, study_factory, study_log_texts
 

@@ -15,12 +15,10 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol import PlanError, ProtocolError
-from ratings.raters import accept_invitation, email_messages, invitations, invite_by_email
+from ratings.raters import email_messages, invitations
 from ratings.rating import next_item, submit
-from ratings.studies import StudyError, lifecycle, role_history, roles
-from ratings.studies.assignments import readable_elsewhere, running_raters
-from ratings.studies.blinding_audit import audit_runner, other_studies
-from ratings.studies.pool import pool
+from ratings.studies import StudyError, access, lifecycle, pool, readable_elsewhere, running_raters
+from ratings.studies.blinding_audit import audit_runner, stored_items
 from simulation.models import Run, Transition, Twin, TwinDecision
 from tests.support import run_factory, study_factory, study_log_texts
 
@@ -52,15 +50,15 @@ def finished(owner: User, analyst: User) -> Study:
     """An unblinded study of six of the pool's ten steps; the analyst can read its results."""
     run_factory.create_pool(NEW)
     study = study_factory.create_open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
-    roles.add_member(study, analyst.username, "analyst", owner)
+    access.add_member(study, analyst.username, "analyst", owner)
     return study_factory.unblind_study(study, owner)
 
 
 def join(rater: Rater, user: User) -> Rater:
     """Join as this rater by a personal link, as the consent page does."""
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(rater))
+    invitation = invitations.find_invitation(invitations.create_invitation(rater))
     assert invitation is not None
-    taken = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
+    taken = invitations.accept_invitation(invitation, user, invitations.JoinForm())
     Rater.objects.filter(pk=taken.pk).update(started_at=timezone.now(), guide_seen=1, practised_at=timezone.now())
     return Rater.objects.select_related("study", "user").get(pk=taken.pk)
 
@@ -127,13 +125,13 @@ def test_rater_without_a_role_in_the_other_study_is_assigned_its_items(finished)
 
 def test_rater_with_a_personal_link_can_read_nothing_elsewhere(finished) -> None:
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(study.raters.get()))
-    rater = accept_invitation.accept_invitation(invitation, AnonymousUser(), accept_invitation.JoinForm())
+    invitation = invitations.find_invitation(invitations.create_invitation(study.raters.get()))
+    rater = invitations.accept_invitation(invitation, AnonymousUser(), invitations.JoinForm())
     assert len(dealt(rater)) == NEW
 
 
 def test_revoked_role_still_makes_items_readable(finished, analyst, owner) -> None:
-    roles.remove_member(finished, finished.members.get(user=analyst), owner)
+    access.remove_member(finished, finished.members.get(user=analyst), owner)
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert not dealt(join(study.raters.get(label="R01"), analyst)) & known(finished)
 
@@ -184,7 +182,7 @@ def test_crossover_releases_the_version_of_session_two_although_the_first_was_sh
     rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     for _ in range(NEW):
         answer(next_item.find_next_assignment(rater))
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     second = rater.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
     assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
@@ -205,7 +203,7 @@ def test_readable_items_are_not_repeated(finished, owner, design) -> None:
     for _ in range(7 if design == "balanced" else 5):
         answer(next_item.find_next_assignment(rater))
     shown = set(rater.assignments.filter(opened_at__isnull=False).values_list("pk", flat=True))
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     while assignment := next_item.find_next_assignment(rater):
         answer(assignment)
     later = rater.assignments.filter(rating__isnull=False).exclude(pk__in=shown)
@@ -232,9 +230,7 @@ def test_account_that_can_read_every_item_cannot_join(finished, analyst) -> None
     assert known(study) == known(finished)
     token = invitations.create_invitation(study.raters.get())
     with pytest.raises(StudyError, match="reader"):
-        accept_invitation.accept_invitation(
-            accept_invitation.find_invitation(token), analyst, accept_invitation.JoinForm()
-        )
+        invitations.accept_invitation(invitations.find_invitation(token), analyst, invitations.JoinForm())
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/r/{token}/")
@@ -250,11 +246,9 @@ def test_invitation_to_an_account_that_can_read_every_item_creates_no_new_accoun
         page.status_code == 410 and b"can read the sources of this study&#x27;s items in another study" in page.content
     )
     with pytest.raises(
-        accept_invitation.InvitationExpired, match="can read the sources of this study's items in another study"
+        invitations.InvitationExpired, match="can read the sources of this study's items in another study"
     ):
-        accept_invitation.accept_invitation(
-            accept_invitation.find_invitation(token), AnonymousUser(), accept_invitation.JoinForm()
-        )
+        invitations.accept_invitation(invitations.find_invitation(token), AnonymousUser(), invitations.JoinForm())
     assert not study.raters.get().user_id
 
 
@@ -268,8 +262,8 @@ def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owne
     )  # they were not yet staff
     setattr(staff, right, True)
     staff.save()
-    with pytest.raises(invite_by_email.AddressError) as refused:
-        invite_by_email.invite_addresses(
+    with pytest.raises(email_messages.AddressError) as refused:
+        email_messages.invite_addresses(
             study,
             "somebody@lab.org\ncolleague@LAB.org",
             owner,
@@ -280,10 +274,8 @@ def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owne
     ]
     page = Client().get(f"/r/{before}/")
     assert page.status_code == 410 and b"The account of this address is staff" in page.content
-    with pytest.raises(accept_invitation.InvitationExpired, match="is staff"):
-        accept_invitation.accept_invitation(
-            accept_invitation.find_invitation(before), AnonymousUser(), accept_invitation.JoinForm()
-        )
+    with pytest.raises(invitations.InvitationExpired, match="is staff"):
+        invitations.accept_invitation(invitations.find_invitation(before), AnonymousUser(), invitations.JoinForm())
     assert not study.raters.filter(user__isnull=False).exists() and User.objects.count() == 2
 
 
@@ -294,15 +286,15 @@ def test_role_given_while_a_rater_joins_waits_and_then_releases_the_readable_ite
     study_factory.unblind_study(finished, owner)
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     user = User.objects.create_user("later")
-    invitation = accept_invitation.find_invitation(invitations.create_invitation(study.raters.get()))
+    invitation = invitations.find_invitation(invitations.create_invitation(study.raters.get()))
     assert invitation is not None
 
     def give_role() -> None:
-        roles.add_member(finished, "later", "analyst", owner)
+        access.add_member(finished, "later", "analyst", owner)
         connections.close_all()
 
     with transaction.atomic():
-        rater = accept_invitation.accept_invitation(invitation, user, accept_invitation.JoinForm())
+        rater = invitations.accept_invitation(invitation, user, invitations.JoinForm())
         if connection.vendor == "postgresql":  # SQLite has one writer at a time: there the role comes after the rater
             other = threading.Thread(target=give_role)
             other.start()
@@ -312,14 +304,14 @@ def test_role_given_while_a_rater_joins_waits_and_then_releases_the_readable_ite
         other.join(30)
         assert not other.is_alive()
     else:
-        roles.add_member(finished, "later", "analyst", owner)
+        access.add_member(finished, "later", "analyst", owner)
     assert not dealt(rater) & known(finished)
 
 
 def test_unblinding_releases_items_of_its_analysts_in_other_studies(owner, analyst) -> None:
     run_factory.create_pool(NEW)
     first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
-    roles.add_member(first, analyst.username, "analyst", owner)
+    access.add_member(first, analyst.username, "analyst", owner)
     second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=2)
     rater = join(second.raters.get(label="R01"), analyst)
     assert dealt(rater) & known(first)  # sealed: nothing is readable there
@@ -333,7 +325,7 @@ def test_role_given_in_an_unblinded_study_releases_only_items_the_rater_has_not_
     rater = join(study.raters.get(label="R01"), account)
     shown = next(row for row in rater.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
     Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     assert dealt(rater) & known(finished) == {shown.item.pair_sha256}
 
 
@@ -341,7 +333,7 @@ def test_reopening_a_study_releases_readable_items(finished, analyst, owner) -> 
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     lifecycle.close_study(study)
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     assert dealt(rater) & known(finished)
     lifecycle.reopen_study(study)
     assert not dealt(rater) & known(finished)
@@ -378,7 +370,7 @@ def test_evidence_record_makes_the_steps_of_its_episode_readable_and_vice_versa(
     steps = study_factory.build_protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
     documents = [records, steps] if unblinded_kind == "evidence" else [steps, records]
     first, second = (study_factory.create_open_study(4, **document) for document in documents)
-    roles.add_member(first, analyst.username, "analyst", owner)
+    access.add_member(first, analyst.username, "analyst", owner)
     study_factory.unblind_study(first, owner)
     rater = Rater(pk=0, study=second, user=analyst)
     # All eight twins are of episodes that are in the evidence study; of its six records, two have an episode without a twin.
@@ -539,7 +531,7 @@ def test_role_given_after_the_last_answer_is_not_a_leak(finished, owner) -> None
     rater = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     Assignment.objects.filter(rater=rater).update(opened_at=timezone.now())
     Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     assert check_of(study)["passed"] is True
     Rater.objects.filter(pk=rater.pk).update(finished_at=None)
     assert check_of(study)["passed"] is False
@@ -551,13 +543,13 @@ def test_revoked_role_makes_items_readable_because_it_is_in_the_table_of_role_ch
     study = study_factory.create_open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     rater = join(study.raters.get(label="R01"), analyst)
     assert not dealt(rater) & known(finished)
-    assert list(role_history.list_unblinded_people(finished).exclude(is_staff=True)) == [analyst]
+    assert list(readable_elsewhere.list_unblinded_people(finished).exclude(is_staff=True)) == [analyst]
 
 
 def test_items_readable_only_after_the_last_answer_do_not_count(owner, analyst) -> None:
     run_factory.create_pool(NEW)
     first = study_factory.create_open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
-    roles.add_member(first, analyst.username, "analyst", owner)
+    access.add_member(first, analyst.username, "analyst", owner)
     second = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=1)
     rater = join(second.raters.get(), analyst)
     Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
@@ -654,7 +646,7 @@ def test_log_states_one_total_of_released_items_for_several_raters(owner, analys
     study = study_factory.create_open_study(**only(NEW), ratings_per_item=1, raters=3)
     for rater, user in zip(study.raters.order_by("number"), users, strict=False):
         join(rater, user)
-        roles.add_member(first, user.username, "analyst", owner)
+        access.add_member(first, user.username, "analyst", owner)
     study_factory.unblind_study(first, owner)
     assert len(told(study)) == 1 and "R0" not in told(study)[0]
 
@@ -669,7 +661,7 @@ def test_log_of_released_items_connects_no_label_with_a_name(finished, analyst) 
 
 def check_of(study: Study) -> dict[str, Any]:
     """Return the audit's check of other studies, as in the certificate."""
-    made = audit_runner.build_report(study, other_studies.check_other_studies(study))
+    made = audit_runner.build_report(study, stored_items.check_other_studies(study))
     assert made["other_studies"] == made["checks"][0]["measured"]
     found: dict[str, Any] = made["checks"][0]
     return found
@@ -681,7 +673,7 @@ def test_audit_fails_if_a_rater_was_shown_an_item_readable_in_another_study(fini
     assert check_of(study)["passed"] is True
     shown = [row.pk for row in rater.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
     Assignment.objects.filter(pk__in=shown).update(opened_at=timezone.now())
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     mine = rater.assignments.filter(released_at__isnull=True).count()
     found = check_of(study)
     assert found["passed"] is False
@@ -701,12 +693,12 @@ def test_audit_page_shows_whether_any_rater_has_readable_items(finished, owner) 
     boss.force_login(User.objects.create_superuser("boss"))
 
     def certified() -> str:
-        audit_runner.store_report(study, audit_runner.build_report(study, other_studies.check_other_studies(study)))
+        audit_runner.store_report(study, audit_runner.build_report(study, stored_items.check_other_studies(study)))
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
     assert "No rater was assigned an item that their account can see in another study" in certified()
     Assignment.objects.filter(rater=rater).update(opened_at=timezone.now())
-    roles.add_member(finished, "later", "analyst", owner)
+    access.add_member(finished, "later", "analyst", owner)
     page = certified()
     assert (
         "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
@@ -718,7 +710,7 @@ def test_items_of_episodes_in_an_unblinded_evidence_study_are_counted_and_not_ex
     records = study_factory.create_open_study(
         **study_factory.build_evidence_protocol(4, slug="records", ratings_per_item=1)
     )
-    roles.add_member(records, analyst.username, "analyst", owner)
+    access.add_member(records, analyst.username, "analyst", owner)
     study_factory.unblind_study(records, owner)
     stock = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol(**only(12))))
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.rating import submit
-from ratings.results import item_summaries, rating_rows
+from ratings.results import rating_rows
 from ratings.studies import SealedError
-from ratings.studies.progress.reports import build_report
+from ratings.studies.progress import build_report
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +51,7 @@ def test_report_reads_no_source_and_no_verdict(admin_user) -> None:
 
 def test_rating_rows_with_sources_are_sealed_until_unblinding(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
-    for sealed in (rating_rows.iter_rating_rows, item_summaries.list_item_rows):
+    for sealed in (rating_rows.iter_rating_rows, rating_rows.list_item_rows):
         with pytest.raises(SealedError, match="sealed until it is unblinded"):
             sealed(study)
     assert len(list(rating_rows.iter_rating_rows(study_factory.unblind_study(study, admin_user)))) == 80
@@ -136,11 +136,11 @@ def test_item_is_disputed_if_a_majority_of_raters_disagrees_with_its_truth(admin
     study = study_factory.unblind_study(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
 
     def disputed() -> int:
-        return item_summaries.list_item_rows(study, disputed=True).count()
+        return rating_rows.list_item_rows(study, disputed=True).count()
 
     # Both raters call the 20 originals (true) and 10 of the 20 twins (wrong) plausible: ten are disputed.
     assert disputed() == 10
-    lines = [item_summaries.build_item_summary(row) for row in item_summaries.list_item_rows(study)]
+    lines = [rating_rows.build_item_summary(row) for row in rating_rows.list_item_rows(study)]
     assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
     assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
     # One against one is not a majority, nor is one alone.

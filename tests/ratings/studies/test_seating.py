@@ -16,9 +16,7 @@ from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.protocol import PlanError
 from ratings.raters import invitations
 from ratings.rating import next_item, submit
-from ratings.studies import StudyError, lifecycle
-from ratings.studies.assignments import reassign, running_raters
-from ratings.studies.pool import pool
+from ratings.studies import StudyError, lifecycle, pool, reassign, running_raters
 from tests.support import run_factory, study_factory, study_log_texts
 from tests.support.steps import run_concurrently
 

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from ratings.exchange.imports import rating_imports
 from ratings.models import Rater, Rating, Study
 from ratings.models.study_events import GuideRevised, MemberChanged, Paused
-from ratings.results.event_sentences import title_event
+from ratings.results.study_log import title_event
 from ratings.studies import StudyError, lifecycle
-from ratings.studies.progress import reports, stop_rule
+from ratings.studies.progress import build_report, evaluate_stop_rule
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +81,7 @@ def test_stop_rule_is_met_once_every_item_has_its_ratings(ada: User) -> None:
     study_factory.rate_everything(first)
     given = Rating.objects.count()
     # ten items, two ratings each
-    assert stop_rule.evaluate_stop_rule(study) == (False, given, 20, f"{20 - given} ratings to go.")
+    assert evaluate_stop_rule(study) == (False, given, 20, f"{20 - given} ratings to go.")
     for rater in others:
         study_factory.rate_everything(rater)
     assert lifecycle.is_stop_rule_met(study)
@@ -95,12 +95,12 @@ def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
     for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
         before = {name: getattr(place, name) for name in change}
         type(place).objects.filter(pk=place.pk).update(**change)
-        assert stop_rule.evaluate_stop_rule(study).said == "1 rating to go."
+        assert evaluate_stop_rule(study).said == "1 rating to go."
         type(place).objects.filter(pk=place.pk).update(**before)
     assert lifecycle.is_stop_rule_met(study)
     done = place.rater.assignments.count()
     type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
-    assert stop_rule.evaluate_stop_rule(study).given == 20 - done
+    assert evaluate_stop_rule(study).given == 20 - done
 
 
 def test_stop_rule_by_number_of_ratings_is_met_at_that_number(ada: User) -> None:
@@ -117,11 +117,9 @@ def test_stop_rule_by_deadline_is_met_when_the_day_is_over(ada: User) -> None:
     day = date(2027, 3, 31)
     protocol = lifecycle.parse_protocol(study_factory.build_protocol(stop="deadline", deadline=day.isoformat()))
     study = lifecycle.create_study(protocol, ada)
-    assert (
-        stop_rule.evaluate_stop_rule(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
-    )
-    assert not stop_rule.evaluate_stop_rule(study, today=day).met
-    assert stop_rule.evaluate_stop_rule(study, today=day + timedelta(days=1)).met
+    assert evaluate_stop_rule(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
+    assert not evaluate_stop_rule(study, today=day).met
+    assert evaluate_stop_rule(study, today=day + timedelta(days=1)).met
 
 
 def test_stop_rule_is_never_met_without_items(ada: User) -> None:
@@ -135,14 +133,14 @@ def test_stop_rule_does_not_offset_missing_ratings_with_surplus_of_another_item(
     rows = "".join(f"{item.code},Dr {number},plausible,4\n" for number in range(20))
     rating_imports.import_file(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
     # ten items, two ratings each: one is complete, the other nine lack two
-    assert stop_rule.evaluate_stop_rule(study) == (False, 20, 20, "18 ratings to go.")
-    progress = reports.build_report(study).progress
+    assert evaluate_stop_rule(study) == (False, 20, 20, "18 ratings to go.")
+    progress = build_report(study).progress
     assert (progress.done, progress.total, progress.missing) == (20, 38, 18)
 
 
 def test_stop_rule_of_a_draft_without_items_states_that_there_are_none(ada: User) -> None:
     study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(sources=[])), ada)
-    assert stop_rule.evaluate_stop_rule(study) == (False, 0, 0, "It has no items to rate yet.")
+    assert evaluate_stop_rule(study) == (False, 0, 0, "It has no items to rate yet.")
 
 
 def test_deleting_a_draft_deletes_its_dependent_rows(ada: User) -> None:

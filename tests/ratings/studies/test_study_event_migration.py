@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from ratings.models import MembershipChange, Study, StudyEvent, study_events
 from ratings.models.study_events import Content
-from ratings.studies import interim_analysis, role_history
+from ratings.studies import interim_analysis, readable_elsewhere
 from tests.support import study_factory
 from tests.support.event_examples import EXAMPLES, write_as_earlier_release
 
@@ -187,16 +187,16 @@ def test_migration_converts_the_log_to_data_and_role_changes(earlier: Apps, capf
     assert "old: 2 of kind 'member' could not be read" in said and "old: 1 of kind 'opened' could not be read" in said
 
     now = Study.objects.get()
-    assert [role_history.had_role(now, user) for user in (ann, bea, victim, crafted, boss)] == [
+    assert [readable_elsewhere.had_role(now, user) for user in (ann, bea, victim, crafted, boss)] == [
         True,
         True,
         False,
         True,
         True,
     ]
-    assert role_history.has_managed(now, ann) and not role_history.has_managed(now, bea)
+    assert readable_elsewhere.has_managed(now, ann) and not readable_elsewhere.has_managed(now, bea)
     ghost = User.objects.create_user("ghost")
-    assert not role_history.had_role(now, ghost) and ghost not in role_history.list_unblinded_people(now)
+    assert not readable_elsewhere.had_role(now, ghost) and ghost not in readable_elsewhere.list_unblinded_people(now)
     assert interim_analysis._count_planned_ratings(now) == 2000
 
 

@@ -10,14 +10,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings.exchange.archive import archive_requests, raters_and_events
+from ratings.exchange.archive import archive_requests, study_files
 from ratings.exchange.imports import import_jobs, item_imports
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, ContentError, LegacyText
 from ratings.raters import erasure
-from ratings.results import event_sentences, study_log
-from ratings.studies import interim_analysis, lifecycle, role_history, roles
+from ratings.results import study_log
+from ratings.studies import access, interim_analysis, lifecycle, readable_elsewhere
 from tests.support import run_factory, study_factory, study_log_texts
 from tests.support.api_client import create_api_program
 from tests.support.event_examples import EXAMPLES
@@ -38,7 +38,7 @@ def name_example(example: object) -> str:
 def test_event_content_is_unchanged_after_storing_and_has_the_expected_sentence(content: Content, words: str) -> None:
     stored = json.loads(json.dumps(content.to_dict()))
     assert events.load_content(content.kind, stored) == content
-    assert event_sentences.describe_content(content) == words
+    assert study_log.describe_content(content) == words
 
 
 def test_every_event_class_has_an_example_and_every_event_kind_has_a_class() -> None:
@@ -74,13 +74,13 @@ def test_event_with_an_unknown_field_or_a_wrong_type_is_not_stored(
 
 def test_event_text_of_an_early_release_is_shown_unchanged() -> None:
     assert events.load_content("opened", {"text": "<b>2 things</b>"}) == LegacyText(text="<b>2 things</b>")
-    assert event_sentences.describe_event(LegacyText(text="<b>2 things</b>"), {}) == "<b>2 things</b>"
-    assert event_sentences.title_event("member", LegacyText(text="x is analyst")) == "member"
+    assert study_log.describe_event(LegacyText(text="<b>2 things</b>"), {}) == "<b>2 things</b>"
+    assert study_log.title_event("member", LegacyText(text="x is analyst")) == "member"
 
 
 def test_event_filters_of_an_exported_table_are_stored_as_values_and_shown_in_words() -> None:
     content = events.TableExported(blinded=False, filters={"error": "none"})
-    assert event_sentences.describe_content(content) == "with sources. Only planted error: no planted error"
+    assert study_log.describe_content(content) == "with sources. Only planted error: no planted error"
 
 
 # Members
@@ -101,7 +101,7 @@ def study(owner: User) -> Study:
 
 def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, client: Client) -> None:
     ann = User.objects.create_user("ann")
-    roles.remove_member(study, roles.add_member(study, "ann", "analyst", owner), owner)
+    access.remove_member(study, access.add_member(study, "ann", "analyst", owner), owner)
     User.objects.filter(pk=ann.pk).update(username="anna")
     shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) no longer has a role"]
     assert study_log_texts.list_event_texts(study, "member") == shown
@@ -118,7 +118,7 @@ def test_log_loads_the_names_of_all_members_in_one_query(study: Study, owner: Us
     counts = []
     for number in range(6):
         User.objects.create_user(f"member-{number}")
-        roles.add_member(study, f"member-{number}", "analyst", owner)
+        access.add_member(study, f"member-{number}", "analyst", owner)
         with CaptureQueriesContext(connection) as asked:
             study_log.describe_events(study.events.select_related("by"))
         counts.append(len(asked))
@@ -132,7 +132,7 @@ def test_admin_site_shows_the_log_in_words_with_the_same_queries_for_any_number_
     address, counts = reverse("admin:ratings_studyevent_changelist"), []
     for number in range(4):
         User.objects.create_user(f"member-{number}")
-        roles.add_member(study, f"member-{number}", "analyst", owner)
+        access.add_member(study, f"member-{number}", "analyst", owner)
         with CaptureQueriesContext(connection) as asked:
             page = client.get(address).content.decode()
         counts.append(len(asked))
@@ -142,12 +142,12 @@ def test_admin_site_shows_the_log_in_words_with_the_same_queries_for_any_number_
 
 def test_erasure_leaves_no_name_in_events_and_role_changes(study: Study, owner: User) -> None:
     ann = User.objects.create_user("ann.byron", email="ann@example.org")
-    roles.add_member(study, "ann.byron", "analyst", owner)
+    access.add_member(study, "ann.byron", "analyst", owner)
     lifecycle.log_event(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
     StudyEvent.objects.filter(pk=study.events.create(kind="created").pk).update(
         kind="member", data={"text": "ann.byron was let in; so was joann.byron"}
     )
-    roles.remove_member(study, study.members.get(user=ann), owner)
+    access.remove_member(study, study.members.get(user=ann), owner)
 
     erasure.erase_person(ann)
 
@@ -159,7 +159,7 @@ def test_erasure_leaves_no_name_in_events_and_role_changes(study: Study, owner: 
         f"erased (account {ann.pk}) no longer has a role",
     ]
     assert study_log_texts.list_event_texts(study, "exported") == ["blinded, by API token erased"]
-    assert role_history.had_role(study, ann) and ann in role_history.list_unblinded_people(study)
+    assert readable_elsewhere.had_role(study, ann) and ann in readable_elsewhere.list_unblinded_people(study)
 
 
 def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: User) -> None:
@@ -169,11 +169,11 @@ def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: Us
         one = make_draft(name=f"Study {number}", slug=f"study-{number}")
         User.objects.create_user(f"analyst-{number}")
         for _ in range(3):
-            roles.remove_member(one, roles.add_member(one, f"analyst-{number}", "analyst", owner), owner)
+            access.remove_member(one, access.add_member(one, f"analyst-{number}", "analyst", owner), owner)
         found.append(one.pk)
         accounts = list(User.objects.values_list("pk", flat=True))
         with CaptureQueriesContext(connection) as asked:
-            pairs = {(one, account) for one, account, _ in role_history.find_unblinded_people(found, accounts)}
+            pairs = {(one, account) for one, account, _ in readable_elsewhere.find_unblinded_people(found, accounts)}
         counts.append(len(asked))
     assert set(counts) == {3}
     assert len(pairs) == 4 + 4  # in each study an analyst, and the owner who gave the role
@@ -182,7 +182,7 @@ def test_find_insiders_takes_the_same_queries_for_one_and_many_studies(owner: Us
 def test_deleting_a_draft_deletes_its_events_and_role_changes(owner: User) -> None:
     User.objects.create_user("ann")
     draft = make_draft()
-    roles.add_member(draft, "ann", "analyst", owner)
+    access.add_member(draft, "ann", "analyst", owner)
     lifecycle.delete_draft(draft)
     assert not StudyEvent.objects.exists() and not MembershipChange.objects.exists()
 
@@ -191,9 +191,7 @@ def test_archive_excludes_event_sentences_that_could_not_be_converted(study: Stu
     row = study.events.create(kind="reminded", data={"raters": 1})
     StudyEvent.objects.filter(pk=row.pk).update(kind="items imported", data={"text": "2 things: gpt-9"})
     for blinded in (True, False):
-        details = [
-            line[-1] for line in raters_and_events._iter_event_rows(study, blinded) if line[2] == "items imported"
-        ]
+        details = [line[-1] for line in study_files._iter_event_rows(study, blinded) if line[2] == "items imported"]
         assert details == [""]
 
 
@@ -205,12 +203,14 @@ CRAFTED = "x (account {number}) is study admin"
 def test_user_name_that_looks_like_a_log_sentence_gives_nobody_a_role_or_history(study: Study, owner: User) -> None:
     victim = User.objects.create_user("victim", is_staff=True)
     crafted = User.objects.create_user(CRAFTED.format(number=victim.pk))
-    roles.add_member(study, crafted.username, "analyst", owner)
-    assert not role_history.had_role(study, victim) and victim not in role_history.list_unblinded_people(study)
-    assert not role_history.has_managed(study, crafted) and role_history.had_role(study, crafted)
-    pairs = {account for _, account, _ in role_history.find_unblinded_people([study.pk], [victim.pk, crafted.pk])}
+    access.add_member(study, crafted.username, "analyst", owner)
+    assert not readable_elsewhere.had_role(study, victim) and victim not in readable_elsewhere.list_unblinded_people(
+        study
+    )
+    assert not readable_elsewhere.has_managed(study, crafted) and readable_elsewhere.had_role(study, crafted)
+    pairs = {account for _, account, _ in readable_elsewhere.find_unblinded_people([study.pk], [victim.pk, crafted.pk])}
     assert pairs == {crafted.pk}
-    roles.add_member(study, "victim", "analyst", owner)
+    access.add_member(study, "victim", "analyst", owner)
     assert interim_analysis.explain_refusal(study, victim) == ""
     erasure.erase_person(crafted)
     assert study_log_texts.list_event_texts(study, "member")[0] == f"erased (account {crafted.pk}) is analyst"
@@ -230,9 +230,9 @@ def test_token_name_that_looks_like_an_export_sentence_suppresses_no_export_even
 def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run the test twice, the second time with every sentence of the log replaced."""
     if request.param == "words of another language":
-        monkeypatch.setattr(event_sentences, "describe_event", lambda content, names: "(account 1) is study admin")
-        monkeypatch.setattr(event_sentences, "describe_content", lambda content: "all 9 removed: SHA-256 x")
-        monkeypatch.setattr(event_sentences, "title_event", lambda kind, content: "exported")
+        monkeypatch.setattr(study_log, "describe_event", lambda content, names: "(account 1) is study admin")
+        monkeypatch.setattr(study_log, "describe_content", lambda content: "all 9 removed: SHA-256 x")
+        monkeypatch.setattr(study_log, "title_event", lambda kind, content: "exported")
     return request.param
 
 
@@ -251,17 +251,19 @@ def test_log_sentences_can_be_translated_without_changing_what_the_program_decid
 
     ada, ben, carl = (User.objects.create_user(name) for name in ("ada", "ben", "carl"))
     User.objects.filter(pk=ben.pk).update(is_staff=True)
-    roles.add_member(study, "ada", "analyst", owner)
-    roles.add_member(study, "ben", "admin", owner)
-    roles.add_member(study, "ben", "analyst", owner)
-    assert (role_history.had_role(study, ada), role_history.has_managed(study, ada)) == (True, False)
-    assert role_history.has_managed(study, ben) and not role_history.had_role(study, carl)
-    assert set(role_history.list_unblinded_people(study)) == {owner, ada, ben}
+    access.add_member(study, "ada", "analyst", owner)
+    access.add_member(study, "ben", "admin", owner)
+    access.add_member(study, "ben", "analyst", owner)
+    assert (readable_elsewhere.had_role(study, ada), readable_elsewhere.has_managed(study, ada)) == (True, False)
+    assert readable_elsewhere.has_managed(study, ben) and not readable_elsewhere.had_role(study, carl)
+    assert set(readable_elsewhere.list_unblinded_people(study)) == {owner, ada, ben}
     assert interim_analysis.explain_refusal(
         study, ada
     ) == "" and "have managed this study" in interim_analysis.explain_refusal(study, ben)
     interim_analysis.take_interim_analysis(study, ada)
-    assert role_history.took_interim_analysis(study, ada) and not role_history.took_interim_analysis(study, ben)
+    assert readable_elsewhere.took_interim_analysis(study, ada) and not readable_elsewhere.took_interim_analysis(
+        study, ben
+    )
 
     assert exports_logged(study, ada) == 1  # the second and third request of the hour are the same copy
     job, digest = import_jobs.Job(params={"variant": archive_requests.BLINDED}), "ef" * 32
@@ -272,9 +274,11 @@ def test_log_sentences_can_be_translated_without_changing_what_the_program_decid
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
     assert ("40 items, 1 rater" in page) == (language == "the words of today")
-    roles.remove_member(study, study.members.get(user=ada), owner)
+    access.remove_member(study, study.members.get(user=ada), owner)
     erasure.erase_person(ada)
-    assert role_history.had_role(study, ada) and "ada" not in str(list(study.events.values_list("data", flat=True)))
+    assert readable_elsewhere.had_role(study, ada) and "ada" not in str(
+        list(study.events.values_list("data", flat=True))
+    )
 
 
 def exports_logged(study: Study, user: User) -> int:

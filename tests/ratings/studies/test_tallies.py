@@ -11,8 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ratings.models import Rater, Study
 from ratings.rating import next_item, submit
-from ratings.studies.assignments import running_raters
-from ratings.studies.progress import study_counts
+from ratings.studies import progress, running_raters
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -50,14 +49,14 @@ def rater(study: Study) -> Rater:
 
 def queries_of(study: Study) -> int:
     with CaptureQueriesContext(connection) as asked:
-        study_counts.count_study(study)
+        progress.count_study(study)
     return len(asked)
 
 
 def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
     first, again = queries_of(study), queries_of(study)
     assert again < first
-    assert study_counts.count_study(study).study.given == 1
+    assert progress.count_study(study).study.given == 1
 
 
 @pytest.mark.parametrize(
@@ -72,11 +71,11 @@ def test_study_counts_are_cached_while_nothing_changes(study: Study) -> None:
     ids=["an answer", "a correction", "a rater", "a rater dropped"],
 )  # fmt: skip
 def test_study_counts_include_a_change_at_once(
-    study: Study, change: Callable[[Study], Any], seen: Callable[[study_counts.StudyCounts], bool]
+    study: Study, change: Callable[[Study], Any], seen: Callable[[progress.StudyCounts], bool]
 ) -> None:
-    assert not seen(study_counts.count_study(study))
+    assert not seen(progress.count_study(study))
     change(study)
-    assert seen(study_counts.count_study(study))
+    assert seen(progress.count_study(study))
 
 
 def test_study_counts_take_the_same_queries_for_10_and_20_ratings(settings: Any) -> None:

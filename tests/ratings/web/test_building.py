@@ -12,8 +12,7 @@ from django.urls import reverse
 
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
 from ratings.protocol import study_protocol
-from ratings.studies import StudyError, lifecycle, protocol_words
-from ratings.studies.pool import assignment_preview
+from ratings.studies import StudyError, assignment_preview, lifecycle, protocol_words
 from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db

@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from ratings import jobs as ratings_jobs
 from ratings.models import BlindingAudit, Study
-from ratings.studies import job_access, lifecycle
-from ratings.studies.blinding_audit import audit_jobs
-from simulation.jobs import job_kinds
+from ratings.studies import access, lifecycle
+from ratings.studies.blinding_audit import audit_runner
+from simulation.jobs import jobs as job_kinds
 from simulation.models import Job, Worker
 from simulation.runs import create
 from tests.support import call_factories, job_factories, run_factory, study_factory
@@ -222,7 +222,7 @@ def test_audit_button_pressed_repeatedly_creates_one_job(boss: Client, study: St
 
 
 def test_audit_that_cannot_run_shows_the_reason(boss: Client, study: Study) -> None:
-    job = audit_jobs.request_audit(study)
+    job = audit_runner.request_audit(study)
     Study.objects.filter(pk=study.pk).update(status="draft")
     run_until_idle()
     shown = page(boss, job)
@@ -257,7 +257,7 @@ def test_job_registration_does_not_import_the_job_modules() -> None:
 def test_run_and_call_pages_show_their_jobs(boss: Client, study: Study) -> None:
     run = call_factories.create_llm_run("ratings")
     job = job_factories.create_job(
-        job_access.format_subject(study), "running", "machine_rating", run=run, step=1, of=40, message="GPT rates"
+        access.format_subject(study), "running", "machine_rating", run=run, step=1, of=40, message="GPT rates"
     )
     call = call_factories.create_answered_call(
         run_factory.create_episode(replicate=99),
@@ -282,7 +282,7 @@ def test_staff_without_a_role_see_no_links_to_forbidden_pages(
     client: Client, study: Study, django_assert_num_queries: Any
 ) -> None:
     run = call_factories.create_llm_run("ratings")
-    subject = job_access.format_subject(study)
+    subject = access.format_subject(study)
     jobs = [job_factories.create_job(subject, "done", "machine_rating", run=run) for _ in range(3)]
     about = {"episode": None, "job": jobs[0], "role": "rating", "speaker": "gpt-5", "purpose": "rate"}
     call = call_factories.create_answered_call(run_factory.create_episode(replicate=99), number=0, run=run, **about)
@@ -298,19 +298,19 @@ def test_staff_without_a_role_see_no_links_to_forbidden_pages(
         shown = client.get(page_).content.decode()
         assert all(link in shown and client.get(link).status_code == 200 for link in linked)
     with django_assert_num_queries(2):  # the study and the role in it, for three jobs as for one
-        assert job_access.find_visible_jobs(kim, jobs) == {job.pk for job in jobs}
+        assert access.find_visible_jobs(kim, jobs) == {job.pk for job in jobs}
 
 
 def test_job_of_a_deleted_draft_is_not_linked(boss: Client, study: Study) -> None:
     run = call_factories.create_llm_run("ratings")
-    job = job_factories.create_job(job_access.format_subject(study), "done", "machine_rating", run=run)
+    job = job_factories.create_job(access.format_subject(study), "done", "machine_rating", run=run)
     Job.objects.filter(pk=job.pk).update(created_at=study.created_at - timedelta(days=1))
     assert str(job.code) not in boss.get(reverse("simulation:run", args=[run.code])).content.decode()
 
 
 def test_answers_of_model_raters_are_sealed_even_for_staff(boss: Client, study: Study) -> None:
     run = call_factories.create_llm_run("ratings")
-    job = job_factories.create_job(job_access.format_subject(study), "done", "machine_rating", run=run)
+    job = job_factories.create_job(access.format_subject(study), "done", "machine_rating", run=run)
     said = {
         "reply": call_factories.build_reply("LEAK-VERDICT"),
         "request": call_factories.build_request("LEAK-QUESTION"),

@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Membership, Study
-from ratings.raters.machines import model_raters
-from ratings.web.study import machine_form
+from ratings.raters import model_raters
+from ratings.web.study import machines
 from simulation.models import Job, ModelCall, Run
-from simulation.scripted_server import Server
-from simulation.templatetags.simulation_spend import format_money
+from simulation.templatetags.simulation_text import format_money
 from tests.support import model_casts, rating_room
 from tests.support.embedded_worker import run_until_idle
+from tests.support.model_server import Server
 
 pytestmark = pytest.mark.django_db
 
@@ -105,10 +105,10 @@ def test_maximum_cost_button_without_javascript_shows_the_cost_and_requests_no_r
 def test_maximum_cost_from_the_longest_items_is_an_upper_bound(
     boss: Client, study: Study, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = machine_form.MachineForm(study, {"cast": model})
-    exact = machine_form.build_size_context(form)["worst"]
-    monkeypatch.setattr(machine_form, "MEASURED", 2)
-    bound = machine_form.build_size_context(form)["worst"]
+    form = machines.MachineForm(study, {"cast": model})
+    exact = machines.build_size_context(form)["worst"]
+    monkeypatch.setattr(machines, "MEASURED", 2)
+    bound = machines.build_size_context(form)["worst"]
     assert bound.calls == exact.calls == 15 and bound.tokens >= exact.tokens and bound.cost >= exact.cost
     assert "all others counted as the longest" in bound.assumes
 

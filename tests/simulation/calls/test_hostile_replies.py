@@ -16,7 +16,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from simulation.calls import run_usage
-from simulation.engine import workers
 from simulation.models import (
     CastDefinition,
     CatalogueEntry,
@@ -31,10 +30,11 @@ from simulation.models import (
     Twin,
 )
 from simulation.runs import control, create
-from simulation.scripted_server import FAULTS as KNOWN
-from simulation.scripted_server import Server, run_in_thread
 from tests.support import model_casts
+from tests.support.embedded_worker import run_one_unit
 from tests.support.hostile_replies import FAULTS, ROWS, Expected, expect_waiting
+from tests.support.model_server import FAULTS as KNOWN
+from tests.support.model_server import Server, run_in_thread
 from tests.support.unit_scenario import UnitScenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -159,7 +159,7 @@ def test_retry_after_delays_every_episode_of_the_key(server: Server, asked: int,
     for until in (row.not_before, gate.closed_until):
         assert until is not None and 0 <= (until - began).total_seconds() - waited < 20
     other = create.create_episode_run([row.experiment], "model_cast_server", 1, seed=2).episodes.get()
-    workers.run_one_unit("episode", other.code)
+    run_one_unit("episode", other.code)
     other.refresh_from_db()
     assert (other.status, other.reason) == ("waiting", "rate_limit") and other.not_before > began + timedelta(
         seconds=20
@@ -260,7 +260,7 @@ def test_model_output_is_treated_as_text_and_never_as_instructions(
     Episode.objects.update(phase="verdict")
     scene.run_unit()
     twins = create.create_twin_run(Transition.objects.filter(number=3), ["subtle"], "model_cast_server", seed=2).twins
-    workers.run_one_unit("twin", twins.get().code)
+    run_one_unit("twin", twins.get().code)
     assert (scene.current_row.status, twins.get().status) == ("submitted", "done")
     assert counted() == before, "the laboratory is as it was: nothing was added, dropped or renamed"
     assert "Quit" not in Transition.objects.values_list("action_name", flat=True)

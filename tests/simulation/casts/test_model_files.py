@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from simulation.casts import cast_files, model_files
-from simulation.casts.model_files import ModelFileError, ModelFiles
+from simulation.casts import data_files
+from simulation.casts.data_files import ModelFileError, ModelFiles
 from simulation.models import REASONS
 from simulation.providers.base import PROVIDERS, WireOptions
 
@@ -31,7 +31,7 @@ CAST = {
 
 @pytest.fixture(scope="module")
 def shipped_files() -> ModelFiles:
-    return model_files.load_model_files([MODELS, CASTS], {})
+    return data_files.load_model_files([MODELS, CASTS], {})
 
 
 def write_file(folder: Path, data: Any, name: str = "own.json") -> Path:
@@ -42,7 +42,7 @@ def write_file(folder: Path, data: Any, name: str = "own.json") -> Path:
 
 def get_read_error(folder: Path, data: Any) -> str:
     with pytest.raises(ModelFileError) as refused:
-        model_files.load_model_files([write_file(folder, data)], {})
+        data_files.load_model_files([write_file(folder, data)], {})
     return str(refused.value)
 
 
@@ -124,7 +124,7 @@ def test_current_casts_use_the_plain_scaffold_and_name_the_predecessor_of_each_m
     today = [made for made in shipped_files.casts if made["name"].startswith("current")]
     assert len(today) == 9 and {made["agent"]["scaffold"] for made in today} == {"plain"}
     for made in today:
-        speakers = {player["model"] for player in cast_files.list_roles(made) if "model" in player}
+        speakers = {player["model"] for player in data_files.list_roles(made) if "model" in player}
         assert set(made["successor_of"]) == speakers and set(made["successor_of"].values()) <= known
 
 
@@ -157,12 +157,12 @@ def test_retirement_dates_match_the_installed_sdks(shipped_files: ModelFiles) ->
 
 def test_shipped_roles_stay_within_the_output_limit_of_their_model(shipped_files: ModelFiles) -> None:
     limits = {entry["name"]: entry["options"]["output_limit"] for entry in shipped_files.models}
-    speakers = [p for entry in shipped_files.casts for p in cast_files.list_roles(entry) if "model" in p]
+    speakers = [p for entry in shipped_files.casts for p in data_files.list_roles(entry) if "model" in p]
     assert len(speakers) > 50 and all(p["params"]["max_tokens"] <= limits[p["model"]] for p in speakers)
 
 
 def test_loaded_cast_has_every_default_filled_in(tmp_path: Path) -> None:
-    read = model_files.load_model_files([write_file(tmp_path, cast_data())], {})
+    read = data_files.load_model_files([write_file(tmp_path, cast_data())], {})
     assert read.casts[0]["agent"] == {
         "model": "mine",
         "params": {"max_tokens": 4096, "temperature": None, "thinking_budget": None, "effort": ""},
@@ -174,8 +174,8 @@ def test_loaded_cast_has_every_default_filled_in(tmp_path: Path) -> None:
 
 def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path: Path) -> None:
     casts = write_file(tmp_path, {"casts": [CAST]}, "casts.json")
-    assert model_files.load_model_files([casts, write_file(tmp_path, model_data())], {}).casts[0]["name"] == "my-cast"
-    assert model_files.load_model_files([casts], {"mine": {"options": {}}}).casts[0]["name"] == "my-cast"
+    assert data_files.load_model_files([casts, write_file(tmp_path, model_data())], {}).casts[0]["name"] == "my-cast"
+    assert data_files.load_model_files([casts], {"mine": {"options": {}}}).casts[0]["name"] == "my-cast"
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_problems_of_all_model_files_are_reported_together_with_lines(tmp_path: 
     first = write_file(tmp_path, json.dumps(model_data(provider="x"), indent=1), "first.json")
     second = write_file(tmp_path, {"casts": [{**CAST, "description": ""}], **model_data()}, "second.json")
     with pytest.raises(ModelFileError) as refused:
-        model_files.load_model_files([first, second, tmp_path / "third.json"], {})
+        data_files.load_model_files([first, second, tmp_path / "third.json"], {})
     said = str(refused.value)
     # line 1 "{", 2 "models", 3 "{" of the entry, 4 its name, 5 its provider
     assert "first.json:5: models[0].provider" in said and "second.json:1: casts[0].description" in said
@@ -329,7 +329,7 @@ def test_documentation_examples_load_and_every_reason_option_and_variable_is_exp
     guide = (settings.BASE_DIR / "docs/models.md").read_text(encoding="utf-8")
     examples = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
     paths = [write_file(tmp_path, text, f"{number}.json") for number, text in enumerate(examples)]
-    read = model_files.load_model_files(paths, {entry["name"]: entry for entry in shipped_files.models})
+    read = data_files.load_model_files(paths, {entry["name"]: entry for entry in shipped_files.models})
     assert (len(read.models), len(read.prices), len(read.casts)) == (1, 1, 1)
     wanted = [reason for reason, _ in REASONS] + [field.name for field in fields(WireOptions)]
     wanted += [name for info in PROVIDERS.values() for name in (info.key_variable, info.base_url_variable)]

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
-from simulation.llm.prompts.prompt_sets import load_built_in
+from simulation.llm.prompt_sets import load_built_in
 from simulation.models import PromptSet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

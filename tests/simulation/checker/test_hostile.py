@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from simulation.checker import TransitionError, check_transition, transition_lines
+from simulation.checker import TransitionError, check_transition, checks
 from simulation.management.commands.check_transitions import escape_for_terminal
 from tests.simulation.checker.bases import BASES
 from tests.support.effort import takes_under
@@ -57,16 +57,16 @@ def test_checker_survives_any_value_in_any_field(name):
 )  # fmt: skip
 def test_malformed_line_gives_an_error_and_the_next_is_checked(raw):
     good = json.dumps(BASES["mix"]).encode()
-    first, second = transition_lines.check_lines(io.BytesIO(raw + b"\n" + good))
+    first, second = checks.check_lines(io.BytesIO(raw + b"\n" + good))
     assert first.report is None and first.error and first.number == 1
     assert second.report.verdict == "ok" and second.number == 2
 
 
 def test_overlong_line_is_skipped(monkeypatch):
-    monkeypatch.setattr(transition_lines, "MAX_LINE_BYTES", 5000)
+    monkeypatch.setattr(checks, "MAX_LINE_BYTES", 5000)
     good = json.dumps(BASES["weight"]).encode()
     assert len(good) < 5000
-    first, second = transition_lines.check_lines(io.BytesIO(b"x" * 60_000 + b"\n" + good))
+    first, second = checks.check_lines(io.BytesIO(b"x" * 60_000 + b"\n" + good))
     assert "longer than" in first.error and second.report is not None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.checker import check_transition, transition_lines
+from simulation.checker import check_transition, checks
 from tests.simulation.checker.corpus import iter_episode_lines, load_specs
 from tests.simulation.checker.dialects import DIALECTS, write_in_dialect
 
@@ -48,7 +48,7 @@ def test_checker_ignores_the_order_of_keys():
 def test_checker_ignores_the_order_of_lines():
     def read(entries):
         text = "\n".join(json.dumps(entry) for entry in entries).encode()
-        return {line.data["id"]: line.report for line in transition_lines.check_lines(io.BytesIO(text))}
+        return {line.data["id"]: line.report for line in checks.check_lines(io.BytesIO(text))}
 
     mixed = random.Random(5).sample(LINES, len(LINES))
     assert read(mixed) == read(LINES)

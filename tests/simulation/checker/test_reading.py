@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from simulation.checker.reading import material_links, material_view, parameters, units
+from simulation.checker.reading import linking, transition, units
+from simulation.checker.reading import properties as material_view
 
 
 def view_material(properties, name="Coffee", **fields):
@@ -91,22 +92,22 @@ def test_text_37c_is_parsed_as_a_temperature_and_not_as_an_electric_charge():
     ],
 )
 def test_moved_volume_is_found_under_any_parameter_name_that_means_it(written, moved):
-    assert parameters.parse_parameters(written, []).find_moved_volume().value == moved
+    assert transition.parse_parameters(written, []).find_moved_volume().value == moved
 
 
 @pytest.mark.parametrize("written", [{"final_volume": "1 mL"}, {"volume": "1 mL", "amount": "2 mL"}, {"amount": "all"}])
 def test_ambiguous_volume_parameter_is_not_taken_as_the_moved_volume(written):
-    assert parameters.parse_parameters(written, []).find_moved_volume() is None
+    assert transition.parse_parameters(written, []).find_moved_volume() is None
 
 
 @pytest.mark.parametrize("written", ["1:10", "10", 10, "10x", "1/10", "10-fold", "1 in 10"])
 def test_dilution_factor_is_read_in_many_spellings(written):
-    assert parameters.parse_parameters({"dilution_factor": written}, []).find_dilution_factor() == 10
+    assert transition.parse_parameters({"dilution_factor": written}, []).find_dilution_factor() == 10
 
 
 def link_by_name(inputs, outputs, family="move"):
     before = [view_material({}, name, barcode=f"MAT-{place:08}") for place, name in enumerate(inputs)]
-    return material_links.link_materials(before, [view_material({}, name) for name in outputs], family)
+    return linking.link_materials(before, [view_material({}, name) for name in outputs], family)
 
 
 def test_outputs_are_linked_to_inputs_by_name():
@@ -126,9 +127,7 @@ def test_output_is_linked_to_no_input_if_two_inputs_fit_its_name():
 
 def test_output_is_linked_to_its_input_by_barcode_before_name():
     before = [view_material({}, "A cup", barcode="MAT-00000001"), view_material({}, "B cup", barcode="MAT-00000002")]
-    assert material_links.link_materials(before, [view_material({}, "A cup", replaces="MAT-00000002")], "move") == {
-        0: 1
-    }
+    assert linking.link_materials(before, [view_material({}, "A cup", replaces="MAT-00000002")], "move") == {0: 1}
 
 
 @pytest.mark.parametrize("name", ["Stock", "Stock A", "Source", "Brewed coffee", "Original sample"])
@@ -175,12 +174,12 @@ def test_parameter_may_list_several_materials():
         material_view.build_material_view({"name": name, "barcode": f"MAT-0000000{n}"}, f"place {n}")
         for n, name in ((1, "A"), (2, "B"))
     ]
-    parsed = parameters.parse_parameters({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
-    assert list(parsed.materials_by_key.values()) == before and parsed.find_material(parameters.SOURCE) is None
+    parsed = transition.parse_parameters({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
+    assert list(parsed.materials_by_key.values()) == before and parsed.find_material(transition.SOURCE) is None
 
 
 @pytest.mark.parametrize(
     ("written", "number"), [(["A1", "A2", "B12"], 3), ("A1, A2", 2), (96, None), (["A1:A12"], None), (["Z9"], None)]
 )
 def test_wells_are_counted_in_a_list_of_wells(written, number):
-    assert parameters.parse_parameters({"wells": written}, []).count_wells() == number
+    assert transition.parse_parameters({"wells": written}, []).count_wells() == number

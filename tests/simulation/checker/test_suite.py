@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulation.checker import check_transition, tables
-from simulation.checker.findings import CODES
+from simulation.checker.checks import CODES
 from simulation.checker.suite import WARNING_CODES, measure_suite
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"

@@ -5,11 +5,12 @@ import itertools
 import pytest
 from django.db import OperationalError, connection
 
-from simulation.engine import perturb, runner, workers
+from simulation.engine import runner
 from simulation.lab.bench import step_from_json
 from simulation.leases import leases
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 from simulation.runs import control, create
+from tests.support.embedded_worker import run_one_unit
 from tests.support.steps import DatabaseOutage, run_to_end
 
 pytestmark = pytest.mark.both_databases
@@ -117,7 +118,7 @@ def test_episode_of_a_reloaded_experiment_fails_and_a_retry_uses_the_new_version
     caffeine: Experiment,
 ) -> None:
     run = create.create_episode_run([caffeine], "offline", 1, seed=1)
-    assert workers.run_one_unit("episode", run.episodes.get().code)
+    assert run_one_unit("episode", run.episodes.get().code)
     Experiment.objects.update(sha256="1" * 64)
     run_to_end(run)
     episode = run.episodes.get()
@@ -131,9 +132,9 @@ def test_episode_of_a_reloaded_experiment_fails_and_a_retry_uses_the_new_version
 @pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
 def test_database_outage_does_not_fail_the_episode(caffeine: Experiment, beginning: str) -> None:
     episode = create.create_episode_run([caffeine], "offline", 1, seed=1).episodes.get()
-    assert workers.run_one_unit("episode", episode.code)
+    assert run_one_unit("episode", episode.code)
     with connection.execute_wrapper(DatabaseOutage(beginning, times=1)), pytest.raises(OperationalError):
-        workers.run_one_unit("episode", episode.code)
+        run_one_unit("episode", episode.code)
     episode.refresh_from_db()
     assert (episode.status, episode.lease_until, episode.lost_leases, episode.phase) == (
         "running",
@@ -156,7 +157,7 @@ def test_database_outage_does_not_fail_the_twin(caffeine: Experiment) -> None:
         connection.execute_wrapper(DatabaseOutage('SELECT "simulation_transition"."id"', times=1)),
         pytest.raises(OperationalError),
     ):
-        workers.run_one_unit("twin", twin.code)
+        run_one_unit("twin", twin.code)
     twin.refresh_from_db()
     assert (twin.status, twin.error, twin.lease_until) == ("running", "", None)
 
@@ -168,7 +169,7 @@ def test_twin_is_released_and_created_later_after_an_outage_at_its_last_write(ca
     lease = leases.claim_row(Twin, run.twins.get().code)
     assert lease is not None
     with connection.execute_wrapper(DatabaseOutage('UPDATE "simulation_twin"', 1)), pytest.raises(OperationalError):
-        perturb.run_twin_unit(lease)
+        runner.run_twin_unit(lease)
     twin = run.twins.get()
     assert (twin.status, twin.lease_until, twin.lost_leases) == ("running", None, 0)
     twin.not_before = None

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from simulation.calls import replay, run_usage
-from simulation.engine import runner, workers
+from simulation.engine import runner
 from simulation.leases import leases
 from simulation.models import (
     Episode,
@@ -20,8 +20,8 @@ from simulation.models import (
     Transition,
 )
 from simulation.runs import control, create
-from simulation.scripted_server import Server
-from tests.support import model_casts
+from tests.support import embedded_worker, model_casts
+from tests.support.model_server import Server
 from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -41,7 +41,7 @@ def create_run(cast: str = "model_cast_server", number: int = 1, **terms: object
 def run_one_unit(run: Run) -> None:
     """Run one unit of the run's only episode, without waiting."""
     Episode.objects.update(not_before=None)
-    workers.run_one_unit("episode", run.episodes.get().code)
+    embedded_worker.run_one_unit("episode", run.episodes.get().code)
 
 
 @pytest.mark.both_databases

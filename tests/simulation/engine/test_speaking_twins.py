@@ -2,12 +2,12 @@
 
 import pytest
 
-from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
 from simulation.runs import control, create
-from simulation.scripted_server import Server
 from tests.support import model_casts
+from tests.support.embedded_worker import run_one_unit
+from tests.support.model_server import Server
 from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.both_databases
@@ -25,7 +25,7 @@ def step(caffeine: Experiment, model_server: Server) -> Transition:
 
 
 def run_units(run: Run) -> None:
-    workers.run_one_unit("episode", run.episodes.get().code)
+    run_one_unit("episode", run.episodes.get().code)
 
 
 def create_twins(*perturbations: str, cast: str = "model_cast_server") -> Run:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
-from simulation.engine import cleanup, tasks, workers
+from simulation.engine import tasks, workers
 from simulation.models import Experiment, Worker
 from simulation.runs import create
+from tests.support.embedded_worker import run_one_unit
 from tests.support.steps import DatabaseOutage, run_to_end
 from tests.support.warm_processes import ForkedProcess, PreloadedProcess
 
@@ -121,11 +123,11 @@ def kill_a_worker(site: Installation) -> bool:
 def test_message_delivered_five_times_runs_one_unit_per_delivery_and_none_after_the_end(caffeine: Experiment) -> None:
     run = create.create_episode_run([caffeine], "offline", 1, seed=1)
     episode = run.episodes.get()
-    more = [workers.run_one_unit("episode", episode.code) for _ in range(5)]
+    more = [run_one_unit("episode", episode.code) for _ in range(5)]
     assert more == [True] * 5  # one unit each: choose, answer, choose, answer, choose
     assert episode.transitions.count() == 2
     run_to_end(run)
-    assert [workers.run_one_unit("episode", episode.code) for _ in range(5)] == [False] * 5
+    assert [run_one_unit("episode", episode.code) for _ in range(5)] == [False] * 5
 
 
 def test_row_gets_no_second_message_until_the_first_is_overdue(caffeine: Experiment, settings) -> None:
@@ -133,7 +135,7 @@ def test_row_gets_no_second_message_until_the_first_is_overdue(caffeine: Experim
     first = workers.list_rows_to_notify()
     assert len(first) == 2
     for kind, code in first:
-        workers.mark_notified(kind, code)
+        workers.ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
     assert workers.list_rows_to_notify() == []
     settings.RING_AGAIN_SECONDS = 0  # as if the message had been lost long ago
     assert workers.list_rows_to_notify() == first
@@ -204,8 +206,8 @@ def test_sweep_continues_after_an_exception_in_one_of_its_parts(settings, monkey
             often.set()
         raise ValueError("a fault of its own")
 
-    monkeypatch.setattr(cleanup, "_tasks", [fail])
-    monkeypatch.setattr(cleanup, "_next_at", [0.0])
+    monkeypatch.setattr(workers, "_cleanups", [fail])
+    monkeypatch.setattr(workers, "_next_cleanup_at", [0.0])
     with workers.periodic_sweep():
         assert often.wait(10)
 

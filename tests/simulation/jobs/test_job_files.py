@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from simulation.engine import workers
 from simulation.jobs import Work, job_files, jobs
 from simulation.jobs.job_files import PIECE_SIZE, Upload
 from simulation.leases import Lease
 from simulation.models import Job, JobChunk
+from tests.support.embedded_worker import run_one_unit
 from tests.support.job_steps import ACTIONS_BY_NAME, claim_job, expire_lease, reload_job, request_test_job, run_job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -68,7 +68,7 @@ def test_partial_job_file_is_replaced_by_the_next_worker() -> None:
         yield b"more" * PIECE_SIZE
 
     job = request_test_job(write)
-    workers.run_one_unit("job", job.code)
+    run_one_unit("job", job.code)
     assert JobChunk.objects.filter(file__job=job).count() == 4
     expire_lease(job)
     assert b"".join(job_files.iter_file(run_job(job).files.get())) == b"whole"

@@ -16,9 +16,10 @@ from simulation.engine import workers
 from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE_WORK
-from simulation.leases import Lease, interruptions, leases
+from simulation.leases import Lease, leases, unit_outcomes
 from simulation.models import Experiment, Job, Run
 from simulation.runs import create
+from tests.support.embedded_worker import run_one_unit
 from tests.support.job_steps import ACTIONS_BY_NAME, claim_job, expire_lease, reload_job, request_test_job, run_job
 from tests.support.steps import run_concurrently
 
@@ -82,7 +83,7 @@ def test_job_runs_unit_by_unit_until_its_result() -> None:
         return {"units": 3} if reload_job(work.job).step == 3 else MORE_WORK
 
     job = request_test_job(count)
-    assert workers.run_one_unit("job", job.code) is True  # one unit, and more is left
+    assert run_one_unit("job", job.code) is True  # one unit, and more is left
     assert (reload_job(job).step, reload_job(job).status, reload_job(job).lease_until) == (1, "running", None)
     assert run_job(job).result == {"units": 3}
 
@@ -102,7 +103,7 @@ def test_job_of_a_dead_worker_is_taken_over_and_done_once() -> None:
     assert not workers.run_next_row(threading.Event())  # leased to another worker
     expire_lease(job)
     assert run_job(job).result == {"by": 2} and done == [2]
-    with pytest.raises(interruptions.LeaseLost):
+    with pytest.raises(unit_outcomes.LeaseLost):
         Work(dead).finish_job(lambda: {"by": 1})
     assert reload_job(job).result == {"by": 2}
 
@@ -116,11 +117,11 @@ def test_job_writes_under_an_old_fence_are_discarded() -> None:
     def write() -> None:
         Job.objects.filter(pk=other.pk).update(message="written too late")
 
-    with pytest.raises(interruptions.LeaseLost):
+    with pytest.raises(unit_outcomes.LeaseLost):
         stale.commit_write(write)
-    with pytest.raises(interruptions.LeaseLost):
+    with pytest.raises(unit_outcomes.LeaseLost):
         stale.report_progress(5, 10, "too late")
-    with pytest.raises(interruptions.LeaseLost):
+    with pytest.raises(unit_outcomes.LeaseLost):
         stale.store_file("late.txt", "text/plain", [b"late"])
     assert reload_job(other).message == reload_job(job).message == "" and not job.files.exists()
 
@@ -174,7 +175,7 @@ def test_job_lease_is_renewed_while_a_unit_runs(settings: Any) -> None:
 def test_lost_message_of_a_job_is_repeated(settings: Any) -> None:
     job = request_test_job(lambda work: {})
     assert workers.list_rows_to_notify() == [("job", str(job.code))]
-    workers.mark_notified("job", str(job.code))
+    Job.objects.filter(pk=job.pk).update(notified_at=timezone.now())
     assert workers.list_rows_to_notify() == []
     settings.RING_AGAIN_SECONDS = 0  # as if the message had been lost long ago
     assert workers.list_rows_to_notify() == [("job", str(job.code))]
@@ -247,10 +248,10 @@ def test_job_fails_but_its_thread_survives_any_exception_of_a_handler(raised: Ba
 @pytest.mark.parametrize(
     ("raised", "status", "reason"),
     [
-        (interruptions.CallDone(), "running", ""),
-        (interruptions.RetryLater(60, "rate_limit", "slow down"), "waiting", "rate_limit"),
-        (interruptions.Blocked("credentials", "no key"), "failed", "credentials"),
-        (interruptions.RetriesExhausted("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
+        (unit_outcomes.CallDone(), "running", ""),
+        (unit_outcomes.RetryLater(60, "rate_limit", "slow down"), "waiting", "rate_limit"),
+        (unit_outcomes.Blocked("credentials", "no key"), "failed", "credentials"),
+        (unit_outcomes.RetriesExhausted("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
     ],
 )
 def test_job_status_depends_on_the_exception_of_its_model_call(raised: Exception, status: str, reason: str) -> None:
@@ -258,7 +259,7 @@ def test_job_status_depends_on_the_exception_of_its_model_call(raised: Exception
         raise raised
 
     job = request_test_job(call)
-    workers.run_one_unit("job", job.code)
+    run_one_unit("job", job.code)
     assert (reload_job(job).status, reload_job(job).reason) == (status, reason)
 
 
@@ -309,7 +310,7 @@ def test_unit_runs_again_at_once_if_its_cancellation_is_withdrawn() -> None:
 
 def test_cancelling_a_waiting_job_clears_its_reason_and_time() -> None:
     def wait(work: Work) -> Mapping[str, Any]:
-        raise interruptions.RetryLater(60, "rate_limit", "slow down")
+        raise unit_outcomes.RetryLater(60, "rate_limit", "slow down")
 
     job = run_job(request_test_job(wait))
     assert (job.status, job.reason, job.error) == ("waiting", "rate_limit", "slow down")
@@ -380,4 +381,4 @@ def test_command_does_not_run_a_job_of_a_paused_run(caffeine: Experiment) -> Non
     Run.objects.filter(pk=run.pk).update(paused_at=timezone.now())
     ACTIONS_BY_NAME["act"] = lambda work: {}
     job = jobs.request_job("tested", {"act": "act"}, subject="", run=run)
-    assert jobs.run_job_here(job).status == "queued" and not workers.run_one_unit("job", job.code)
+    assert jobs.run_job_here(job).status == "queued" and not run_one_unit("job", job.code)

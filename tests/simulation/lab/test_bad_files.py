@@ -103,7 +103,7 @@ def test_file_that_no_database_could_store_is_refused_by_file_name(tmp_path, tex
             "blue",
             r"rubric\[0\].parameters.detection_wave",
         ),
-        (("protocol", 1, "yields"), {"x": 10**29}, r"protocol\[1\].yields: must map labels to positions .* to 999"),
+        (("protocol", 1, "yields"), {"x": 10**29}, r"protocol\[1\].yields.x: is 1.*a whole number from 0 to 999"),
     ],
 )
 def test_impossible_quantities_and_unmeetable_rubric_bounds_are_refused(path, value, told):

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.errors import CatalogueError
-from simulation.lab.json_lines import find_line, locate_problems, map_lines
+from wetbench_site.validation import find_line, locate_problems, map_lines
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 TEXT = """{

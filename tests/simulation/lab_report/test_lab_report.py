@@ -13,10 +13,10 @@ from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rendering import format_clock
 from simulation.lab.rubrics import RubricLine
-from simulation.lab_report import report, report_tables
-from simulation.lab_report.protocol_check import check_protocol, run_protocol
+from simulation.lab_report import report
+from simulation.lab_report.report import check_protocol, run_protocol
 from simulation.offline import gym
-from simulation.offline.hidden_truth_schema import ENTRIES, WHOLE_FIELDS
+from simulation.offline.hidden_truth import ENTRIES, WHOLE_FIELDS
 from tests.support.laboratory_factory import build_material
 
 pytestmark = pytest.mark.slow
@@ -195,7 +195,7 @@ def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
 
 
 def test_lab_report_writes_consecutive_step_numbers_as_a_range():
-    assert report_tables._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
+    assert report._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
 
 
 def _read_examples():
@@ -226,6 +226,6 @@ def test_examples_in_the_laboratory_documentation_are_complete_and_consistent(tm
 
 def test_laboratory_documentation_names_every_field_and_entry_of_the_data_files():
     text = (FIXTURES.parent / "docs/laboratory.md").read_text()
-    names = {*RubricLine.__dataclass_fields__, *ENTRIES, *WHOLE_FIELDS, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
+    names = {*RubricLine.model_fields, *ENTRIES, *WHOLE_FIELDS, *PARAMETER_TYPES, *FIDELITIES, *KINDS}
     names |= {name for needed, more in ENTRIES.values() for name in (*needed, *more)}
     assert sorted(name for name in names if f"`{name}`" not in text and f'"{name}"' not in text) == []

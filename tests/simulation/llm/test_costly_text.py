@@ -9,12 +9,11 @@ import pytest
 
 from simulation.lab.materials import Material
 from simulation.lab.roles import TranscriptStep
-from simulation.llm import NoUsableAnswer
+from simulation.llm import NoUsableAnswer, outcome_parsing
 from simulation.llm.errors import MalformedCompletion
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
-from simulation.llm.prompts.prompt_sets import load_built_in
-from simulation.llm.replies import parsing
-from simulation.llm.replies.lineage import Inputs
+from simulation.llm.lineage import Inputs
+from simulation.llm.prompt_sets import load_built_in
 from simulation.providers.base import Completion, Stop
 from tests.support.effort import takes_under
 
@@ -56,12 +55,12 @@ def ignore_refusals(read: Callable[[], object]) -> Callable[[], None]:
 @pytest.mark.parametrize("filler", [" ", "\n", "(", "*", "_"])
 def test_secret_search_takes_linear_time(filler: str) -> None:
     assert takes_under(
-        0.5, ignore_refusals(lambda: parsing.split_secret(f"x{filler * 20_000}x"))
+        0.5, ignore_refusals(lambda: outcome_parsing.split_secret(f"x{filler * 20_000}x"))
     )  # a fraction of a millisecond; was 6 s
 
 
 def test_punctuation_around_the_secret_label_is_removed() -> None:
-    assert parsing.split_secret("It is so. \n\n** (SECRET: it glowed.)") == ("It is so.", "it glowed.")
+    assert outcome_parsing.split_secret("It is so. \n\n** (SECRET: it glowed.)") == ("It is so.", "it glowed.")
 
 
 @pytest.mark.parametrize(
@@ -77,12 +76,14 @@ def test_punctuation_around_the_secret_label_is_removed() -> None:
     ids=["many parents", "parents in a text", "replaces", "parent", "name", "property"],
 )
 def test_long_names_and_references_to_inputs_are_parsed_quickly(fields: dict[str, Any]) -> None:
-    assert takes_under(0.8, ignore_refusals(lambda: parsing.parse_outcome(build_outcome_text(**fields), INPUTS)))
+    assert takes_under(
+        0.8, ignore_refusals(lambda: outcome_parsing.parse_outcome(build_outcome_text(**fields), INPUTS))
+    )
 
 
 def test_material_derived_from_more_than_200_materials_is_reported_as_a_problem() -> None:
     with pytest.raises(MalformedCompletion, match=r"derived_from has 201 entries; allowed: 200"):
-        parsing.parse_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
+        outcome_parsing.parse_outcome(build_outcome_text(derived_from=["S1"] * 201), INPUTS)
 
 
 def test_long_summary_is_accepted_quickly() -> None:

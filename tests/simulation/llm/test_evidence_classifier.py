@@ -11,11 +11,10 @@ from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import TranscriptStep
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
-from simulation.llm.prompts.prompt_sets import load_built_in
-from simulation.llm.prompts.transcript import render_record, split_record
+from simulation.llm.prompt_data import render_record, split_record
+from simulation.llm.prompt_sets import load_built_in
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers.base import Completion, Stop
-from simulation.providers.scripted import ScriptedProvider, make_completion
 from tests.support.model_replies import (
     GOAL,
     build_bench,
@@ -25,6 +24,7 @@ from tests.support.model_replies import (
     find_barcodes,
     write_reply,
 )
+from tests.support.scripted_models import ScriptedProvider, make_completion
 
 TEXTS = load_built_in()
 VALID = (

@@ -7,13 +7,11 @@ import pytest
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.llm import NoUsableAnswer, Refusal
 from simulation.llm.errors import UnusableTwin
-from simulation.llm.perturber import LLMPerturber
-from simulation.llm.prompts.prompt_sets import load_built_in
-from simulation.llm.prompts.transition_prompt import build_question
-from simulation.llm.transition_model import LLMTransitionModel
+from simulation.llm.prompt_data import build_question
+from simulation.llm.prompt_sets import load_built_in
+from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel
 from simulation.providers import Prompt
 from simulation.providers.base import Completion, Stop
-from simulation.providers.scripted import ScriptedProvider
 from tests.support.model_replies import (
     build_bench,
     build_draft,
@@ -22,6 +20,7 @@ from tests.support.model_replies import (
     build_observation,
     write_reply,
 )
+from tests.support.scripted_models import ScriptedProvider
 
 TEXTS = load_built_in()
 ON = build_bench()

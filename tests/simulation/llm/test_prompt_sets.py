@@ -10,9 +10,10 @@ from simulation.lab import action_format, catalogue
 from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
-from simulation.llm.prompts import prompt_sets
-from simulation.llm.prompts.prompt_files import MAX_FILE_BYTES, PLACEHOLDERS
-from simulation.llm.prompts.prompt_sets import (
+from simulation.llm import prompt_sets
+from simulation.llm.prompt_sets import (
+    MAX_FILE_BYTES,
+    PLACEHOLDERS,
     PromptSetError,
     PromptTexts,
     SetName,

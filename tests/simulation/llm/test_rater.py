@@ -16,10 +16,9 @@ from simulation.llm.model_rater import (
     RatingKind,
     parse_judgement,
 )
-from simulation.llm.prompts.prompt_files import PLACEHOLDERS, RATING
-from simulation.llm.prompts.prompt_sets import load_built_in, load_built_in_rating
+from simulation.llm.prompt_sets import PLACEHOLDERS, RATING, load_built_in, load_built_in_rating
 from simulation.providers.base import Completion, Stop
-from simulation.providers.scripted import ScriptedProvider, make_completion
+from tests.support.scripted_models import ScriptedProvider, make_completion
 
 KEYS = frozenset({"A:Volume", "B/name", "missing"})
 ROWS = [{"key": "A:Volume", "before": "10 mL", "after": "9 mL"}, {"key": "B/name"}, {"key": "missing"}]

@@ -11,11 +11,10 @@ from simulation.lab.bench import Bench
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Inventory
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.llm.prompts.prompt_sets import load_built_in
+from simulation.llm.prompt_sets import load_built_in
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers import Prompt
 from simulation.providers.base import Completion, Stop, Usage
-from simulation.providers.scripted import ScriptedProvider, make_completion
 from tests.support.model_replies import (
     CATALOGUE,
     build_bench,
@@ -27,6 +26,7 @@ from tests.support.model_replies import (
     find_barcodes,
     write_reply,
 )
+from tests.support.scripted_models import ScriptedProvider, make_completion
 
 TEXTS = load_built_in()
 CUT = make_completion('{"new_materials": [{"name": "Ce', Stop.MAX_TOKENS)

@@ -8,7 +8,7 @@ import time
 
 PROGRAM = """
 import threading
-from simulation.management.shutdown_signals import stop_on_signals
+from simulation.management.supervisor import stop_on_signals
 stop = stop_on_signals()
 print("ready", flush=True)
 while not stop.wait(0.01):

@@ -8,8 +8,7 @@ import pytest
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import build_inventory
-from simulation.offline.agent import ProtocolAgent
-from simulation.offline.random_agent import RandomAgent
+from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

@@ -10,9 +10,7 @@ from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import AVAILABLE, UNLIMITED, NewMaterial, build_inventory
 from simulation.lab.outcomes import Outcome
-from simulation.offline.agent import ProtocolAgent
-from simulation.offline.careless_agent import plan_careless_protocol
-from simulation.offline.random_agent import RandomAgent
+from simulation.offline.agents import ProtocolAgent, RandomAgent, plan_careless_protocol
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CATALOGUE, _ = catalogue.load_catalogue(FIXTURES / "actions")

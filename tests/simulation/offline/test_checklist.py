@@ -8,7 +8,7 @@ import pytest
 
 from simulation.lab.errors import LabError
 from simulation.lab.roles import TranscriptStep
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.evidence import collect_readings
 

@@ -9,9 +9,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from simulation.lab.actions import Action
-from simulation.lab.environment.spaces import ActionSpace, UnicodeText
+from simulation.lab.gym_env import ActionSpace, UnicodeText
 from simulation.offline import gym
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 
 REPOSITORY = Path(__file__).parents[3]
 FISH, COFFEE = "zebrafish-genotyping", "caffeine-hplc-analysis"

@@ -14,7 +14,7 @@ from simulation.lab.materials import NOT_AVAILABLE, Inventory, Material, NewMate
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import INJECTORS, Injector, style_matching
+from simulation.offline.injectors import INJECTORS, Injector, balance_shares
 from simulation.offline.injectors.edits import Case, apply_edits
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
@@ -62,7 +62,7 @@ def build_dilution():
 def plant_errors(perturbation, kind, example):
     """Return what this kind plants in this example with several seeds."""
     case = Case(*example)
-    plans = [plan for seed in range(12) for plan in INJECTORS[perturbation][kind](case, random.Random(seed))]
+    plans = [plan for seed in range(12) for plan in INJECTORS[perturbation][kind].iter_plans(case, random.Random(seed))]
     assert plans, f"{kind} does not apply"
     return [
         PerturbedOutcome(
@@ -545,7 +545,7 @@ def test_injector_does_not_change_a_number_that_a_reading_of_the_step_repeats():
 
 def test_style_matching_gives_equal_weight_to_errors_that_lengthen_and_shorten_the_text():
     # three make it longer and one shorter: a half of all is 1/4 each and 1/4 of the rest goes to the one that changes nothing
-    shares = style_matching.balance_shares([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
+    shares = balance_shares([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
     assert sum(shares[:3]) == pytest.approx(shares[3])
     assert sum(shares) == pytest.approx(1)
     # 3 and 1 meet at sqrt(3 x 1) each; the last keeps its 1
@@ -553,9 +553,9 @@ def test_style_matching_gives_equal_weight_to_errors_that_lengthen_and_shorten_t
 
 
 def test_style_matching_drops_errors_that_change_style_in_one_direction_unless_all_do():
-    assert style_matching.balance_shares([1, 1], [(1, 0), (0, 0)])[0] < 0.001
-    assert style_matching.balance_shares([1, 3], [(1, 0), (1, 1)])[0] > 0.99
-    assert style_matching.balance_shares([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
+    assert balance_shares([1, 1], [(1, 0), (0, 0)])[0] < 0.001
+    assert balance_shares([1, 3], [(1, 0), (1, 1)])[0] > 0.99
+    assert balance_shares([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
 
 
 def test_injector_uses_only_units_that_occur_in_the_step():

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
-from simulation.offline.random_agent import RandomAgent
 
 SLUGS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
 ATTEMPTS = [(SLUGS[number % len(SLUGS)], 5000 + number) for number in range(100)]

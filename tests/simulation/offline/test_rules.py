@@ -8,7 +8,7 @@ import pytest
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import build_inventory
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.rules import RuleBasedTransitionModel
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from simulation.offline.handlers.synthesis import DNA, PEPTIDE, PNA, RNA, compute_molecular_mass
+from simulation.offline.handlers.preparation import DNA, PEPTIDE, PNA, RNA, compute_molecular_mass
 from tests.support.laboratory_factory import SmallLab, build_material
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.offline.agent import ProtocolAgent
+from simulation.offline.agents import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from simulation.providers import ErrorClass, clients, connections
+from simulation.providers import ErrorClass, connections, transport
 from simulation.providers.base import PROVIDERS, Connection, ProviderRefused, ProviderUnavailable, Stop, WireOptions
 from tests.support.byte_server import (
     PARAMS,
@@ -110,7 +110,7 @@ def test_openai_environment_variables_apply_only_to_openai(server: ByteServer, m
     monkeypatch.setenv("OPENAI_ORG_ID", "org-ours")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer sk-of-openai")
-    clients._create_client.cache_clear()  # clients created before the variables were set
+    transport._create_client.cache_clear()  # clients created before the variables were set
     server.respond_with(200, build_chat_completion())
     send_prompt(connect_to(server, "openrouter"))
     send_prompt(connect_to(server, "openai"))
@@ -127,7 +127,7 @@ def test_custom_headers_from_the_environment_are_not_sent(
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", extra)
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", extra)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
-    clients._create_client.cache_clear()  # clients created before the variables were set
+    transport._create_client.cache_clear()  # clients created before the variables were set
     server.respond_with(200, build_anthropic_message() if provider == "anthropic" else build_chat_completion())
     send_prompt(connect_to(server, provider, api_version="2023-06-01"))
     headers = server.requests[0].headers
@@ -185,7 +185,7 @@ def test_stored_reply_is_parsed_to_the_same_completion(server: ByteServer) -> No
 def _send_in_child(url: str, answers: Any) -> None:
     base = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url + "/v1"}
     said = send_prompt(connections.open_connection(connections.make_endpoint("openai", "m", WireOptions(), base)))
-    answers.put((said.text, clients._create_client.cache_info().misses))
+    answers.put((said.text, transport._create_client.cache_info().misses))
 
 
 def test_forked_process_creates_its_own_clients(server: ByteServer) -> None:
@@ -193,11 +193,11 @@ def test_forked_process_creates_its_own_clients(server: ByteServer) -> None:
     send_prompt(connect_to(server))
     forking = multiprocessing.get_context("fork")
     answers = forking.Queue()
-    made = clients._create_client.cache_info().misses
+    made = transport._create_client.cache_info().misses
     child = forking.Process(target=_send_in_child, args=(server.url, answers))
     child.start()
     # same address, key and transport, but one more client
     assert answers.get(timeout=10) == ("A clear liquid.", made + 1)
     child.join()
     send_prompt(connect_to(server))
-    assert clients._create_client.cache_info().misses == made
+    assert transport._create_client.cache_info().misses == made

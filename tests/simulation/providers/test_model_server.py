@@ -4,9 +4,6 @@ import gzip
 import http.client
 import json
 import re
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,9 +18,9 @@ from simulation.lab import action_format, catalogue, experiments, rendering
 from simulation.lab.bench import Bench, Ending
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import RejectedBy
-from simulation.llm.prompts import prompt_sets
+from simulation.llm import prompt_sets
 from simulation.offline.rules import RuleBasedTransitionModel
-from simulation.scripted_server import FAULTS, Server, run_in_process, run_in_thread
+from tests.support.model_server import FAULTS, Server, run_in_process, run_in_thread
 
 ROOT = Path(__file__).resolve().parents[3]
 CATALOGUE = catalogue.load_catalogue(ROOT / "fixtures/actions")[0]
@@ -604,43 +601,9 @@ def test_server_stops_while_requests_hang():
     assert not thread.is_alive()
 
 
-def test_spawned_server_ends_with_its_parent_even_after_kill_9():
-    code = "import time\nfrom simulation.scripted_server.start import run_in_process\nwith run_in_process() as s: print(s.url, flush=True); time.sleep(99)"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
-        port = int(parent.stdout.readline().rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)):
-            parent.kill()
-    until = time.monotonic() + 10
-    while is_port_open(port):
-        assert time.monotonic() < until, "the server outlives its parent"
-        time.sleep(0.05)
-
-
-def is_port_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 def test_port_in_use_raises_an_error(server):
     with pytest.raises(OSError, match="in use"), run_in_thread(port=int(server.url.rpartition(":")[2])):
         pass
-
-
-def test_server_environment_sets_every_base_url_and_a_dummy_key(server):
-    environ = server.get_environ()
-    assert environ["ANTHROPIC_BASE_URL"] == server.url and environ["OPENAI_BASE_URL"] == f"{server.url}/v1"
-    assert {name for name in environ if name.endswith("_API_KEY")} == {
-        f"{name}_API_KEY" for name in ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER", "LOCAL")
-    }
-
-
-def test_documented_base_urls_match_the_server(server):
-    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"\| `(\w+_BASE_URL)` \| `http://127\.0\.0\.1:8099(\S*)` \|", page))
-    found = {
-        name: url.removeprefix(server.url) for name, url in server.get_environ().items() if name.endswith("_BASE_URL")
-    }
-    assert told == found
 
 
 def test_api_keys_are_not_stored_with_the_requests(server):
@@ -653,12 +616,3 @@ def test_invalid_http_request_is_answered_with_an_error(server):
     got = post_json(server, "/v1/messages", {}, **{"Transfer-Encoding": "chunked"})
     assert got.status == 400 and "Content-Length" in got.data["error"]["message"]
     assert post_json(server, "/nowhere", {}).status == 404
-
-
-def test_server_imports_nothing_else_of_the_project():
-    code = (
-        "import sys; import simulation.scripted_server, simulation.scripted_server.service\n"
-        "assert not [m for m in sys.modules if m.split('.')[0] in ('ratings', 'django', 'openai')"
-        " or m.startswith('simulation.') and not m.startswith('simulation.scripted_server')]"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

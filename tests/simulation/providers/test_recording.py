@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from simulation.providers import ErrorClass, Prompt, ProviderError, recording, scripted
+from simulation.providers import ErrorClass, Prompt, ProviderError, recording
 from simulation.providers.base import Completion, ProviderRefused, Reply, Stop
 from simulation.providers.recording import RecordedCall, RecordingError, ReplayConnection
+from tests.support import scripted_models
 from tests.support.byte_server import PARAMS, PROMPT
 
 HASH = "a" * 64
 
 
 def build_replay(*calls: RecordedCall) -> ReplayConnection:
-    return ReplayConnection(scripted.LOCAL, calls)
+    return ReplayConnection(scripted_models.LOCAL, calls)
 
 
 def send_prompt(connection: ReplayConnection, prompt: Prompt = PROMPT) -> Completion:
@@ -27,7 +28,7 @@ def compute_request_hash(prompt: Prompt = PROMPT) -> str:
 
 
 def build_recorded_call(text: str, prompt: Prompt = PROMPT, **key: Any) -> RecordedCall:
-    return RecordedCall(key, compute_request_hash(prompt), scripted.make_completion(text).reply)
+    return RecordedCall(key, compute_request_hash(prompt), scripted_models.make_completion(text).reply)
 
 
 def test_recording_is_read_back_byte_for_byte(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_recorded_error_is_raised_with_its_class_and_delay(error_class: ErrorCla
 
 
 def test_recorded_refusal_is_replayed_as_a_refusal() -> None:
-    declined = RecordedCall({}, compute_request_hash(), scripted.make_completion("", Stop.REFUSAL).reply)
+    declined = RecordedCall({}, compute_request_hash(), scripted_models.make_completion("", Stop.REFUSAL).reply)
     assert send_prompt(build_replay(declined)).stop is Stop.REFUSAL
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simulation.providers import ErrorClass
-from simulation.providers.retry_policy import REACTIONS, Block, GiveUp, Retry, RetryPolicy, choose_reaction
+from simulation.providers.errors import REACTIONS, Block, GiveUp, Retry, RetryPolicy, choose_reaction
 
 ALMOST_ONE = 0.999999
 TRANSIENT_ERRORS = [error for error, settled in REACTIONS.items() if isinstance(settled, Retry)]

@@ -4,8 +4,8 @@ import pytest
 
 from simulation.providers import ErrorClass, connections
 from simulation.providers.base import ProviderUnavailable, Stop, Usage
-from simulation.providers.scripted import LOCAL, ScriptedConnection, ScriptedProvider, make_completion
 from tests.support.byte_server import PARAMS, PROMPT
+from tests.support.scripted_models import LOCAL, ScriptedConnection, ScriptedProvider, make_completion
 
 FAULT = ProviderUnavailable(ErrorClass.TIMEOUT, "too slow")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from simulation.providers import ErrorClass, deadline_sockets, wire
+from simulation.providers import ErrorClass, transport, wire
 from simulation.providers.base import Completion, ProviderUnavailable
 from tests.support.byte_server import (
     PARAMS,
@@ -78,8 +78,8 @@ def test_call_ends_at_its_deadline_despite_a_slow_reply(
 def test_call_ends_at_its_deadline_if_the_server_does_not_read_the_request() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        backend = deadline_sockets.TimedBackend()
-        with assert_ends_within(4), deadline_sockets.end_by(time.monotonic() + 0.25):
+        backend = transport.TimedBackend()
+        with assert_ends_within(4), transport.end_by(time.monotonic() + 0.25):
             stream = backend.connect_tcp("127.0.0.1", deaf.getsockname()[1])
             with pytest.raises(Exception, match=r"time|timed out") as caught:
                 stream.write(b"x" * 50_000_000)
@@ -90,9 +90,9 @@ def test_call_ends_at_its_deadline_if_the_server_does_not_read_the_request() -> 
 def test_call_ends_at_its_deadline_if_name_resolution_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(8) and [])
-    with assert_ends_within(4), deadline_sockets.end_by(time.monotonic() + 0.2):
+    with assert_ends_within(4), transport.end_by(time.monotonic() + 0.2):
         with pytest.raises(Exception, match="was not resolved in time"):
-            deadline_sockets.TimedBackend().connect_tcp("model.invalid", 443)
+            transport.TimedBackend().connect_tcp("model.invalid", 443)
         released.set()
 
 

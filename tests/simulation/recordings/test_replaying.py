@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from simulation.models import Episode, Experiment, Run
 from simulation.recordings import run_recordings
 from simulation.runs import control, create
-from simulation.scripted_server import Server
 from tests.support import model_casts
+from tests.support.model_server import Server
 from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.both_databases

@@ -16,7 +16,7 @@ from simulation.lab.actions import Action
 from simulation.lab.bench import step_to_json
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.models import Episode, Experiment, Run, Transition
-from simulation.recordings import trajectories, trajectory_files
+from simulation.recordings import run_recordings, trajectories
 from simulation.recordings.trajectories import TrajectoryError
 from simulation.runs import benches, create
 from tests.support.steps import run_to_end
@@ -34,7 +34,7 @@ def run(caffeine: Experiment) -> Run:
 def line(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The trajectory of that run, copied for each test; the run itself is executed once."""
     if not _line:
-        _line.append(json.dumps(trajectory_files.build_trajectory(request.getfixturevalue("run").episodes.get())))
+        _line.append(json.dumps(run_recordings.build_trajectory(request.getfixturevalue("run").episodes.get())))
     return dict(json.loads(_line[0]))
 
 
@@ -101,7 +101,7 @@ def unreadable(caffeine: Experiment) -> Episode:
 
 
 def test_trajectory_replays_an_unparsable_reply_as_a_rejected_step_without_the_reply_text(caffeine, env):
-    line = trajectory_files.build_trajectory(unreadable(caffeine))
+    line = run_recordings.build_trajectory(unreadable(caffeine))
     assert [(step["action"], step["thought"], step["terminated"]) for step in line["steps"]] == [
         (None, "", False), (None, "hm", False), (None, "", True),
     ]  # fmt: skip
@@ -114,7 +114,7 @@ def test_trajectory_has_no_hidden_information(run):
     episode = run.episodes.get()
     stored = json.dumps(list(episode.transitions.values_list("step", flat=True)))
     assert '"ledger": {"' in stored and '"reasoning": "' in stored
-    line = trajectory_files.build_trajectory(episode)
+    line = run_recordings.build_trajectory(episode)
     assert "ledger" not in json.dumps(line)
     assert {step["outcome"]["reasoning"] for step in line["steps"]} == {""}
 

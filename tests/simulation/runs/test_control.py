@@ -8,14 +8,15 @@ import pytest
 from django.utils import timezone
 
 from simulation.calls import rate_limit, replay, run_usage
-from simulation.engine import runner, workers
+from simulation.engine import runner
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers import ErrorClass
 from simulation.providers.base import ProviderUnavailable
 from simulation.runs import control, create
-from simulation.scripted_server import Server
 from tests.support import model_casts
+from tests.support.embedded_worker import run_one_unit
+from tests.support.model_server import Server
 from tests.support.steps import run_concurrently, run_to_end
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
@@ -84,7 +85,7 @@ def test_stopping_a_run_of_twins_ends_a_twin_between_two_model_calls(model_cast_
     twins = create.create_twin_run(
         run.episodes.get().transitions.filter(number=1), ["subtle"], "model_cast_server", seed=1
     )
-    workers.run_one_unit("twin", twins.twins.get().code)
+    run_one_unit("twin", twins.twins.get().code)
     assert twins.twins.get().status == "running"
     assert control.stop_run(twins) == 1 and twins.twins.get().status == "cancelled"
     run_to_end(twins)
@@ -116,13 +117,13 @@ def test_budget_recount_includes_a_call_that_was_under_way_when_the_first_limit_
 
 def test_retries_of_a_failing_turn_end_even_if_other_calls_are_answered(model_cast_server: Server) -> None:
     other = create_run()
-    workers.run_one_unit("episode", other.episodes.get().code)
+    run_one_unit("episode", other.episodes.get().code)
     run = create_run()
     model_cast_server.set_faults("server_500")
     for _ in range(10):
         ProviderGate.objects.update(closed_until=None, faults_running=0)
         Episode.objects.update(not_before=None)
-        workers.run_one_unit("episode", run.episodes.get().code)
+        run_one_unit("episode", run.episodes.get().code)
         ModelCall.objects.filter(run=other).update(ended_at=timezone.now())
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("failed", "provider_unavailable") and "10 attempts" in episode.error
@@ -131,12 +132,12 @@ def test_retries_of_a_failing_turn_end_even_if_other_calls_are_answered(model_ca
 def test_retries_end_after_the_window_while_an_unavailable_provider_is_probed(model_cast_server: Server) -> None:
     model_cast_server.set_faults("server_500")
     run = create_run()
-    workers.run_one_unit("episode", run.episodes.get().code)
+    run_one_unit("episode", run.episodes.get().code)
     ModelCall.objects.update(started_at=timezone.now() - timedelta(hours=1))
     later = timezone.now() + timedelta(minutes=5)
     ProviderGate.objects.update(closed_until=later, faults_running=9)
     Episode.objects.update(not_before=None)
-    workers.run_one_unit("episode", run.episodes.get().code)
+    run_one_unit("episode", run.episodes.get().code)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("failed", "provider_unavailable")
     assert ModelCall.objects.count() == 1, "it was not even tried"
@@ -144,7 +145,7 @@ def test_retries_end_after_the_window_while_an_unavailable_provider_is_probed(mo
 
 def test_circuit_breaker_stays_closed_if_an_answer_comes_between_faults(model_cast_server: Server) -> None:
     run = create_run()
-    workers.run_one_unit("episode", run.episodes.get().code)
+    run_one_unit("episode", run.episodes.get().code)
     gate = ProviderGate.objects.get()
     ProviderGate.objects.update(faults_running=4, faulted_at=timezone.now() - timedelta(minutes=1))
     rate_limit.record_fault(gate.name, ProviderUnavailable(ErrorClass.SERVER, "500"))
@@ -159,7 +160,7 @@ def test_try_again_does_not_deadlock_with_workers(model_cast_server: Server) -> 
 
     def act() -> object:
         code = next(turns)
-        return control.retry_blocked(run) if code is None else [workers.run_one_unit("episode", code) for _ in range(3)]
+        return control.retry_blocked(run) if code is None else [run_one_unit("episode", code) for _ in range(3)]
 
     results = run_concurrently(act, 6)
     assert not [result for result in results if isinstance(result, Exception)]
@@ -171,7 +172,7 @@ def test_retried_twin_does_not_keep_its_earlier_wait(model_cast_server: Server) 
     twins = create.create_twin_run(
         Transition.objects.filter(episode__run=run, number=1), ["subtle"], "model_cast_server", seed=1
     )
-    workers.run_one_unit("twin", twins.twins.get().code)
+    run_one_unit("twin", twins.twins.get().code)
     control.stop_run(twins)
     assert control.retry_twin(twins.twins.get())
     assert Twin.objects.get().not_before is None

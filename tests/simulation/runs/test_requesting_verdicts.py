@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from simulation.models import Episode, EvidenceReview, Experiment, MissingReview, ModelCall, Run
 from simulation.runs import control, create
-from simulation.scripted_server import Server
 from tests.support import model_casts
+from tests.support.model_server import Server
 from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from simulation.models import Transition, Twin, TwinDecision
 from simulation.runs import vetting
 from simulation.runs.vetting import VettingAnswers
 from tests.support import run_factory
-from wetbench_site.maintenance.verify.simulation.twins import CHECKS
+from wetbench_site.maintenance.verify.episode_checks import CHECKS
 
 pytestmark = pytest.mark.django_db
 

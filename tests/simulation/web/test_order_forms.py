@@ -16,8 +16,8 @@ from simulation.calls import run_usage
 from simulation.casts import cast_availability, load_files, prompt_store
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run
 from simulation.runs import create
-from simulation.web import models as models_page
-from simulation.web.forms.runs import EpisodesForm, TwinsForm
+from simulation.web import catalogue as models_page
+from simulation.web.run_forms import EpisodesForm, TwinsForm
 from tests.support import run_factory
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")

@@ -12,9 +12,9 @@ from django.urls import reverse
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
 from simulation.runs import benches, control, create
-from simulation.scripted_server import Server
-from simulation.web.forms.human_agent import ActionForm
+from simulation.web.human_agent import ActionForm
 from tests.support import model_casts
+from tests.support.model_server import Server
 from tests.support.steps import run_to_end
 
 HTMX = {"HX-Request": "true"}

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from simulation.web.escape_invisible import TextPiece, decode_bytes, make_visible
+from simulation.web.calls import TextPiece, decode_bytes, make_visible
 
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 

@@ -23,17 +23,16 @@ from ratings.accounts import signing_in
 from ratings.accounts.signing_in import LinkEffect
 from ratings.api import tokens
 from ratings.models import Assignment, Rater, Rating, RatingEvent, UnsavedAnswer
-from ratings.raters import accept_invitation, invitations
+from ratings.raters import invitations
 from ratings.rating import submit
 from simulation.models import Worker
 from tests.support.rating_room import create_open_study
 from wetbench_site.database_copies import postgres, sqlite
-from wetbench_site.database_copies.errors import BackupError
-from wetbench_site.maintenance.backup import checksums, creation, manifest, restoration, retention
+from wetbench_site.database_copies.extra_databases import BackupError
+from wetbench_site.maintenance.backup import creation, manifest, restoration
 from wetbench_site.maintenance.backup.creation import CreatedBackup
 from wetbench_site.maintenance.backup.restoration import Restored
-from wetbench_site.maintenance.verify import checks
-from wetbench_site.maintenance.verify.ratings import answers
+from wetbench_site.maintenance.verify import checks, rating_checks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -106,7 +105,7 @@ class Raters:
 
 
 def sound() -> bool:
-    return not any(one.findings for one in checks.run_checks(answers.CHECKS, lambda *told: None))
+    return not any(one.findings for one in checks.run_checks(rating_checks.ANSWER_CHECKS, lambda *told: None))
 
 
 @pytest.mark.both_databases
@@ -133,7 +132,7 @@ def test_backup_taken_while_raters_rate_is_a_snapshot_that_a_restore_reproduces(
     assert Rating.objects.filter(note="forged").exists()  # nothing was changed
 
     restored = restoration.restore_backup(made.file, silent, replace=True, force=True)
-    now = checksums.count_contents()
+    now = manifest.count_contents()
     assert (now.ratings_sha256, now.migrations) == (held.ratings_sha256, held.migrations)
     emptied = {table for table, rows in held.rows.items() if now.rows[table] != rows}
     assert emptied == {model._meta.db_table for model in apps.get_models() if issubclass(model, AbstractBaseSession)
@@ -259,8 +258,8 @@ def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
     token = tokens.create_token(root, "notebook", ["studies:read"])[1]
     made = backup(folder)
     restore(made.file)
-    found = accept_invitation.find_invitation(invitation)
-    assert found is not None and "revoked" in accept_invitation.describe_expiry(found)
+    found = invitations.find_invitation(invitation)
+    assert found is not None and "revoked" in invitations.describe_expiry(found)
     assert signing_in.peek_link(link, AnonymousUser(), "admin").effect == LinkEffect.GONE
     assert tokens.find_active_token(token) is None
     assert Rater.objects.get(pk=rater.pk).invited_at is None
@@ -306,7 +305,7 @@ def test_backup_that_fails_leaves_no_files(folder: Path, monkeypatch: pytest.Mon
 def test_backups_of_the_same_second_have_different_names(folder: Path) -> None:
     User.objects.create_superuser("root")
     made = [backup(folder).file for _ in range(3)]
-    assert len(set(made)) == 3 and set(retention.list_backups(folder)) == set(made)
+    assert len(set(made)) == 3 and set(creation.list_backups(folder)) == set(made)
 
 
 def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_files_that_are_not_backups(folder: Path) -> None:
@@ -314,11 +313,11 @@ def test_pruning_keeps_the_last_backup_of_each_day_and_week_and_files_that_are_n
     last = datetime(2026, 3, 1, tzinfo=UTC)
     for day in range(60):
         for hour in (3, 15):
-            path = folder / retention.format_backup_name(last - timedelta(days=day) + timedelta(hours=hour), "sqlite")
+            path = folder / creation.format_backup_name(last - timedelta(days=day) + timedelta(hours=hour), "sqlite")
             path.write_text("backup")
             manifest.get_manifest_path(path).write_text("{}")
     (folder / "wetbench-notes.txt").write_text("mine")
-    retention.prune_backups(folder, daily=14, weekly=8)
+    creation.prune_backups(folder, daily=14, weekly=8)
     left = sorted(path.name for path in folder.glob("*.sqlite3"))
     days = [f"{last - timedelta(days=day):%Y%m%d}" for day in range(14)]
     sundays = [f"{last - timedelta(weeks=week):%Y%m%d}" for week in range(8)]  # ISO weeks end on Sundays

@@ -14,11 +14,11 @@ from tests.support import verified_site
 from tests.support.planted_faults import BROKEN_TABLES, LABORATORY, RATINGS, PlantedFault
 from tests.support.steps import run_concurrently
 from wetbench_site.database import read_snapshot
-from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.verify import ALL_CHECKS, checks
 from wetbench_site.maintenance.verify.checks import CheckResult
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
-CHECKS = {one.name: one for one in registry.ALL_CHECKS}
+CHECKS = {one.name: one for one in ALL_CHECKS}
 
 
 def looked(*names: str) -> list[CheckResult]:

@@ -16,7 +16,7 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from ratings.models import StudyEvent
 from tests.support.services import PostgresCluster, find_free_port
 from tests.wetbench_site.upgrade.databases import Database, Row
-from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS
+from wetbench_site.checks import LAST_RELEASE_WITH_ALL_MIGRATIONS
 
 # Tables in which an upgrade adds rows of its own: for new migrations and new models.
 GROWING = {"django_migrations", "django_content_type", "auth_permission"}

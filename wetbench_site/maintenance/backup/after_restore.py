@@ -13,28 +13,28 @@ from django.utils import timezone
 from ratings.models import ApiToken, Invitation, Rater, SignInLink
 from simulation.leases.leases import LEASED_MODELS
 from simulation.models import Worker
-from wetbench_site import migration_state
-from wetbench_site.maintenance.backup.checksums import DatabaseContents
+from wetbench_site import checks
+from wetbench_site.maintenance.backup.manifest import DatabaseContents
 
 
 def list_unknown_migrations(held: DatabaseContents) -> list[str]:
     """Return the migrations that the backup has but this version lacks: a newer version created the backup."""
-    return [".".join(key) for key in migration_state.find_unknown_migrations(_parse_migration_keys(held))]
+    return [".".join(key) for key in checks.find_unknown_migrations(_parse_migration_keys(held))]
 
 
 def explain_refusal(held: DatabaseContents) -> str:
     """Return why this version cannot migrate the backup; "" if it can."""
-    release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
-    reason = migration_state.explain_migration_gaps(_parse_migration_keys(held), "The database in this backup")
+    release = checks.LAST_RELEASE_WITH_ALL_MIGRATIONS
+    reason = checks.explain_migration_gaps(_parse_migration_keys(held), "The database in this backup")
     return f"{reason} To do so, restore the backup with {release}." if reason else ""
 
 
 def list_missing_migrations(held: DatabaseContents) -> list[str]:
     """Return the migrations that the backup lacks."""
-    return [".".join(key) for key in migration_state.find_missing_migrations(_parse_migration_keys(held))]
+    return [".".join(key) for key in checks.find_missing_migrations(_parse_migration_keys(held))]
 
 
-def _parse_migration_keys(held: DatabaseContents) -> list[migration_state.Key]:
+def _parse_migration_keys(held: DatabaseContents) -> list[checks.Key]:
     return [(app, name) for app, _, name in (migration.partition(".") for migration in held.migrations)]
 
 

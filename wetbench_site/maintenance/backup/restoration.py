@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from wetbench_site.database import read_snapshot
 from wetbench_site.database_copies import extra_databases, postgres, sqlite
-from wetbench_site.database_copies.errors import BackupError
-from wetbench_site.maintenance.backup import after_restore, checksums, counted_copies, creation, manifest, preflight
-from wetbench_site.maintenance.backup.checksums import DatabaseContents
+from wetbench_site.database_copies.extra_databases import BackupError
+from wetbench_site.maintenance.backup import after_restore, creation, manifest
+from wetbench_site.maintenance.backup import manifest as checksums
 from wetbench_site.maintenance.backup.creation import ReportProgress
-from wetbench_site.maintenance.backup.manifest import Manifest
-from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.backup.manifest import DatabaseContents, Manifest
+from wetbench_site.maintenance.verify import ALL_CHECKS, checks
 from wetbench_site.maintenance.verify.checks import CheckResult
 
 
@@ -65,7 +65,7 @@ def undo_restore(report: ReportProgress, *, replace: bool = False, force: bool =
         )
         raise BackupError(f"Exactly one interrupted restore can be undone, and {description}")
     if not force:
-        preflight.check_nobody_works()
+        creation.check_nobody_works()
     replaced_backup = _back_up_existing_data(replace, report)
     try:
         postgres.restore_schema(schemas[0])
@@ -84,7 +84,7 @@ def restore_backup(file: Path, report: ReportProgress, *, replace: bool = False,
             f" `manage.py restore --undo` puts it back; if you do not need it, drop it (DROP SCHEMA {schemas[0]} CASCADE)"
         )
     if not force:
-        preflight.check_nobody_works()
+        creation.check_nobody_works()
     try:
         replaced_backup = _back_up_existing_data(replace, report)
         migrated = after_restore.list_missing_migrations(backup_manifest.held)
@@ -98,7 +98,7 @@ def restore_backup(file: Path, report: ReportProgress, *, replace: bool = False,
 
 def _back_up_existing_data(replace: bool, report: ReportProgress) -> Path | None:
     """Return a backup of the existing data, or None if there is none."""
-    if not preflight.has_data():
+    if not creation.has_data():
         return None
     if not replace:
         raise BackupError("The database has data: use --replace to back it up and replace it")
@@ -120,7 +120,7 @@ def _restore_sqlite(file: Path, backup_manifest: Manifest, report: ReportProgres
         _remove_part_files(part_file)  # SQLite would apply a WAL that an interrupted restore left to this file
         os.close(os.open(part_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         shutil.copyfile(file, part_file)
-        _check_contents(backup_manifest, counted_copies.count_sqlite_copy(part_file))
+        _check_contents(backup_manifest, creation.count_sqlite_copy(part_file))
         # Migrated and verified as a copy: the site's database is replaced only by one that is ready.
         with extra_databases.replace_site_database(part_file):
             results = _prepare_and_verify(backup_manifest, report)
@@ -171,7 +171,7 @@ def _prepare_and_verify(backup_manifest: Manifest, report: ReportProgress) -> li
         "verifying" if not after_restore.list_missing_migrations(backup_manifest.held) else "migrating and verifying"
     )
     after_restore.prepare_database(backup_manifest.held)
-    return list(checks.run_checks(registry.ALL_CHECKS, lambda done, of, name: None))
+    return list(checks.run_checks(ALL_CHECKS, lambda done, of, name: None))
 
 
 def _check_contents(backup_manifest: Manifest, contents: DatabaseContents) -> None:

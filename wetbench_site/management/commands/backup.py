@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.management.command_options import integer_between
-from wetbench_site.database_copies.errors import BackupError
-from wetbench_site.maintenance.backup import creation, retention
+from wetbench_site.database_copies.extra_databases import BackupError
+from wetbench_site.maintenance.backup import creation
 from wetbench_site.maintenance.backup.creation import CreatedBackup
 
 
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         except BackupError as error:
             raise CommandError(f"No backup was created. {error}") from error
         removed = (
-            retention.prune_backups(target, options["keep_daily"] or 0, options["keep_weekly"] or 0) if prunes else []
+            creation.prune_backups(target, options["keep_daily"] or 0, options["keep_weekly"] or 0) if prunes else []
         )
         self.stdout.write(
             json.dumps(_result_to_dict(created, removed), indent=2)

@@ -7,7 +7,7 @@ from django.core.management.commands.migrate import Command as Migrate
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
-from wetbench_site import migration_state
+from wetbench_site import checks
 
 
 class Command(Migrate):
@@ -16,6 +16,6 @@ class Command(Migrate):
     def handle(self, *args: Any, **options: Any) -> None:
         # Before Django builds its graph of migrations, which raises NodeNotFoundError for such a database.
         applied = MigrationRecorder(connections[options["database"]]).applied_migrations()
-        if reason := migration_state.explain_migration_gaps(applied, "This database"):
+        if reason := checks.explain_migration_gaps(applied, "This database"):
             raise CommandError(f"Nothing was changed. {reason}")
         super().handle(*args, **options)

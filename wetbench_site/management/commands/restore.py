@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from wetbench_site.database_copies.errors import BackupError
+from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import restoration
 from wetbench_site.maintenance.backup.restoration import Restored
 from wetbench_site.management.commands.verify import format_results
-from wetbench_site.observability.audit_log import log_security_event
+from wetbench_site.observability.logs import log_security_event
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from whitenoise.runserver_nostatic.management.commands.runserver import Command as RunServer
 
-from wetbench_site import loopback_only, migration_state
+from wetbench_site import checks, loopback_only
 
 
 class Command(RunServer):  # type: ignore[misc]  # whitenoise is not typed
@@ -23,6 +23,6 @@ class Command(RunServer):  # type: ignore[misc]  # whitenoise is not typed
         """Raise CommandError for a database older than the initial migrations."""
         # Before Django builds its graph of migrations, which fails for such a database.
         applied = MigrationRecorder(connection).applied_migrations()
-        if reason := migration_state.explain_migration_gaps(applied, "This database"):
+        if reason := checks.explain_migration_gaps(applied, "This database"):
             raise CommandError(reason)
         super().check_migrations()

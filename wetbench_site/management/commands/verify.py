@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from wetbench_site.maintenance.verify import checks, registry
+from wetbench_site.maintenance.verify import ALL_CHECKS, checks
 from wetbench_site.maintenance.verify.checks import CheckResult
 
 
@@ -19,7 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing unless there are violations")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        results = list(checks.run_checks(registry.ALL_CHECKS, self._report_progress))
+        results = list(checks.run_checks(ALL_CHECKS, self._report_progress))
         clean = not any(result.findings for result in results)
         if options["json"]:
             self.stdout.write(json.dumps(results_to_dict(results), indent=2))

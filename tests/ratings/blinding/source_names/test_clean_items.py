@@ -3,8 +3,7 @@
 import pytest
 from django.conf import settings
 
-from ratings.studies import lifecycle
-from ratings.studies.pool import pool, quarantine
+from ratings.studies import lifecycle, pool, quarantine
 from simulation.casts import load_files
 from simulation.models import Experiment, Transition
 from simulation.runs import create

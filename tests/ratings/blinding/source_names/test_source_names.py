@@ -9,7 +9,7 @@ from django.conf import settings
 
 from ratings.blinding import source_names
 from ratings.blinding.source_names import Lexicon
-from ratings.studies.pool.source_lexicon import NamesFileError, build_lexicon, load_names_file
+from ratings.studies.quarantine import NamesFileError, compile_lexicon, load_names_file
 
 HERE = Path(__file__).parent
 MODELS = json.loads((settings.FIXTURES_DIR / "models.json").read_text("utf-8"))["models"]
@@ -22,7 +22,7 @@ def lexicon() -> Lexicon:
         text for row in MODELS for text in (row["name"], row["provider"], row["model_id"], *row.get("aliases", ()))
     }
     casts = {row["name"] for row in CASTS} | {"offline", "offline-lapses"}
-    return build_lexicon(frozenset(models), frozenset(casts), frozenset({"Kyoto simulator", "team-blue"}))
+    return compile_lexicon(frozenset(models), frozenset(casts), frozenset({"Kyoto simulator", "team-blue"}))
 
 
 def load_cases(file: str, kind: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_source_name_recall_on_texts_by_a_reviewer_who_had_read_the_recogniser(l
 @pytest.mark.parametrize("text", ["{} run 7: clear", "value from {}", "{} estimated 4 mL", "by {}"])
 def test_source_with_a_distinctive_name_is_recognised_anywhere_in_a_text(label: str, text: str) -> None:
     for kinds in ([(), (), (label,)], [(), (label,), ()], [(label,), (), ()]):
-        assert build_lexicon(*map(frozenset, kinds)).find_names(text.format(label))
+        assert compile_lexicon(*map(frozenset, kinds)).find_names(text.format(label))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_source_name_is_reported_with_its_kind(lexicon: Lexicon, text: str, kind
 
 
 def test_source_named_like_an_ordinary_word_is_recognised_only_where_it_predicts_something(lexicon: Lexicon) -> None:
-    water = build_lexicon(frozenset(), frozenset(), frozenset({"water"}))
+    water = compile_lexicon(frozenset(), frozenset(), frozenset({"water"}))
     assert not water.find_names("10 mL of water") and water.find_names("as water predicted")
 
 

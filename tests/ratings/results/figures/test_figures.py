@@ -9,7 +9,7 @@ import altair
 import numpy as np
 import pytest
 
-from ratings.results.figures import confidence, forest, layout, names, palette, registry, render, text_metrics, theme
+from ratings.results.figures import confidence, forest, names, registry, render, tables, theme
 from ratings.results.figures.grids import MAX_TITLES
 from tests.ratings.results.figures import documents
 
@@ -104,9 +104,9 @@ def test_rates_figure_draws_intervals_to_their_limits():
 
 
 def test_forest_plot_labels_an_undefined_value_and_draws_no_mark():
-    rows = [layout.ForestRow("none", None, None, None, "undefined", "why")]
+    rows = [forest.ForestRow("none", None, None, None, "undefined", "why")]
     chart = forest.draw_forest(
-        [layout.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["wide"]
+        [forest.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["wide"]
     )
     root = ElementTree.fromstring(render.render_svg(theme.finish_chart(chart, theme.FIGURE_SIZES["wide"], "", "", "")))
     assert "undefined" in list_texts(root)
@@ -114,9 +114,9 @@ def test_forest_plot_labels_an_undefined_value_and_draws_no_mark():
 
 
 def test_forest_plot_counts_the_rows_beyond_its_limit():
-    rows = [layout.ForestRow(f"row {place}", 0.5, 0.4, 0.6, "50%", "t") for place in range(forest.MAX_ROWS + 3)]
+    rows = [forest.ForestRow(f"row {place}", 0.5, 0.4, 0.6, "50%", "t") for place in range(forest.MAX_ROWS + 3)]
     chart = forest.draw_forest(
-        [layout.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["narrow"]
+        [forest.ForestSection("", rows)], forest.make_share_scale("x"), theme.FIGURE_SIZES["narrow"]
     )
     root = ElementTree.fromstring(
         render.render_svg(theme.finish_chart(chart, theme.FIGURE_SIZES["narrow"], "", "", ""))
@@ -170,7 +170,7 @@ def test_contrasts_figure_colours_contrasts_by_adjusted_p() -> None:
     said = list_texts(ElementTree.fromstring(render.render_svg(spec)))
     assert "+0.10 (−0.10 to +0.30) *" in said and "+0.10 (+0.01 to +0.30)" in said
     solid = [row["solid"] for layer in spec["layer"] for row in layer["data"]["values"] if "solid" in row]
-    assert solid[:3] == [palette.TONES[tone].solid for tone in ("orange", "blue", "blue")]
+    assert solid[:3] == [theme.TONES[tone].solid for tone in ("orange", "blue", "blue")]
     assert "Holm's p" in figure.note and "d' are" in figure.note
 
 
@@ -377,22 +377,22 @@ def test_figure_summary_uses_the_words_of_an_evidence_study():
     ],
 )
 def test_axis_ticks_are_round_numbers_that_cover_all_values(low, high, ticks):
-    scale = forest.make_scale("x", [layout.ForestRow("a", low, low, high, "", "")], floor=low, ceiling=high)
+    scale = forest.make_scale("x", [forest.ForestRow("a", low, low, high, "", "")], floor=low, ceiling=high)
     assert list(scale.ticks) == ticks and (scale.low, scale.high) == (ticks[0], ticks[-1])
 
 
 def test_long_labels_are_wrapped_between_words_and_cut_with_an_ellipsis():
     # 0.61 em per letter: five letters and a space of 0.36 em take 3.41 em of ten pixels.
-    assert text_metrics.wrap_text("abcde fghij", 40, 10) == ["abcde", "fghij"]
-    assert text_metrics.wrap_text("abcde", 400, 10) == ["abcde"]
-    cut = text_metrics.wrap_text("word " * 50, 100, 10)
+    assert tables.wrap_text("abcde fghij", 40, 10) == ["abcde", "fghij"]
+    assert tables.wrap_text("abcde", 400, 10) == ["abcde"]
+    cut = tables.wrap_text("word " * 50, 100, 10)
     assert len(cut) == 2 and cut[1].endswith("…")
-    assert text_metrics.wrap_text("x" * 50, 62, 10)[0] == "x" * 10
+    assert tables.wrap_text("x" * 50, 62, 10)[0] == "x" * 10
 
 
 def test_label_text_replaces_invisible_characters():
-    assert text_metrics.clean_label("a\x00b\u202ec\ud800d") == "a�b�c�d"
-    assert text_metrics.clean_label(" two\n lines ") == "two lines"
+    assert tables.clean_label("a\x00b\u202ec\ud800d") == "a�b�c�d"
+    assert tables.clean_label(" two\n lines ") == "two lines"
 
 
 def test_vega_lite_version_matches_the_schema_of_altair():
@@ -400,10 +400,10 @@ def test_vega_lite_version_matches_the_schema_of_altair():
 
 
 def test_forest_plot_baseline_does_not_cross_the_headings() -> None:
-    row = layout.ForestRow("a", 0.5, None, None, "50%", "")
-    sections = [layout.ForestSection("first", [row, row]), layout.ForestSection("second", [row])]
+    row = forest.ForestRow("a", 0.5, None, None, "50%", "")
+    sections = [forest.ForestSection("first", [row, row]), forest.ForestSection("second", [row])]
     profile = theme.FIGURE_SIZES["wide"]
-    placed = layout.layout_rows(sections, 100, 50, profile, bars=False)
+    placed = forest.layout_rows(sections, 100, 50, profile, bars=False)
     (first, end_of_first), (second, end) = placed.spans
     headings = [text["y"] for text in placed.texts if text["bold"]]
     assert 0 < headings[0] < first < end_of_first < headings[1] < second < end == placed.height
@@ -425,7 +425,7 @@ def test_agreement_figure_counts_coefficients_without_a_value() -> None:
 
 def test_every_figure_colour_has_a_dark_mode_rule(drawn):
     rules = (Path(__file__).parents[4] / "static" / "figures.css").read_text()
-    dark = {shade.light: shade.dark for shade in palette.SHADES}
+    dark = {shade.light: shade.dark for shade in theme.SHADES}
     used = {
         (attribute, colour)
         for svg in drawn.values()

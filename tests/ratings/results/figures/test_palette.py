@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ratings.results.figures import palette
+from ratings.results.figures import theme
 
 CSS = Path(__file__).parents[4] / "static" / "figures.css"
 SIDES = (0, 1)
-DARK = {shade.light: shade.dark for shade in palette.SHADES}
+DARK = {shade.light: shade.dark for shade in theme.SHADES}
 
 
 def compute_luminance(colour: str) -> float:
@@ -29,32 +29,32 @@ def test_contrast_of_black_and_white_is_21():
 
 @pytest.mark.parametrize("side", SIDES, ids=["light", "dark"])
 def test_text_contrast_is_at_least_4_5_on_every_background(side):
-    behind = [palette.PAPER[side], palette.QUIET[side]]
-    tints = [tone.tint for tone in palette.TONES.values()] + [*palette.BLUES, *palette.ORANGES]
+    behind = [theme.PAPER[side], theme.QUIET[side]]
+    tints = [tone.tint for tone in theme.TONES.values()] + [*theme.BLUES, *theme.ORANGES]
     behind += [DARK[tint] if side else tint for tint in tints]
-    assert [ground for ground in behind if compute_contrast(palette.INK[side], ground) < 4.5] == []
-    assert compute_contrast(palette.MUTED[side], palette.PAPER[side]) >= 4.5
-    assert compute_contrast(palette.MUTED[side], palette.QUIET[side]) >= 4.5
+    assert [ground for ground in behind if compute_contrast(theme.INK[side], ground) < 4.5] == []
+    assert compute_contrast(theme.MUTED[side], theme.PAPER[side]) >= 4.5
+    assert compute_contrast(theme.MUTED[side], theme.QUIET[side]) >= 4.5
 
 
 @pytest.mark.parametrize("side", SIDES, ids=["light", "dark"])
 def test_line_contrast_is_at_least_3_on_the_page(side):
-    graphics = [tone.solid for tone in palette.TONES.values()]
-    found = [palette.AXIS[side], *((DARK[solid] if side else solid) for solid in graphics)]
-    assert [line for line in found if compute_contrast(line, palette.PAPER[side]) < 3] == []
+    graphics = [tone.solid for tone in theme.TONES.values()]
+    found = [theme.AXIS[side], *((DARK[solid] if side else solid) for solid in graphics)]
+    assert [line for line in found if compute_contrast(line, theme.PAPER[side]) < 3] == []
 
 
 @pytest.mark.parametrize("side", SIDES, ids=["light", "dark"])
 def test_outline_contrast_with_the_fill_is_at_least_3(side):
-    for tone in palette.TONES.values():
+    for tone in theme.TONES.values():
         solid, tint = (DARK[tone.solid], DARK[tone.tint]) if side else tone
         assert compute_contrast(solid, tint) >= 3, tone
 
 
 @pytest.mark.parametrize("side", SIDES, ids=["light", "dark"])
 def test_colour_ramp_contrast_increases_and_its_last_step_is_visible(side):
-    for ramp in (palette.BLUES, palette.ORANGES):
-        steps = [compute_contrast(DARK[colour] if side else colour, palette.PAPER[side]) for colour in ramp]
+    for ramp in (theme.BLUES, theme.ORANGES):
+        steps = [compute_contrast(DARK[colour] if side else colour, theme.PAPER[side]) for colour in ramp]
         assert steps == sorted(steps) and steps[-1] > 2
 
 
@@ -72,17 +72,17 @@ DEUTAN = ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 
 def test_verdict_colours_differ_with_red_green_colour_blindness(matrix):
     for side in SIDES:
         blue, orange = (
-            simulate_colour_blindness(DARK[palette.TONES[name].solid] if side else palette.TONES[name].solid, matrix)
+            simulate_colour_blindness(DARK[theme.TONES[name].solid] if side else theme.TONES[name].solid, matrix)
             for name in ("blue", "orange")
         )
         assert max(abs(one - other) for one, other in zip(blue, orange, strict=True)) > 0.15
 
 
 def test_palette_colours_are_all_different():
-    lights = [shade.light for shade in palette.SHADES]
+    lights = [shade.light for shade in theme.SHADES]
     assert len(set(lights)) == len(lights)
 
 
 def test_style_sheet_contains_the_rules_generated_from_the_palette():
-    indented = "".join(f"  {line}\n" for line in palette.build_css().splitlines())
+    indented = "".join(f"  {line}\n" for line in theme.build_css().splitlines())
     assert indented in CSS.read_text(), "write palette.css() into static/figures.css"

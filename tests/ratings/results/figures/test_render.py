@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ratings.results.figures import registry, render
-from ratings.results.figures.pdf import reorder_pdf
+from ratings.results.figures.render import reorder_pdf
 from tests.ratings.results.figures import documents
 
 SVG = "{http://www.w3.org/2000/svg}"

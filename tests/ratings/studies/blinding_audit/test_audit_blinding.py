@@ -25,11 +25,10 @@ from ratings.models import (
     UnsavedAnswer,
 )
 from ratings.studies import lifecycle
-from ratings.studies.blinding_audit import audit_runner, form_tests, order_tests, payloads, separation_tests
-from ratings.studies.blinding_audit.crawl import timing
-from ratings.studies.blinding_audit.crawl.pages import Page
+from ratings.studies.blinding_audit import audit_runner, form_tests, order_tests, stored_items, visits
+from ratings.studies.blinding_audit.browser import Page
 from ratings.studies.blinding_audit.findings import Check
-from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
+from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from simulation.engine import workers
 from simulation.models import Twin
 from tests.support.audit_studies import SLUG, add_leak, open_study_to_audit, run_audit
@@ -134,13 +133,13 @@ def test_audit_accepts_studies_without_lineage_but_not_mixed_ones(study: Study) 
         item.payload_sha256 = payload_digest(item.payload)
         item.save()
     assert not [
-        check.name for check in payloads.check_payloads(study, collect_sealed_values(study)) if check.has_failed
+        check.name for check in stored_items.check_payloads(study, collect_sealed_values(study)) if check.has_failed
     ]
     item = study.items.first()
     assert item
     item.payload["lineage"] = True
     item.save()
-    keys = payloads.check_payloads(study, collect_sealed_values(study))[0]
+    keys = stored_items.check_payloads(study, collect_sealed_values(study))[0]
     assert "no payload key 'lineage'" in str(keys.leaks)
 
 
@@ -186,25 +185,25 @@ def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> N
 
 def test_holms_correction_equals_the_one_computed_by_hand() -> None:
     # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
-    assert separation_tests.adjust_holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+    assert form_tests.adjust_holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
 def test_auc_of_two_groups_equals_the_one_computed_by_hand() -> None:
     # ones 3, 4 against noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
-    found = separation_tests.compare_groups("size", [1, 2, 3], [3, 4])
+    found = form_tests.compare_groups("size", [1, 2, 3], [3, 4])
     assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
 
 
 def test_separation_test_of_constant_numbers_has_auc_one_half_and_reports_nothing() -> None:
-    assert separation_tests.compare_groups("size", [1, 1], [1, 1]).auc == 0.5
-    assert not separation_tests.compare_pairs("size", [1.0] * 20, [1.0] * 20).is_telling
+    assert form_tests.compare_groups("size", [1, 1], [1, 1]).auc == 0.5
+    assert not form_tests.compare_pairs("size", [1.0] * 20, [1.0] * 20).is_telling
 
 
 def test_separation_test_reports_pairs_that_all_differ_in_the_same_direction() -> None:
     # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
     originals = [float(n) for n in range(1, 21)]
-    found = separation_tests.compare_pairs("characters", originals, [n + 10 for n in originals])
-    assert found.auc > 0.8 and separation_tests.correct_contrasts([found])[0].is_telling
+    found = form_tests.compare_pairs("characters", originals, [n + 10 for n in originals])
+    assert found.auc > 0.8 and form_tests.correct_contrasts([found])[0].is_telling
 
 
 def test_form_features_count_numbers_decimals_and_materials_as_raters_see_them() -> None:
@@ -304,10 +303,10 @@ def test_audit_page_lets_an_analyst_read_the_certificate_but_not_start_an_audit(
 
 def test_audit_reports_slower_answers_only_if_a_second_measurement_confirms_them(study: Study) -> None:
     """As if the computer had been busy whenever a planted error was shown: a second measurement does not confirm it."""
-    times = timing.RequestTimes()
+    times = visits.RequestTimes()
     for assignment in Assignment.objects.filter(rater__study=study):
         for planted, seconds in ((True, 0.5), (False, 0.1)):
             times.add_page(Page("item", "", 200, {}, "", seconds=seconds, asked_assignment=assignment.pk), planted)
     assert "planted errors take 400.0 ms longer" in times.find_slow_requests()["item"]
-    found = timing.check_timing(study, times)
+    found = visits.check_timing(study, times)
     assert found.is_passed and found.measured["measured_anew"]

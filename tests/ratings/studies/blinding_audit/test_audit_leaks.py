@@ -11,9 +11,9 @@ from ratings.models import (
     ItemSource,
     Study,
 )
-from ratings.studies.blinding_audit import form_tests, order_tests, payloads
-from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
-from ratings.studies.pool import pool
+from ratings.studies import pool
+from ratings.studies.blinding_audit import form_tests, order_tests, stored_items
+from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from simulation.models import Twin
 from tests.support.audit_studies import add_leak, describe_leaks, open_study_to_audit, run_audit
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 def of_payloads(study: Study) -> dict[str, Any]:
     """Return the report of the checks that read payloads and fetch no page."""
-    checks = payloads.check_payloads(study, collect_sealed_values(study))
+    checks = stored_items.check_payloads(study, collect_sealed_values(study))
     return {"passed": not any(check.has_failed for check in checks), "checks": [check.to_dict() for check in checks]}
 
 

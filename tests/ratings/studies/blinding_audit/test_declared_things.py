@@ -10,9 +10,9 @@ from django.urls import reverse
 from ratings.blinding import payload_digest
 from ratings.exchange.archive import study_facts
 from ratings.models import Item, Quarantine, Study
-from ratings.studies.blinding_audit import audit_runner, payloads
+from ratings.studies.blinding_audit import audit_runner, stored_items
 from ratings.studies.blinding_audit.findings import Check
-from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
+from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from tests.support.audit_studies import open_study_to_audit
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def _let_in(study: Study, item: Item, text: str, things: list[list[str]]) -> Non
 
 
 def _checks(study: Study) -> list[Check]:
-    return payloads.check_payloads(study, collect_sealed_values(study))
+    return stored_items.check_payloads(study, collect_sealed_values(study))
 
 
 def _names(study: Study) -> Check:

@@ -12,8 +12,8 @@ from ratings.blinding import payload_digest
 from ratings.exchange.archive import study_facts
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
-from ratings.studies.blinding_audit import audit_runner, payloads, style_tests, text_classifier
-from ratings.studies.blinding_audit.sealed_values import collect_sealed_values
+from ratings.studies.blinding_audit import audit_runner, stored_items, style_tests, text_classifier
+from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from ratings.studies.blinding_audit.text_classifier import Example
 from tests.support.audit_studies import open_study_to_audit
 
@@ -232,7 +232,7 @@ def told(laboratory: None) -> Study:
 
 @pytest.mark.django_db
 def test_audit_fails_on_a_released_item_with_a_name_and_reports_its_code_only(told: Study) -> None:
-    checks = {check.name: check for check in payloads.check_payloads(told, collect_sealed_values(told))}
+    checks = {check.name: check for check in stored_items.check_payloads(told, collect_sealed_values(told))}
     found = checks["names of sources"]
     item = told.items.get(payload__observations__0__description="Clear, as Gemini predicted")
     assert found.has_failed and checks["payload words"].is_passed
@@ -243,7 +243,7 @@ def test_audit_fails_on_a_released_item_with_a_name_and_reports_its_code_only(to
 
 @pytest.mark.django_db
 def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told: Study) -> None:
-    checks = [*payloads.check_payloads(told, collect_sealed_values(told)), *style_tests.check_styles(told)]
+    checks = [*stored_items.check_payloads(told, collect_sealed_values(told)), *style_tests.check_styles(told)]
     report: dict[str, Any] = audit_runner.build_report(told, checks)
     audit_runner.store_report(told, report)
     assert not BlindingAudit.objects.get().passed

@@ -1,0 +1,177 @@
+"""Errors of the API. Every error response under /api/ is a problem document (RFC 9457)."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from django.core import signing
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, AuthorizationError, Throttled, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_LIMIT, MAX_LIMIT = 100, 500
+Row = TypeVar("Row")
+
+
+class CursorError(ValueError):
+    """The cursor does not belong to this list. The message explains what to do."""
+
+
+class PageQuery(BaseModel):
+    """The query parameters that select one page of a list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Maximum number of rows in a page.")
+    cursor: str = Field(
+        "",
+        max_length=600,
+        description="Start of the page, from `next` of the previous page; empty: the start of the list.",
+    )
+
+
+class Page(NamedTuple):
+    """The rows of a page, and whether more follow."""
+
+    rows: Sequence[Any]
+    more: bool
+
+
+def split_page(rows: Sequence[Row], limit: int) -> Page:
+    """Return the rows that fit. The query fetches one row more than `limit`, which shows whether there is a next page."""
+    return Page(rows[:limit], len(rows) > limit)
+
+
+def parse_cursor(list_name: str, cursor: str) -> list[Any] | None:
+    """Return the values given to `build_next_url` for this list, or None at its start. Raises CursorError for any other cursor."""
+    if not cursor:
+        return None
+    try:
+        values: list[Any] = signing.loads(cursor, salt=_get_salt(list_name))
+    except signing.BadSignature as error:
+        raise CursorError(STALE_CURSOR) from error
+    return values
+
+
+STALE_CURSOR = "This cursor does not belong to this list in its current form. Start again without a cursor."
+
+
+def build_next_url(request: HttpRequest, list_name: str, window: PageQuery, last: Sequence[Any]) -> str:
+    """Return the URL path of the page after the row `last`, with the same parameters."""
+    parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
+    cursor = signing.dumps(list(last), salt=_get_salt(list_name))
+    return f"{request.path}?{urlencode({**parameters, 'limit': window.limit, 'cursor': cursor})}"
+
+
+def _get_salt(list_name: str) -> str:
+    # one salt per list, so that a cursor of another list or form has an invalid signature
+    return f"ratings.api/{list_name}"
+
+
+API_ROOT = "/api/"
+MEDIA_TYPE = "application/problem+json"
+_NOT_FOUND = "This address does not exist, or you may not read it."
+_DETAILS: Mapping[int, str] = {
+    400: "The request is malformed.",
+    404: _NOT_FOUND,
+    405: "This API is read-only. Use GET or HEAD.",
+    413: "The request is too large. Use GET without a body.",
+    429: "Too many requests. Try again after the number of seconds in Retry-After.",
+    503: "The database is not available. Try again after the number of seconds in Retry-After.",
+}
+_SERVER_ERROR = "The server failed to answer and logged the error. You can try the same request again later."
+_KEPT_HEADERS = ("Allow", "Retry-After")
+_CHALLENGE = 'Bearer realm="WetBench"'
+
+
+class ConflictError(Exception):
+    """The study's state does not allow this request. The message explains why."""
+
+
+def create_problem_response(status: int, detail: str, **more: Any) -> HttpResponse:
+    """Return a problem document. `more` are members besides the four standard ones."""
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **more}
+    return HttpResponse(json.dumps(document, ensure_ascii=False), status=status, content_type=MEDIA_TYPE)
+
+
+def problem_documents(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Replace every error page under /api/ by a problem document, including error pages of other middleware."""
+
+    def replace_error_page(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if response.status_code < 400 or not request.path_info.startswith(API_ROOT):
+            return response
+        return response if response.get("Content-Type") == MEDIA_TYPE else _convert_error_page(response)
+
+    return replace_error_page
+
+
+def _convert_error_page(response: HttpResponseBase) -> HttpResponse:
+    status = response.status_code
+    document = create_problem_response(
+        status, _DETAILS.get(status, _SERVER_ERROR if status >= 500 else HTTPStatus(status).description)
+    )
+    for name in _KEPT_HEADERS:
+        if name in response:
+            document[name] = response[name]
+    return document
+
+
+def register_error_handlers(api: NinjaAPI) -> None:
+    """Register a response for each error of the API."""
+    for error, handler in (
+        (AuthenticationError, _handle_authentication_error),
+        (AuthorizationError, _handle_missing_scope),
+        (Throttled, _handle_rate_limit),
+        (ValidationError, _handle_validation_error),
+        (Http404, lambda request, error: create_problem_response(404, _NOT_FOUND)),
+        (CursorError, lambda request, error: create_problem_response(400, str(error))),
+        (ConflictError, lambda request, error: create_problem_response(409, str(error))),
+        # without this handler the library would respond itself, and Django would neither log nor report the error
+        (Exception, _reraise_error),
+    ):
+        api.add_exception_handler(error, handler)  # type: ignore[arg-type]  # a handler takes its own kind of error
+
+
+def _handle_authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    has_token = "Authorization" in request.headers
+    detail = (
+        "The token is unknown, expired or revoked, or its user no longer has access. Create a new token at /account/tokens/."
+        if has_token
+        else "A token is required. Send 'Authorization: Bearer' and a token created at /account/tokens/."
+    )
+    response = create_problem_response(401, detail)
+    response["WWW-Authenticate"] = _CHALLENGE + (', error="invalid_token"' if has_token else "")
+    return response
+
+
+def _handle_missing_scope(request: HttpRequest, error: AuthorizationError) -> HttpResponse:
+    response = create_problem_response(403, str(error))
+    response["WWW-Authenticate"] = f'{_CHALLENGE}, error="insufficient_scope"'
+    return response
+
+
+def _handle_rate_limit(request: HttpRequest, error: Throttled) -> HttpResponse:
+    response = create_problem_response(429, _DETAILS[429])
+    response["Retry-After"] = str(error.wait)
+    return response
+
+
+def _handle_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """Return a problem that names each invalid parameter."""
+    # the values sent are not repeated: they may contain secrets, and responses may be logged
+    invalid = [
+        {"parameter": str(parameter_error["loc"][-1]), "problem": str(parameter_error["msg"])}
+        for parameter_error in error.errors
+    ]
+    summary = "; ".join(f"{parameter_error['parameter']}: {parameter_error['problem']}" for parameter_error in invalid)
+    return create_problem_response(422, f"{summary}." if summary else "The parameters are invalid.", errors=invalid)
+
+
+def _reraise_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    raise error

@@ -1,1 +1,0 @@
-"""Model raters: a language model or the checker rates the same frozen payload as people."""

@@ -1,1 +1,0 @@
-"""Compute areas under the ROC curve for one rater, for many raters, and for the comparison of two conditions."""

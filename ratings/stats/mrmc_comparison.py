@@ -1,0 +1,431 @@
+"""Compare the mean figures of merit of two conditions (multi-reader multi-case analysis, MRMC).
+
+The method is that of Obuchowski and Rockette (1995, Communications in Statistics B 24:285) with the degrees of freedom of
+Hillis (2007, Statistics in Medicine 26:596). Areas are also compared by the U-statistic of Gallas (2006, Academic Radiology
+13:353), whose variance is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387).
+A reading is the score of one rater for one case.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr, stdtr, stdtrit
+
+from ratings.stats.estimates import NORMAL, student_quantile
+from ratings.stats.mrmc import (
+    AREA_RANGE,
+    RaterColumn,
+    analyse_condition,
+    compute_covariances,
+    compute_score_interval,
+    count_cases,
+    is_extreme,
+)
+from ratings.stats.ratings_table import Floats, Ints, Ratings
+
+MIN_CASES = 3  # least cases of each class in each condition; with two, coverage was 89 to 92%, with one 85%
+MIN_RATERS = 3
+# For an area near 1, the expected number of items ranked in the wrong order is the size of the smaller class times
+# (1 - area). Below this number, the coverage of Student's t was 80 to 92%.
+MIN_ORDER_ERRORS = 2.5
+MIN_CASES_INCOMPLETE = 20  # least cases of each class if readings are missing; with 8 to 10, coverage was 88 to 93%
+MAX_QUANTILE = 8.0  # in normal deviates: p is 1e-15 here, and Student's t with few degrees of freedom is still finite
+MAX_CELLS = 4_000_000  # most pairs of an unperturbed and a planted item for the U-statistic: 32 MB per matrix
+NO_RATERS = "no rater has both unperturbed and planted items in {which}"
+UNPAIRED = "no rater has read both, so the raters of the two are compared as independent groups"
+FEW_COMMON = "fewer than three raters have read both, so the raters of the two are compared as independent groups"
+ONE_RATER = "one rater has read both: the interval is for this rater and new items"
+ONE_ALONE = "only one rater has read both, and no interval for that rater is reliable"
+TWO_RATERS = "only two raters have read both: no interval for new raters is reliable"
+FEW_OF_A_CLASS = "fewer than three unperturbed or planted items in one of the two: no interval is reliable"
+TOO_LARGE = "too many pairs of items for the U-statistic"
+INCOMPLETE = "some readings are missing, so the variance is the one that is too large on average"
+FEW_CASES = (
+    "some readings are missing and a class has only {n} items; below 20 no interval of the U-statistic is reliable"
+)
+NEGATIVE = "the estimate of the variance is not above 0"
+UNDEFINED = "with one rater or one item of a class the U-statistic has no variance"
+NO_VARIANCE = "there is no variance, so there is no interval"
+
+
+class TwoConditionComponents(NamedTuple):
+    """Variance components of two conditions; NaN where undefined.
+
+    `ms_interaction`: mean square of the interaction of condition and rater. `var_error`: mean variance of one figure. Mean
+    covariances: `cov1` of one rater's two figures, `cov2` of two raters in one condition, `cov3` of two raters in two.
+    """
+
+    ms_interaction: float
+    var_error: float
+    cov1: float
+    cov2: float
+    cov3: float
+
+
+class FTest(NamedTuple):
+    """An F test on 1 and `df` degrees of freedom; `se`, p-value and 95% interval (None if there is none) of the difference."""
+
+    se: float
+    f: float
+    df: float
+    p: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def without_interval(self) -> "FTest":
+        """Return the test without its p-value and interval."""
+        return self._replace(p=None, low=None, high=None)
+
+
+class TwoConditions(NamedTuple):
+    """The means of two conditions and the test of their difference (first minus second).
+
+    `raters` are compared; `dropped` were left out because they read only one condition. `parts` is None if the raters are
+    compared as independent groups. `reason`: why there is no interval, or what limits its interpretation.
+    """
+
+    first: float
+    second: float
+    raters: int
+    dropped: int
+    test: FTest
+    parts: TwoConditionComponents | None
+    reason: str = ""
+
+
+class ConditionMean(NamedTuple):
+    """A condition's mean figure of merit, its standard error and degrees of freedom, and cases by class."""
+
+    value: float
+    se: float
+    df: float
+    sizes: tuple[int, int]
+
+    @property
+    def is_near_one(self) -> bool:
+        """Return whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
+        return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
+
+    def compute_limits(self, quantile: float) -> tuple[float, float]:
+        """Return the confidence limits of an area at the confidence level of this normal quantile.
+
+        Near 0 or 1 they are computed for the logit and transformed back; at 0 or 1, or without a standard error, they are
+        Newcombe's.
+        """
+        if is_extreme(self.value) and (self.value in AREA_RANGE or not self.se > 0):
+            return compute_score_interval(self.value, *self.sizes, quantile)
+        # The quantile of Student's t that has the same tail probability as this normal quantile.
+        half_width = (quantile if math.isinf(self.df) else -float(stdtrit(self.df, ndtr(-quantile)))) * self.se
+        if not is_extreme(self.value):
+            return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
+        half_width /= self.value * (1 - self.value)
+        return float(expit(logit(self.value) - half_width)), float(expit(logit(self.value) + half_width))
+
+
+def compare_conditions(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float] = AREA_RANGE
+) -> TwoConditions | str:
+    """Return the difference of two conditions for new raters and new items, or the reason why there is none.
+
+    `first` and `second` have one column per rater (see mrmc.build_rater_columns), with the same case numbers in both. If
+    three or more raters are in both conditions, only they are used, and the others are counted as dropped. If no rater is
+    in both, or only one or two are but each condition has at least three, all raters are used, as independent groups.
+    Otherwise the one or two raters in both conditions are used. `within`: range of the figure of merit.
+    """
+    for columns, which in ((first, "the first"), (second, "the second")):
+        if not columns:
+            return NO_RATERS.format(which=which)
+    by_rater = [{column.rater: column for column in columns} for columns in (first, second)]
+    shared_raters = [name for name in by_rater[0] if name in by_rater[1]]
+    dropped = len(by_rater[0].keys() | by_rater[1].keys()) - len(shared_raters)
+    if not shared_raters or (len(shared_raters) < MIN_RATERS <= min(len(first), len(second))):
+        comparison = _compare_independent(first, second, within, FEW_COMMON if shared_raters else UNPAIRED)
+    else:
+        paired_columns = [[columns_of[name] for name in shared_raters] for columns_of in by_rater]
+        comparison = _compare_paired(paired_columns[0], paired_columns[1], within, dropped)
+    if min(min(count_cases(columns)) for columns in (first, second)) < MIN_CASES:
+        return comparison._replace(test=comparison.test.without_interval(), reason=FEW_OF_A_CLASS)
+    return comparison
+
+
+def _summarise_condition(columns: Sequence[RaterColumn]) -> ConditionMean:
+    """Return the mean of one condition with its standard error and degrees of freedom."""
+    condition = analyse_condition(columns)
+    sizes = count_cases(columns)
+    # The variance of a single rater's area comes from the cases alone, so the normal distribution is used (df infinite).
+    if condition.raters == 1:
+        return ConditionMean(condition.mean, condition.fixed_se, math.inf, sizes)
+    df = min(condition.df, condition.raters - 1) if is_extreme(condition.mean) else condition.df
+    return ConditionMean(condition.mean, condition.se, df, sizes)
+
+
+def _compare_paired(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], dropped: int
+) -> TwoConditions:
+    """Return the comparison by raters who read both conditions; the columns have them in the same order."""
+    rater_count = len(first)
+    values = np.array([[column.value for column in columns] for columns in (first, second)])
+    matrix = compute_covariances([*first, *second])
+    within_conditions = (matrix[:rater_count, :rater_count], matrix[rater_count:, rater_count:])
+    across = matrix[:rater_count, rater_count:]
+    var_error, cov1 = float(np.diag(matrix).mean()), float(np.diag(across).mean())
+    means = float(values[0].mean()), float(values[1].mean())
+    difference = means[0] - means[1]
+    summaries = _summarise_condition(first), _summarise_condition(second)
+    if rater_count == 1:
+        # With one rater, this is DeLong's variance of a difference of two correlated areas; there is no variance between
+        # raters to add.
+        variance = 2 * (var_error - cov1)
+        se = math.sqrt(variance) if variance > 0 else math.nan
+        test = FTest(se, math.nan, math.inf, *infer_area_difference(summaries, se, math.inf, within))
+        parts = TwoConditionComponents(math.nan, var_error, cov1, math.nan, math.nan)
+        return TwoConditions(*means, 1, dropped, test, parts, ONE_ALONE if test.low is None else ONE_RATER)
+    off_diagonal = ~np.eye(rater_count, dtype=bool)
+    cov2 = float(np.mean([part[off_diagonal].mean() for part in within_conditions]))
+    cov3 = float(across[off_diagonal].mean())
+    parts = TwoConditionComponents(float(np.var(values[0] - values[1], ddof=1)) / 2, var_error, cov1, cov2, cov3)
+    test = compute_f_test(difference, rater_count, parts)
+    if rater_count == 2:
+        return TwoConditions(*means, rater_count, dropped, test.without_interval(), parts, TWO_RATERS)
+    p, low, high = infer_area_difference(summaries, test.se, test.df, within)
+    test = test._replace(p=p, low=low, high=high)
+    return TwoConditions(*means, rater_count, dropped, test, parts, "" if test.se > 0 else NO_VARIANCE)
+
+
+def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents) -> FTest:
+    """Return Hillis' test of a difference between two conditions (T) read by J raters (R).
+
+    F = MS(T)/D with D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J.
+    """
+    denominator = parts.ms_interaction + raters * max(parts.cov2 - parts.cov3, 0.0)
+    se = math.sqrt(2 * denominator / raters)
+    df = math.inf if parts.ms_interaction == 0 else denominator**2 / (parts.ms_interaction**2 / (raters - 1))
+    f = raters * difference**2 / 2 / denominator if denominator > 0 else math.nan
+    return FTest(se, f, df, *infer_difference(difference, se, df))
+
+
+def _compare_independent(
+    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], reason: str
+) -> TwoConditions:
+    """Return the comparison of independent groups of raters, with Satterthwaite's degrees of freedom."""
+    conditions = [analyse_condition(columns) for columns in (first, second)]
+    means = (conditions[0].mean, conditions[1].mean)
+    rater_count = len({column.rater for columns in (first, second) for column in columns})
+    if min(condition.raters for condition in conditions) < MIN_RATERS:
+        reason += "; fewer than three raters in one of the two: no interval for new raters is reliable"
+        return TwoConditions(*means, rater_count, 0, FTest(math.nan, math.nan, math.nan), None, reason)
+    variance = sum(condition.se**2 for condition in conditions)
+    df_denominator = sum(condition.se**4 / condition.df for condition in conditions)
+    df, se = variance**2 / df_denominator if df_denominator > 0 else math.inf, math.sqrt(variance)
+    summaries = _summarise_condition(first), _summarise_condition(second)
+    test = FTest(se, math.nan, df, *infer_area_difference(summaries, se, df, within))
+    return TwoConditions(*means, rater_count, 0, test, None, reason if se > 0 else f"{reason}; {NO_VARIANCE}")
+
+
+def infer_difference(difference: float, se: float, df: float) -> tuple[float | None, float | None, float | None]:
+    """Return p and the 95% interval of a difference, by Student's t or, if `df` is infinite, the normal distribution."""
+    if not se > 0:
+        return None, None, None
+    half_width, distance = student_quantile(df) * se, -abs(difference) / se
+    p = float(2 * (ndtr(distance) if math.isinf(df) else stdtr(df, distance)))
+    return p, difference - half_width, difference + half_width
+
+
+def infer_area_difference(
+    means: tuple[ConditionMean, ConditionMean], se: float, df: float, within: tuple[float, float]
+) -> tuple[float | None, float | None, float | None]:
+    """Return p and the ends of the 95% interval of the difference of two means. `within`: range of the figure of merit.
+
+    Student's t is used, unless an area is near 0 or 1 with few cases: then the limits of the two areas are combined (Zou
+    and Donner 2008, Statistics in Medicine 27:1693), and p is 1 minus the level of the interval that just reaches 0.
+    """
+    first, second = means
+    difference = first.value - second.value
+    if within != AREA_RANGE or not (first.is_near_one or second.is_near_one):
+        p, low, high = infer_difference(difference, se, df)
+        if low is None or high is None or within != AREA_RANGE:
+            return p, low, high
+        return p, max(-1.0, low), min(1.0, high)
+    if not se > 0:
+        return None, None, None
+    # Only a negative correlation is used, which widens the interval. With a positive correlation, the interval can become
+    # narrower as its level rises, and then p could not be derived from it.
+    product = first.se * second.se
+    correlation = min(0.0, (first.se**2 + second.se**2 - se**2) / (2 * product)) if product > 0 else 0.0
+    correlation = max(-1.0, correlation)
+
+    def compute_reach(quantile: float, upwards: bool) -> float:
+        (first_low, first_high), (second_low, second_high) = (mean.compute_limits(quantile) for mean in means)
+        a, b = (first_high, second_low) if upwards else (first_low, second_high)
+        a, b = abs(a - first.value), abs(b - second.value)
+        return math.sqrt(a**2 + b**2 - 2 * correlation * a * b)
+
+    low = max(-1.0, difference - compute_reach(NORMAL, False))
+    high = min(1.0, difference + compute_reach(NORMAL, True))
+    if difference == 0:
+        return 1.0, low, high
+
+    def compute_excess(quantile: float) -> float:
+        return compute_reach(quantile, difference < 0) - abs(difference)
+
+    # The interval does not reach 0 even at MAX_QUANTILE, so there is no root for brentq to find.
+    if compute_excess(MAX_QUANTILE) <= 0:
+        return float(2 * ndtr(-MAX_QUANTILE)), low, high
+    return float(2 * ndtr(-brentq(compute_excess, 0.0, MAX_QUANTILE, xtol=1e-12))), low, high
+
+
+class ScoreGrid(NamedTuple):
+    """The scores of one condition, shapes (raters, positives) and (raters, negatives); NaN where not read."""
+
+    positive: Floats
+    negative: Floats
+
+    def count_read_cases(self) -> tuple[int, int]:
+        """Return how many unperturbed and planted cases at least one rater has read."""
+        positive, negative = (int(np.isfinite(scores).any(axis=0).sum()) for scores in self)
+        return positive, negative
+
+
+class UStatistic(NamedTuple):
+    """Two pooled areas, and the standard error of their difference.
+
+    A pooled area weights each rater by the number of pairs of cases that the rater has read. `own_se`: the standard errors
+    of the two areas.
+    """
+
+    first: float
+    second: float
+    se: float
+    own_se: tuple[float, float] = (math.nan, math.nan)
+    reason: str = ""
+
+
+def build_score_grid(table: Ratings, scores: Floats, case: Ints, raters: Sequence[str], cases: int) -> ScoreGrid:
+    """Return the scores by rater and case. `case`: the case number of each rating, from 0 to `cases` - 1."""
+    rater_row = {name: index for index, name in enumerate(raters)}
+    row = np.array([rater_row.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
+    grids = []
+    for reference in (1, 0):
+        grid = np.full((len(raters), cases), np.nan)
+        in_class = (table.reference == reference) & (row >= 0)
+        grid[row[in_class], case[in_class]] = scores[in_class]
+        grids.append(grid)
+    return ScoreGrid(*grids)
+
+
+def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = True) -> UStatistic | str:
+    """Return the pooled areas of two conditions with the standard error of their difference, or the reason why there is none.
+
+    If every rater has read every case, the variance is the unbiased one. Otherwise it is the one for sampling with
+    replacement, which is too large on average. `paired` is False if the conditions are compared as independent groups of
+    raters.
+    """
+    is_read = [~np.isnan(np.concatenate(grids)).all(axis=0) for grids in zip(first, second, strict=True)]
+    if int(is_read[0].sum()) * int(is_read[1].sum()) > MAX_CELLS:
+        return TOO_LARGE
+    a, b = conditions = [
+        _Moments(grid.positive[:, is_read[0]], grid.negative[:, is_read[1]]) for grid in (first, second)
+    ]
+    if any(condition.pairs == 0 for condition in conditions):
+        return NO_RATERS.format(which="one of the two")
+    complete = [condition.is_complete(only_active=not paired) for condition in conditions]
+    fewest = min(*first.count_read_cases(), *second.count_read_cases())
+    # If readings are missing, the unbiased variance is too variable to be used; with few cases, the variance for sampling
+    # with replacement is also too variable.
+    if not all(complete) and fewest < MIN_CASES_INCOMPLETE:
+        return UStatistic(a.area, b.area, math.nan, reason=FEW_CASES.format(n=fewest))
+    unbiased_flags = [all(complete)] * 2 if paired else complete
+    flagged = zip(conditions, unbiased_flags, strict=True)
+    variances = [condition.estimate_covariance(condition, unbiased) for condition, unbiased in flagged]
+    # Unpaired conditions may share a few cases, but the estimate of their covariance would be mostly noise. It is set to 0.
+    variance = variances[0] + variances[1] - (2 * a.estimate_covariance(b, all(complete)) if paired else 0.0)
+    if not variance > 0:
+        return UStatistic(a.area, b.area, math.nan, reason=NEGATIVE if variance <= 0 else UNDEFINED)
+    reasons = ["" if paired else UNPAIRED, "" if all(complete) else INCOMPLETE]
+    own_se = (math.sqrt(max(variances[0], 0.0)), math.sqrt(max(variances[1], 0.0)))
+    return UStatistic(a.area, b.area, math.sqrt(variance), own_se, "; ".join(filter(None, reasons)))
+
+
+class _Moments:
+    """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over raters and pairs of cases.
+
+    For rater r, positive i and negative j, `cell` is the sum over r, shape (I, J); `row` the sum over j, shape (R, I);
+    `column` the sum over i, shape (R, J); `total` the sum over i and j, shape (R,). Each is a list: index 0 has the sums
+    of the kernel, index 1 the numbers of pairs that were read.
+    """
+
+    def __init__(self, positive: Floats, negative: Floats) -> None:
+        readers, shape = len(positive), (positive.shape[1], negative.shape[1])
+        self.positive, self.negative = positive, negative
+        # Only sums are stored: storing the kernels, R matrices of I by J, would take R times the memory.
+        self.cell = [np.zeros(shape), np.zeros(shape)]
+        self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
+        self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
+        for reader in range(readers):
+            for index, values in enumerate(self.compute_kernels(reader)):
+                self.cell[index] += values
+                self.row[index][reader] = values.sum(axis=1)
+                self.column[index][reader] = values.sum(axis=0)
+        self.total = [values.sum(axis=1) for values in self.row]
+        self.sums = (self.total, self.column, self.row)
+        self.pairs = float(self.total[1].sum())
+        self.area = float(self.total[0].sum()) / self.pairs if self.pairs else math.nan
+
+    def compute_kernels(self, reader: int) -> tuple[Floats, Floats]:
+        positive, negative = self.positive[reader][:, None], self.negative[reader][None, :]
+        is_read = np.isfinite(positive) & np.isfinite(negative)
+        return np.where(is_read, (positive > negative) + 0.5 * (positive == negative), 0.0), is_read.astype(np.float64)
+
+    def is_complete(self, only_active: bool) -> bool:
+        """Return whether every case read was read by all raters; `only_active` ignores raters without a pair."""
+        for grid in (self.positive, self.negative):
+            is_read = np.isfinite(grid)
+            rows = is_read[self.total[1] > 0] if only_active else is_read
+            if (rows.all(axis=0) != is_read.any(axis=0)).any():
+                return False
+        return True
+
+    def estimate_covariance(self, other: "_Moments", unbiased: bool = True) -> float:
+        """Return the covariance of the pooled areas of two conditions: unbiased, or as for sampling with replacement.
+
+        The expected product of two kernels depends only on whether they share the rater, the positive and the negative.
+        This gives eight moments, each weighted by its share of all pairs of kernels. The moment of kernels that share
+        nothing estimates the product of the two means and is subtracted.
+        """
+        (any_rater, same_rater), (any_count, same_count) = (self._sum_by_sharing(other, index) for index in (0, 1))
+        counts = np.concatenate([_subtract_shared(any_count - same_count), _subtract_shared(same_count)])
+        weights = counts / (self.pairs * other.pairs)
+        if unbiased:
+            sums = np.concatenate([_subtract_shared(any_rater - same_rater), _subtract_shared(same_rater)])
+            pairs = counts
+        else:
+            sums, pairs = np.concatenate([any_rater, same_rater]), np.concatenate([any_count, same_count])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moments = np.where(pairs > 0, sums / pairs, 0.0)
+        # There are no two kernels that share nothing, so the product of the two means cannot be estimated.
+        if unbiased and counts[0] == 0:
+            return math.nan
+        return float(np.sum(weights * moments) - moments[0])
+
+    def _sum_by_sharing(self, other: "_Moments", index: int) -> tuple[Floats, Floats]:
+        """Return sums of products of kernels (index 0) or counts (1) over pairs: of any two raters, of one rater."""
+        sums = [(own[index], others[index]) for own, others in zip(self.sums, other.sums, strict=True)]
+        same_pair = sum(
+            float((self.compute_kernels(reader)[index] * other.compute_kernels(reader)[index]).sum())
+            for reader in range(len(self.positive))
+        )
+        same_rater = [*((a * b).sum() for a, b in sums), same_pair]
+        any_rater = [
+            *((a.sum(axis=0) * b.sum(axis=0)).sum() for a, b in sums),
+            (self.cell[index] * other.cell[index]).sum(),
+        ]
+        return np.array(any_rater), np.array(same_rater)
+
+
+def _subtract_shared(at_least: Floats) -> Floats:
+    """Return sums over pairs sharing exactly nothing, negative, positive or both, from those sharing at least these."""
+    nothing, negative, positive, both = at_least
+    return np.array([nothing - negative - positive + both, negative - both, positive - both, both])

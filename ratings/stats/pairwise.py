@@ -1,0 +1,269 @@
+"""Estimate the agreement of pairs of raters: Cohen's kappa of each pair, and its mean over all pairs with enough
+shared items.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ratings.stats.estimates import FEW_ITEMS, NORMAL, Estimate, build_estimate, build_generator
+from ratings.stats.proportions import compute_wilson_interval
+from ratings.stats.rater_pairs import (
+    PairMeans,
+    RaterPairs,
+    ScopedPairs,
+    compute_defined_mean,
+    compute_leave_one_out_means,
+    compute_pair_means,
+    resample_pair_means,
+    tabulate_pairs,
+)
+from ratings.stats.ratings_table import Bools, Floats, Ratings
+from ratings.stats.resampling import (
+    CO_MINORITY,
+    CO_MINORITY_NEW,
+    SKEWED,
+    PointEstimate,
+    Scope,
+    Uncertainty,
+    build_interval_rows,
+    compute_widening,
+    explain_rare_verdict,
+    find_commonest_category,
+    list_scopes,
+)
+from wetbench_site.text import format_count
+
+MIN_OVERLAP = 20
+MAX_DISJOINT_LISTED = 20_000  # most pairs without a shared item that are listed one by one: all pairs of 200 raters
+MIN_ITEMS_FOR_INTERVAL = 10  # items that two raters share; with fewer, intervals of kappa did not reach 95% coverage
+PAIR_STATISTICS = ("percent_agreement", "cohen_kappa")
+NO_COMMON_ITEM = "no item was rated by both"
+NO_PAIRS = "there are fewer than two raters with ratings"
+ONE_ANSWER = "0/0: both gave one and the same answer throughout"
+
+
+def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
+    """Return percent_agreement and cohen_kappa of every pair of raters, over all sources.
+
+    A pair with fewer than `min_overlap` shared items has values without an interval, and a reason that starts with FEW_ITEMS.
+    If more than MAX_DISJOINT_LISTED pairs share no item, these pairs are not listed but counted in one row of each statistic.
+    """
+    pairs = tabulate_pairs(table)
+    index_of = {pair: index for index, pair in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))}
+    lists_all = pairs.disjoint_pairs <= MAX_DISJOINT_LISTED
+    rows: list[Estimate] = []
+    for pair in combinations(pairs.raters.tolist(), 2) if lists_all else index_of:
+        args = {"raters": [table.raters[index] for index in pair]}
+        if pair in index_of:
+            rows += _estimate_pair(pairs, index_of[pair], args, min_overlap)
+        else:
+            rows += _list_undefined({"items": 0, "raters": 2, "ratings": 0}, args, NO_COMMON_ITEM)
+    if lists_all:
+        return rows
+    reason = f"{NO_COMMON_ITEM}; more than {MAX_DISJOINT_LISTED:,} such pairs are counted, not listed"
+    n = {"items": 0, "pairs": pairs.disjoint_pairs}
+    return rows + _list_undefined(n, {"pairs": "without an item in common"}, reason)
+
+
+def _list_undefined(n: Mapping[str, int], args: Mapping[str, Any], reason: str) -> list[Estimate]:
+    return [build_estimate(stat, None, n, args, reason=reason) for stat in PAIR_STATISTICS]
+
+
+def _estimate_pair(pairs: RaterPairs, index: int, args: Mapping[str, Any], min_overlap: int) -> list[Estimate]:
+    shared_items = int(pairs.shared_items[index])
+    n = {"items": shared_items, "raters": 2, "ratings": 2 * shared_items}
+    too_few = ""
+    if shared_items < min_overlap:
+        too_few = f"{FEW_ITEMS}: {format_count(shared_items, 'item')} in common, fewer than {min_overlap}"
+    agreement, kappa = float(pairs.percent_agreement[index]), float(pairs.cohen_kappa[index])
+    interval = None if too_few else compute_wilson_interval(agreement, shared_items, NORMAL)
+    agreement_row = build_estimate("percent_agreement", agreement, n, args, interval, "wilson", too_few)
+    if math.isnan(kappa):
+        return [agreement_row, build_estimate("cohen_kappa", None, n, args, reason=ONE_ANSWER)]
+    half_width = NORMAL * math.sqrt(pairs.kappa_variance[index])
+    reason = too_few or _explain_no_kappa_interval(shared_items, pairs.co_minority[index])
+    reason = reason or ("" if half_width else "the sample does not vary, so there is no interval")
+    interval = None if reason else (max(-1.0, kappa - half_width), min(1.0, kappa + half_width))
+    return [agreement_row, build_estimate("cohen_kappa", kappa, n, args, interval, "normal", reason)]
+
+
+def _explain_no_kappa_interval(fewest_items: float, co_minority: float, floor: float = CO_MINORITY) -> str:
+    """Return why a kappa is given without an interval; "" if an interval may be given."""
+    # In simulated studies, the 95% intervals of such samples included the true value in fewer than 95% of the studies.
+    if fewest_items < MIN_ITEMS_FOR_INTERVAL:
+        return f"a pair shares only {format_count(int(fewest_items), 'item')}; below {MIN_ITEMS_FOR_INTERVAL} no interval is reliable"
+    return explain_rare_verdict(co_minority, floor)
+
+
+def choose_pairs(shared_items: Floats, min_overlap: int) -> Bools:
+    """Return the mask of the pairs that share `min_overlap` items or, if none does, of all pairs that share an item."""
+    enough: Bools = shared_items >= max(1, min_overlap)
+    return enough if enough.any() else shared_items >= 1
+
+
+def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
+    """Return why the mean over these pairs has no interval; "" if a pair shares `min_overlap` items or none shares any."""
+    largest = int(shared_items.max(initial=0))
+    if not largest or largest >= min_overlap:
+        return ""
+    return f"{FEW_ITEMS}: no pair shares {format_count(min_overlap, 'item')}, the most is {largest}; no interval is reliable"
+
+
+class _PairScope:
+    """The pairs of raters in one scope. `chosen`: mask of the pairs that are averaged; `used`: these pairs."""
+
+    def __init__(self, scope: Scope, pairs: RaterPairs, min_overlap: int) -> None:
+        self.ratings, self.pairs, self.min_overlap = scope.ratings, pairs, min_overlap
+        self.args = {"min_overlap": min_overlap, **scope.args}
+        self.chosen = choose_pairs(pairs.shared_items, min_overlap)
+        self.used = pairs.select_pairs(self.chosen)
+        self.few_items = explain_few_items(pairs.shared_items, min_overlap)
+        self.fewest_items = float(self.used.shared_items.min(initial=np.inf))
+        self.has_interval = len(self.used) > 0 and not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
+
+    def build_rows(self, resampled: PairMeans) -> Iterator[Estimate]:
+        used, args = self.used, self.args
+        defined = int(np.isfinite(used.cohen_kappa).sum())
+        below = int((self.pairs.shared_items < self.min_overlap).sum()) + self.pairs.disjoint_pairs
+        counts = {"pairs_used": defined, "pairs_undefined": len(used) - defined, "pairs_below_overlap": below}
+        n = {**self.ratings.sample_sizes, **counts}
+        no_pairs = (
+            NO_PAIRS if len(self.pairs.raters) < 2 else "" if len(used) else "no pair of raters has an item in common"
+        )
+        no_kappa = no_pairs or (
+            "" if defined else "0/0 in every pair: both raters gave one and the same answer throughout"
+        )
+        agreement, kappa, weighted = compute_pair_means(used.shared_items, used.percent_agreement, used.cohen_kappa)
+        # The floor for agreement is 0, because its interval stays reliable where one verdict is rare.
+        withheld, withheld_kappa, withheld_new = (
+            self._explain_no_interval(floor) for floor in (0, CO_MINORITY, CO_MINORITY_NEW)
+        )
+        widening = compute_widening(n["items"], len(np.unique(self.ratings.source)))
+        # A pair with an undefined kappa (0/0) still has an agreement.
+        agreement_n = {**n, "pairs_used": len(used), "pairs_undefined": 0}
+        point = PointEstimate("avg_pairwise_agreement", args, _number_or_none(agreement), agreement_n, no_pairs)
+        leave_one_out = compute_leave_one_out_means(used, used.percent_agreement)
+        yield from build_interval_rows(
+            point,
+            Uncertainty(
+                resampled.agreement,
+                leave_one_out,
+                linear=True,
+                widening=widening,
+                withheld=withheld,
+                withheld_new=withheld,
+            ),
+        )
+        point = PointEstimate("avg_pairwise_kappa", args, _number_or_none(kappa), n, no_kappa)
+        leave_one_out = compute_leave_one_out_means(used, used.cohen_kappa)
+        yield from build_interval_rows(
+            point,
+            Uncertainty(
+                resampled.kappa,
+                leave_one_out,
+                bias_corrected=True,
+                widening=widening,
+                withheld=withheld_kappa,
+                withheld_new=withheld_new,
+            ),
+        )
+        for stat, value in (
+            ("avg_pairwise_kappa_weighted", weighted),
+            ("kappa_max", compute_defined_mean(used.kappa_max)),
+        ):
+            reason = self.few_items or "beside avg_pairwise_kappa, which has the interval"
+            yield build_estimate(stat, _number_or_none(value), n, args, reason=no_kappa or reason)
+
+    def _explain_no_interval(self, floor: float) -> str:
+        if self.few_items or not len(self.used):
+            return self.few_items
+        return _explain_no_kappa_interval(self.fewest_items, float(np.mean(self.used.co_minority)), floor)
+
+
+def estimate_pair_means(
+    table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, resamples: int = 2000
+) -> list[Estimate]:
+    """Return means of agreement and kappa over the pairs of raters with at least `min_overlap` shared items (Light 1971).
+
+    If no pair shares that many items, the means are over all pairs with a shared item; they have no interval, and a reason
+    that starts with FEW_ITEMS.
+
+    The rows are for all sources together, then for each source: avg_pairwise_agreement (including pairs with an undefined
+    kappa) and avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted,
+    in which each pair is weighted by its number of shared items; and kappa_max, the mean over pairs of the largest kappa
+    possible with the pair's shares of verdicts.
+    """
+    scopes = [_PairScope(scope, tabulate_pairs(scope.ratings), min_overlap) for scope in list_scopes(table)]
+    # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
+    # of the other scopes.
+    scoped = [
+        ScopedPairs(scope.ratings, scope.used if scope.has_interval else scope.pairs.select_pairs(scope.chosen & False))
+        for scope in scopes
+    ]
+    rng = build_generator(seed, "avg_pairwise_kappa")
+    resampled = resample_pair_means(scoped, table.item_source, resamples, rng)
+    return [row for scope, means in zip(scopes, resampled, strict=True) for row in scope.build_rows(means)]
+
+
+def _number_or_none(value: Floats | float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def estimate_prevalence(table: Ratings) -> list[Estimate]:
+    """Return the share of verdict 1 overall and by source; of each category (args) if not binary."""
+    reason = "beside plausibility_rate, which has the interval"
+    if not table.is_binary:
+        reason = "no interval is computed for the share of a category"
+    rows = []
+    for scope in list_scopes(table):
+        counts = np.bincount(scope.ratings.verdict, minlength=len(table.categories))
+        n = scope.ratings.sample_sizes
+        for index in [1] if table.is_binary else range(len(table.categories)):
+            args = scope.args if table.is_binary else {"category": table.categories[index], **scope.args}
+            share = counts[index] / len(scope.ratings) if len(scope.ratings) else None
+            rows.append(build_estimate("prevalence", share, n, args, reason=reason if len(table) else "no ratings"))
+    return rows
+
+
+def describe_skew(table: Ratings, words: Mapping[Any, str] | None = None) -> str:
+    """Return sentences that warn of a misleading kappa; "" if the shares of verdicts give no reason for a warning.
+
+    If nearly all verdicts on a source are alike, kappa can be near 0 although raters agree. If the shares of verdicts differ
+    widely between sources, kappa over all sources can be high although raters hardly agree within any source.
+    `words` maps a category to the word for it in the text.
+    """
+    if not len(table):
+        return ""
+    table_scopes = list_scopes(table)
+    warnings = [_describe_skewed_scope(scope, words or {}) for scope in (table_scopes[1:] or table_scopes)]
+    return " ".join(filter(None, [*warnings, _describe_pooled_kappa(table_scopes)]))
+
+
+def _describe_skewed_scope(scope: Scope, words: Mapping[Any, str]) -> str:
+    index, share = find_commonest_category(scope.ratings)
+    if share < SKEWED:
+        return ""
+    category = scope.ratings.categories[index]
+    word = words.get(category, str(category))
+    chance = share**2 + (1 - share) ** 2
+    return (
+        f"In {scope.label} {share:.0%} of the verdicts are “{word}”: two raters answering at random with that share "
+        f"would agree on at least {chance:.0%} of the items, so kappa can be near 0 although they nearly always agree. "
+        "Read the agreement and AC1 beside it."
+    )
+
+
+def _describe_pooled_kappa(table_scopes: Sequence[Scope]) -> str:
+    commonest = find_commonest_category(table_scopes[0].ratings)[0]
+    shares = [float(np.mean(scope.ratings.verdict == commonest)) for scope in table_scopes[1:]]
+    # 50 percentage points: docs/statistics.md has an example with a kappa of 0.64 over all sources and 0 within each.
+    if not shares or max(shares) - min(shares) < 0.5:
+        return ""
+    return (
+        f"The share of the commonest verdict lies between {min(shares):.0%} and {max(shares):.0%} by source: kappa over all "
+        "sources together mostly shows that raters distinguish the sources. Read it within each source."
+    )

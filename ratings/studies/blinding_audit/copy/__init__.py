@@ -1,1 +1,0 @@
-"""The scratch copy that an audit works on, and the separate process that runs the audit there."""

@@ -1,0 +1,379 @@
+"""Checks of the stored items alone: they must have no key, word or order that the allow-list would not have produced."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import Q
+
+from ratings.blinding import Payload, blind_context, payload_digest
+from ratings.blinding.source_names import NameFinding
+from ratings.models import Assignment, Item, ItemSource, Rater, Study
+from ratings.studies import designs, quarantine, readable_elsewhere
+from ratings.studies.blinding_audit.findings import DECLARED, OTHER_STUDIES, Check, Leak
+from ratings.studies.quarantine import Secret
+from simulation.casts import casting
+from simulation.models import CatalogueEntry, Transition
+from wetbench_site.text import format_count
+
+# Words about the origin of items, which no rater's page needs.
+SEALED_WORDS = (
+    "secret:", "perturb", "unperturbed", "twin", "error_type", "error-type", "injector", "provenance", "itemsource",
+    "fidelity", "ledger", "mat-", "lapses", "checklist",
+)  # fmt: skip
+_ANY_WORD = re.compile(rf"(?<![a-z])(?:{'|'.join(map(re.escape, SEALED_WORDS))})")
+_MIN_LENGTH = 6  # characters; shorter values are ordinary words or numbers
+_PLAIN_WORD = re.compile(r"[a-z]+")
+
+
+class SealedValues(NamedTuple):
+    """`values` reveal an origin wherever they occur. `labels`, such as casts and error types, reveal it as separate
+    words.
+    """
+
+    values: dict[str, str]
+    labels: dict[str, str]
+
+    def find_in(self, text: str) -> Iterator[tuple[str, str]]:
+        """Yield each sealed value that this text contains, preceded by its kind."""
+        low = text.lower()
+        yield from ((what, value) for value, what in self.values.items() if value in low)
+        yield from ((what, label) for label, what in self.labels.items() if contains_word(low, label))
+        yield from (("the word", word) for word in sorted(set(_ANY_WORD.findall(low))))
+
+
+def collect_sealed_values(study: Study) -> SealedValues:
+    """Return the sealed values: codes, digests, sources, and the kind, location, rule and explanation of each planted
+    error.
+    """
+    values: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    rows = ItemSource.objects.filter(item__study=study)
+    # Without the large documents: none of their text is compared here.
+    rows = rows.select_related("item", "twin", "imported", "transition__episode").defer(
+        "item__payload", "item__context", "twin__outcome", "twin__diff", "transition__step", "transition__findings"
+    )
+    for source in rows:
+        values |= {text.lower(): what for what, text in _iter_values(source) if len(text) >= _MIN_LENGTH}
+        labels |= {word: what for what, word in _iter_labels(source) if word}
+    return SealedValues(values, labels)
+
+
+def _iter_values(source: ItemSource) -> Iterator[tuple[str, str]]:
+    yield "the pair's code", str(source.pair)
+    yield "the item's own code", str(source.item.code)
+    yield "the payload's digest", source.item.payload_sha256
+    yield "the digest of the pair", source.item.pair_sha256
+    if source.transition:
+        yield "the transition's code", str(source.transition.code)
+        yield "the episode's code", str(source.transition.episode.code)
+        yield "the transition's digest", source.transition.content_sha256
+    if twin := source.twin:
+        yield "the twin's code", str(twin.code)
+        yield "the kind of the planted error", twin.kind if "_" in twin.kind or " " in twin.kind else ""
+        yield "the location of the planted error", twin.field
+        yield "the rule that was broken", twin.rule
+        yield "the explanation of the planted error", twin.explanation
+    # A number as a key would be found in every second text.
+    if source.imported and len(source.imported.key) > _MIN_LENGTH and not source.imported.key.isdigit():
+        yield "the item's key in the imported file", source.imported.key
+
+
+def _iter_labels(source: ItemSource) -> Iterator[tuple[str, str]]:
+    """Yield the names of sources that are not ordinary words, and error types."""
+    label = source.label.lower()
+    if label in casting.CASTS or not _PLAIN_WORD.fullmatch(label):
+        yield "the source", label
+    if source.perturbation != "none":
+        yield "the error type", source.perturbation
+    if source.experiment and "-" in source.experiment:
+        yield "the experiment's short name", source.experiment.lower()
+
+
+@cache
+def load_interface_words() -> frozenset[str]:
+    """Return the words of the rating pages' own templates and scripts, which do not depend on any item."""
+    files = [*(settings.BASE_DIR / "templates").glob("ratings/*.html"), settings.BASE_DIR / "templates" / "base.html"]
+    files += [*(settings.BASE_DIR / "templates" / "registration").glob("*.html")]
+    files += [*(settings.BASE_DIR / "static").glob("*.js")]
+    return frozenset(word for path in files for word in re.findall(r"[a-z]+", path.read_text().lower()))
+
+
+def contains_word(text: str, word: str) -> bool:
+    """Return whether the text, in lower case, contains this as a separate word."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) is not None
+
+
+_MATERIAL = {"ref", "name", "properties", "condition", "availability"}
+_ACTION = {"name", "parameters"}
+_OBSERVATION = {"type", "description", "value"}
+# Each location of a payload or context that has keys, and the keys allowed there. [] means each entry of a list.
+ALLOWED_KEYS = {
+    "transition": {
+        "": {"kind", "lineage", "action", "before", "after", "observations", "rejected"},
+        "action": _ACTION,
+        "before[]": _MATERIAL,
+        "after[]": _MATERIAL | {"continues"},
+        "observations[]": _OBSERVATION,
+    },
+    "evidence": {
+        "": {"kind", "goal", "steps"},
+        "steps[]": {"number", "time", "action", "materials", "made", "observations", "rejected"},
+        "steps[].action": _ACTION,
+        "steps[].materials[]": {"ref", "name"},
+        "steps[].made[]": _MATERIAL | {"continues"},
+        "steps[].observations[]": _OBSERVATION,
+    },
+    "context": {
+        "": {"goal", "time", "steps"},
+        "steps[]": {"number", "time", "action", "materials", "parameters", "rejected"},
+    },
+}
+
+
+def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
+    """Return the checks of the stored items. They render no page."""
+    keys = Check(
+        "payload keys", "Does a payload have a key that the allow-list does not have, or keys in another order?"
+    )
+    words = Check("payload words", "Does a shown text reveal a source, or repeat the explanation of a planted error?")
+    names = Check(
+        "names of sources",
+        "Does a shown text name a model, a maker of models, a cast or a source, unless somebody declared the name a thing in "
+        "the laboratory for this item?",
+    )
+    lexicon, declared_things = quarantine.build_lexicon(study), quarantine.load_declared_things(study)
+    declared_uses: Counter[tuple[str, str]] = Counter()
+    order_check = Check("payload order", "Are properties and parameters in the same order for every source?")
+    hashes = Check("payload digest", "Is every payload as it was frozen?")
+    orders = _KeyOrders()
+    batches_with_lineage = _find_batches_with_lineage(study)
+    for item, secret, released in _iter_items(study):
+        keys.add_leaks(
+            _find_wrong_keys(
+                item.payload, str(item.payload.get("kind")), item.context, item.created_at in batches_with_lineage
+            )
+        )
+        # A person has read a released item and found that its words reveal nothing.
+        words.add_leaks([] if released else _find_telling_words(item, secret, sealed))
+        declared = declared_things.get(item.payload_sha256, {})
+        findings_in_item = list(quarantine.find_names(item.payload, item.context, lexicon))
+        declared_uses.update({(f.text, declared[f.text]) for _, f in findings_in_item if f.text in declared})
+        names.add_leaks(
+            _describe_named_sources(
+                item, [(place, finding) for place, finding in findings_in_item if finding.text not in declared]
+            )
+        )
+        hashes.add_leaks([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED_PAYLOAD])
+        order_check.looked_at += 1
+        orders.collect_orders(item.payload)
+    order_check.leaks = orders.list_leaks()
+    if declared_uses:
+        rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())]
+        names.measured[DECLARED] = rows
+    return [keys, words, names, order_check, hashes]
+
+
+_CHANGED_PAYLOAD = Leak("a stored payload", "it does not match its digest")
+
+
+def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
+    """Yield each item with the secret that its texts must not repeat, and whether a person released it from
+    quarantine.
+    """
+    released = set(study.quarantine.filter(decision="released").values_list("payload_sha256", flat=True))
+    rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
+    # In chunks, so that a large study is not in memory at once.
+    for source in rows.order_by("item__code").iterator(chunk_size=200):
+        step = source.transition.step if source.transition else None
+        secret = Secret()
+        if source.twin and step:
+            secret_reasoning = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
+            secret = Secret(f"{source.twin.explanation}\n{secret_reasoning}", step["outcome"])
+        yield source.item, secret, source.item.payload_sha256 in released
+
+
+def _find_batches_with_lineage(study: Study) -> set[datetime]:
+    """Return the batches in which any payload states whether lineage is known."""
+    # Before release 2 no payload stated it; a batch of which only some payloads do would distinguish them.
+    rows = Item.objects.filter(study=study).values_list("created_at", "payload")
+    return {batch for batch, payload in rows.iterator() if "lineage" in payload}
+
+
+def _find_wrong_keys(payload: Any, kind: str, context: Any, lineage: bool) -> Iterator[Leak]:
+    if kind not in ("transition", "evidence"):
+        yield Leak("payload", f"an unknown kind {kind!r}")
+        return
+    allowed = ALLOWED_KEYS[kind]
+    yield from _find_unknown_keys(
+        "payload", payload, allowed if lineage else {**allowed, "": allowed[""] - {"lineage"}}
+    )
+    if context:
+        yield from _find_unknown_keys("context", context, ALLOWED_KEYS["context"])
+
+
+def _find_unknown_keys(root: str, value: Any, allowed: Mapping[str, set[str]], path: str = "") -> Iterator[Leak]:
+    if isinstance(value, Mapping):
+        location = f"{root}.{path}".rstrip(".")
+        if path not in allowed:
+            yield Leak(location, f"keys where there are none: {', '.join(map(str, value))[:80]}")
+            return
+        yield from (Leak(location, f"payload key {key!r}") for key in value if key not in allowed[path])
+        # A missing key is a leak as well: it would distinguish items as an additional key does.
+        yield from (Leak(location, f"no payload key {key!r}") for key in sorted(allowed[path] - set(value)))
+        for key, part in value.items():
+            yield from _find_unknown_keys(root, part, allowed, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for part in value:
+            yield from _find_unknown_keys(root, part, allowed, f"{path}[]" if isinstance(part, Mapping) else path)
+
+
+def _find_telling_words(item: Item, secret: Secret, sealed: SealedValues) -> Iterator[Leak]:
+    for location, kind in quarantine.find_reasons(item.payload, item.context, secret):
+        yield Leak(_strip_indices(f"payload.{location}"), kind)
+    for location, text in [*quarantine.iter_texts(item.payload), *quarantine.iter_texts(item.context, "context")]:
+        for kind, value in sealed.find_in(text):
+            if not _is_ordinary_word(kind, value):
+                yield Leak(_strip_indices(f"payload.{location}"), f"{kind}: {value[:60]!r}")
+
+
+def _describe_named_sources(item: Item, findings: Iterable[tuple[str, NameFinding]]) -> Iterator[Leak]:
+    """Yield a leak for each location in an item that names a source: the item's code and the kind of name, never the
+    name.
+    """
+    for location, finding in findings:
+        yield Leak(f"item {item.code}: {_strip_indices(f'payload.{location}')}", quarantine.NAME_KINDS[finding.kind])
+
+
+def _is_ordinary_word(kind: str, value: str) -> bool:
+    """Return whether laboratories use the word as well: "a subtle change of colour", "an obvious precipitate", "a
+    checklist".
+    """
+    return kind == "the error type" or (kind == "the word" and value != "mat-" and value.isalpha())
+
+
+def _strip_indices(location: str) -> str:
+    # A report must not point at an item, and numbers of entries could.
+    return re.sub(r"\[\d+\]", "[]", location)
+
+
+class _KeyOrders:
+    """The order of every two labels, and of every two keys, that occur together in one list."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str, str], int] = {}
+
+    def collect_orders(self, value: Any, location: str = "payload") -> None:
+        if isinstance(value, Mapping):
+            self._count_pairs(f"keys of {location}", list(value))
+            for key, part in value.items():
+                self.collect_orders(part, f"{location}.{key}")
+        elif isinstance(value, list):
+            if location.endswith((".properties", ".parameters")):
+                self._count_pairs(location, [str(row[0]) for row in value if isinstance(row, list) and row])
+            else:
+                for part in value:
+                    self.collect_orders(part, f"{location}[]")
+
+    def _count_pairs(self, location: str, names: Sequence[str]) -> None:
+        # A property is written in one order before and after a step, so both are compared together.
+        location = location.replace(".before[]", "").replace(".after[]", "") if "keys" not in location else location
+        for pair in combinations(names, 2):
+            self._before[(location, *pair)] = self._before.get((location, *pair), 0) + 1
+
+    def list_leaks(self) -> list[Leak]:
+        """Return a leak for each pair that occurs in both orders, because an order that varies can depend on the
+        source.
+        """
+        order_counts = self._before
+        in_both_orders = [(place, a, b) for place, a, b in order_counts if a < b and (place, b, a) in order_counts]
+        return [
+            Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
+            for place, a, b in in_both_orders
+        ]
+
+
+def check_other_studies(study: Study) -> list[Check]:
+    """Return the check. It also reports how many items are in unblinded studies, and whether the document allows
+    that.
+
+        Items whose episode is in an unblinded study of the other kind are counted separately.
+    """
+    items = dict(Item.objects.filter(study=study).values_list("pk", "pair_sha256"))
+    unblinded_pairs = readable_elsewhere.find_unblinded_pairs(excluded=study)
+    check = Check(
+        OTHER_STUDIES,
+        "Can a rater's account read in another study, or in the laboratory, where one of their items comes from?",
+    )
+    # Other studies are not named: readers of this certificate may have no role in them. Nor are raters' labels:
+    # together with the members of those studies they would identify a rater.
+    check.measured = {
+        "items": len(items),
+        "items_in_unblinded_studies": sum(pair in unblinded_pairs for pair in items.values()),
+        "items_of_episodes_in_unblinded_studies": readable_elsewhere.count_items_of_shown_episodes(study),
+        "allowed": designs.load_study_protocol(study).allow_unblinded,
+    }
+    check.add_leaks(_find_leaks(study), looked_at=len(items))
+    return [check]
+
+
+def _find_leaks(study: Study) -> list[Leak]:
+    raters = list(Rater.objects.filter(study=study, user__isnull=False).order_by("number"))
+    readable = readable_elsewhere.find_readable(study, raters)
+    if not readable:
+        return []
+    items_of_rater: dict[int, set[int]] = defaultdict(set)
+    # Including released assignments that were opened: what was shown cannot be taken back.
+    assigned = Assignment.objects.filter(rater__in=readable).filter(
+        Q(released_at__isnull=True) | Q(opened_at__isnull=False)
+    )
+    for rater_id, item in assigned.order_by().values_list("rater_id", "item_id"):
+        items_of_rater[rater_id].add(item)
+    readable_items = {
+        rater_id: items_of_rater[rater_id] & items
+        for rater_id, items in readable.items()
+        if items_of_rater[rater_id] & items
+    }
+    if not readable_items:
+        return []
+    n_assigned = sum(len(items_of_rater[rater_id]) for rater_id in readable_items)
+    sentence = f"{sum(map(len, readable_items.values()))} of {format_count(n_assigned, 'item')} can be read by the same account elsewhere, with their source"
+    return [Leak(format_count(len(readable_items), "rater"), sentence)]
+
+
+class StepContexts:
+    """The context of each step as it would be built now.
+
+    `comparable` is False if the stored context of an original differs from it, because a goal has changed since.
+    """
+
+    def __init__(self, sources: Sequence[ItemSource]) -> None:
+        # Loading whole episodes is worth it only if some arm shows contexts.
+        self._wanted = any(source.item.context for source in sources)
+        self._made: dict[int, Payload] = {}
+        self._steps: dict[int, list[Transition]] = defaultdict(list)
+        if self._wanted:
+            self._load_steps({source.transition.episode_id for source in sources if source.transition})
+        genuine = [s for s in sources if s.transition and s.twin is None]
+        self.comparable = all(s.item.context == self.build_context(s.transition) for s in genuine if s.transition)
+
+    def _load_steps(self, episodes: set[int]) -> None:
+        controls = CatalogueEntry.objects.filter(kind="control").values("name")
+        rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
+        for row in rows.select_related("episode__experiment").order_by("number"):
+            self._steps[row.episode_id].append(row)
+
+    def build_context(self, row: Transition) -> Payload:
+        """Return the context of this step; empty if no item of the study has a context."""
+        if not self._wanted:
+            return {}
+        if row.pk not in self._made:
+            before = [other.step for other in self._steps[row.episode_id] if other.number < row.number]
+            goal = next((step.episode.experiment.goal for step in self._steps[row.episode_id]), "")
+            self._made[row.pk] = blind_context(goal, before)
+        return self._made[row.pk]

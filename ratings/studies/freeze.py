@@ -1,0 +1,271 @@
+"""What opening a study creates: items chosen from the pool and frozen blinded, raters, and their assignments."""
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+
+from ratings.blinding import pair_digest, payload_digest
+from ratings.models import Assignment, Item, ItemSource, Rater, Study
+from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
+from ratings.protocol.plan_types import AssignmentMatrix, IdenticalCases, PlannedAssignment, PlannedItem
+from ratings.studies import designs, pool
+from wetbench_site.text import format_count
+
+
+class StudySize(NamedTuple):
+    """How many items and raters a study got. `left_out`: how many items were not used because they are in an
+    unblinded study.
+
+    `shown`: how many of its items come from an episode that an unblinded study of the other kind shows. `alike`:
+    cases of a crossover that are left out because both sources gave the identical outcome.
+    """
+
+    items: int
+    raters: int
+    left_out: int = 0
+    shown: int = 0
+    alike: IdenticalCases = IdenticalCases()
+
+
+class OpeningPreview(NamedTuple):
+    """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater
+    would get.
+
+    In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `assignments` have
+    raters 0, 1, ... for R01, R02, ..., with the keys of `planned`.
+    """
+
+    items: int
+    raters: int
+    ratings: int
+    matrix: AssignmentMatrix
+    planned: tuple[PlannedItem, ...] = ()
+    assignments: tuple[PlannedAssignment, ...] = ()
+    origins: Mapping[str, Mapping[str, Any]] = {}  # by key: the columns that its ItemSource would have
+    alike: IdenticalCases = IdenticalCases()
+
+
+def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> StudySize:
+    """Create the items, raters and assignments of a study, in the caller's transaction.
+
+    If `raters` is None, as few raters as needed are created.
+    """
+    inventory = pool.take_inventory(protocol, study)
+    chosen = _choose_usable(inventory, protocol, raters)
+    pool.record_pool_decisions(study, chosen, inventory.held)
+    items = freeze_items(study, chosen)
+    # From here on the plan's keys are those of items: they exist now, and assignments refer to them.
+    planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _plan_items(protocol, chosen)]
+    n_raters = _count_raters(protocol, planned, raters)
+    planned = designs.replace_pairs(planned) if protocol.is_crossover else planned
+    assignments = plan_assignments(protocol, study.random_seed, planned, n_raters)
+    create_assignments(study, assignments, create_raters(study, n_raters))
+    left_out, shown_count = (
+        pool.count_left_out(inventory.left_out, protocol),
+        len(pool.select_shown_elsewhere(chosen, protocol.kind)),
+    )
+    return StudySize(
+        len(items), n_raters, left_out, shown_count, designs.count_identical_cases(inventory.usable, protocol)
+    )
+
+
+def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> OpeningPreview:
+    """Return what `freeze_study` would do now, without writing. Raises PlanError if it would fail."""
+    inventory = pool.take_inventory(protocol, study)
+    chosen = _choose_usable(inventory, protocol, raters or protocol.raters)
+    planned = _plan_items(protocol, chosen)
+    n_raters = _count_raters(protocol, planned, raters or protocol.raters)
+    assignments = plan_assignments(protocol, protocol.seed, planned, n_raters)
+    ratings = sum(plan.needed for plan in planned)
+    matrix = assign_items.build_matrix(planned, assignments, n_raters)
+    return OpeningPreview(len(planned), n_raters, ratings, matrix, tuple(planned), tuple(assignments),
+                   {found.candidate.key: found.origin for found in chosen},
+                   designs.count_identical_cases(inventory.usable, protocol))  # fmt: skip
+
+
+def _choose_usable(inventory: pool.PoolInventory, protocol: StudyProtocol, raters: int | None) -> list[CandidateItem]:
+    """Return the items chosen from the usable candidates.
+
+    Raises PlanError if there are too few; it then also states how many are left out, and why.
+    """
+    left_out = pool.count_left_out(inventory.left_out, protocol)
+    reason = f"{format_count(left_out, 'item')} left out, because they or versions of them are in an unblinded study"
+    try:
+        chosen = choose_items(inventory.usable, protocol, raters)
+    except PlanError as error:
+        raise PlanError(f"{error}; {reason}" if left_out else str(error)) from error
+    if left_out and not chosen:
+        raise PlanError(f"no item remains: {reason}")
+    return chosen
+
+
+def choose_items(
+    candidate_items: Sequence[CandidateItem], protocol: StudyProtocol, raters: int | None
+) -> list[CandidateItem]:
+    """Return as many items of each source as the study requests, and every item that was imported into it."""
+    if protocol.is_crossover:
+        return designs.choose_crossover_items(candidate_items, protocol)
+    imported = [drawable for drawable in candidate_items if drawable.origin.get("imported_id")]
+    imported_contents = {drawable.candidate.content for drawable in imported}
+    # A pool item with the content of an imported one would be in the study twice.
+    drawable = {
+        f.candidate.key: f
+        for f in candidate_items
+        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
+    }
+    requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
+    candidates = [f.candidate for f in drawable.values()]
+    chosen = draw_items.choose_items(candidates, requested, protocol.seed, _max_versions(protocol, raters))
+    return [drawable[candidate.key] for candidate in chosen] + imported
+
+
+def plan_assignments(
+    protocol: StudyProtocol, seed: int, planned: Sequence[PlannedItem], raters: int, first_rater: int = 1
+) -> list[PlannedAssignment]:
+    """Return the assignments that the study's document implies for these items and raters."""
+    if protocol.is_crossover:
+        arms = designs.map_arms(protocol)
+        return draw_items.plan_sessions(planned, raters, seed, arms=arms, first_number=first_rater)
+    return assign_items.plan_assignments(
+        planned,
+        raters,
+        seed,
+        design=protocol.design,
+        arms=designs.list_arms_of(protocol),
+        by=protocol.display.by,
+        repeats=protocol.repeats,
+        distance=protocol.repeat_distance,
+        max_items=protocol.items_per_rater,
+        first_number=first_rater,
+    )
+
+
+def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, Item]:
+    """Create the items and their sources, and return the items by key."""
+    shuffled = list(chosen)
+    # One shuffled batch with one time, so that no id or time reveals what belongs together.
+    random.Random(f"freeze/{study.random_seed}/{len(shuffled)}").shuffle(shuffled)
+    now = timezone.now()
+    rows = [
+        Item(
+            study=study,
+            payload=f.payload,
+            payload_sha256=payload_digest(f.payload),
+            pair_sha256=pair_digest(f.payload),
+            context=f.context,
+            context_sha256=payload_digest(f.context),
+            screen=f.screen,
+            created_at=now,
+        )
+        for f in shuffled
+    ]
+    created = Item.objects.bulk_create(rows, batch_size=500)
+    items = dict(zip([f.candidate.key for f in shuffled], created, strict=True))
+    pairs = _assign_pairs(study, shuffled)
+    sources = [_build_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in shuffled]
+    ItemSource.objects.bulk_create(sources, batch_size=500)
+    return items
+
+
+def create_raters(study: Study, n: int) -> list[Rater]:
+    """Create n open rater places, numbered after the study's last rater."""
+    last = max(study.raters.values_list("number", flat=True), default=0)
+    rows = [Rater(study=study, number=number, label=f"R{number:02}") for number in range(last + 1, last + n + 1)]
+    return Rater.objects.bulk_create(rows)
+
+
+def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], raters: Sequence[Rater]) -> None:
+    """Store planned assignments, whose keys are the primary keys of items."""
+    pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
+    rows = [
+        build_assignment(assignment, raters[assignment.rater], pairs[int(assignment.key)]) for assignment in assignments
+    ]
+    # So that no primary key reveals an order.
+    random.Random(f"assignments/{study.random_seed}").shuffle(rows)
+    Assignment.objects.bulk_create(rows, batch_size=500)
+
+
+def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUID) -> Assignment:
+    arm: dict[str, Any] = {
+        "layout": assignment.layout,
+        "with_context": assignment.with_context,
+        "marks": assignment.marks,
+    }
+    return Assignment(
+        item_id=int(assignment.key),
+        rater=rater,
+        position=assignment.position,
+        occasion=assignment.occasion,
+        session=assignment.session,
+        slot=assignment.slot,
+        pair=pair,
+        **arm,
+    )
+
+
+def _build_source(item: Item, found: CandidateItem, pair: uuid.UUID) -> ItemSource:
+    candidate = found.candidate
+    return ItemSource(
+        item=item,
+        pair=pair,
+        label=candidate.source[0],
+        perturbation=candidate.source[1],
+        experiment=candidate.experiment,
+        action=candidate.action,
+        **found.origin,
+    )
+
+
+def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uuid.UUID]:
+    """Return the code under which each pair is stored in this study."""
+    # Studies of earlier releases have random codes; versions that are added to them must get the same.
+    pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
+    # Derived, so that versions added later get the same code; from the study's code, so that it means nothing in
+    # another study.
+    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in chosen}
+    chosen_steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
+    return pairs | {pair: pairs_by_step[step] for pair, step in chosen_steps if step and step in pairs_by_step}
+
+
+def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> list[PlannedItem]:
+    ratings_per_item = protocol.ratings_per_item
+    condition = designs.map_conditions(protocol, chosen) if protocol.is_crossover else {}
+    return [
+        PlannedItem(
+            f.candidate.key, f.candidate.source, f.candidate.pair, ratings_per_item, condition.get(f.candidate.key, 0)
+        )
+        for f in chosen
+    ]
+
+
+def _max_versions(protocol: StudyProtocol, raters: int | None) -> int | None:
+    """Return how many versions of one thing the raters can rate, if all ratings of a thing come from different
+    raters.
+
+    None means that there is no limit.
+    """
+    ratings_per_item = protocol.ratings_per_item
+    # Every rater rates every item, and nobody may see two versions of one thing.
+    if protocol.design == "crossed":
+        return 1
+    if raters and raters < ratings_per_item:
+        raise PlanError(
+            f"{raters} rater{' is' if raters == 1 else 's are'} too few for {ratings_per_item} ratings per item; {ratings_per_item} would work"
+        )
+    return raters // ratings_per_item if raters else None
+
+
+def _count_raters(protocol: StudyProtocol, planned: Sequence[PlannedItem], raters: int | None) -> int:
+    if raters:
+        return raters
+    ratings_per_item, max_items = protocol.ratings_per_item, protocol.items_per_rater
+    if protocol.is_crossover:
+        return ratings_per_item
+    # Rounded up: with at most this many items each, fewer raters could not give all ratings.
+    needed_for_max = (
+        -(-ratings_per_item * len(planned) // max_items) if max_items and protocol.design != "crossed" else 0
+    )
+    return max(balance_loads.count_raters_needed(planned), ratings_per_item, needed_for_max)

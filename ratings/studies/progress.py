@@ -1,0 +1,411 @@
+"""The progress of a study and of its raters, counted by the database. It is the same before and after unblinding.
+
+Nothing here reads where an item came from; results by source are in `ratings.results.analyses`."""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from statistics import mean
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Sum, Value, When, Window
+from django.db.models.functions import Coalesce, Least, RowNumber
+from django.utils import timezone
+
+from ratings.models import TRANSITION, Assignment, ItemSource, PracticeAnswer, Rater, Rating, RatingEvent, Study
+from ratings.models.answers import FIRST
+from ratings.protocol import study_protocol
+
+_MINUTES_PER_ITEM = {
+    True: 2,
+    False: 5,
+}  # minutes for one outcome, for a full record: an estimate, shown before anybody has rated
+_PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
+
+
+def count_items(rater: Rater) -> int | None:
+    """Return how many items are assigned to the rater, or None if there are none, because items are reserved one at a
+    time.
+    """
+    return Assignment.objects.filter(rater=rater, released_at__isnull=True).count() or None
+
+
+def describe_time_needed(rater: Rater, items: int | None) -> str:
+    """Return an estimate of the time that the rater needs, in a sentence."""
+    minutes_per_item = _MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
+    if items is None:
+        return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
+    return f"About {_format_duration(_PREPARATION_MINUTES + items * minutes_per_item)} in all; you can stop and come back as often as you like"
+
+
+def _format_duration(minutes: int) -> str:
+    # Rounded up to five minutes, and to half hours from an hour on: more digits would promise too much.
+    if minutes < 55:
+        return f"{-(-minutes // 5) * 5} minutes"
+    halves = round(minutes / 30)
+    hours, half = divmod(halves, 2)
+    return f"{hours}{' and a half' if half else ''} hour{'' if halves == 2 else 's'}"
+
+
+_IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
+
+
+class StopStatus(NamedTuple):
+    """`given` ratings count and `wanted` are planned. `said` is a sentence that states what is missing, or that
+    nothing is missing.
+    """
+
+    met: bool
+    given: int
+    wanted: int
+    said: str
+
+
+class RatingTally(NamedTuple):
+    """Items of a study, ratings that count, and ratings that items lack.
+
+    An item with more ratings than planned does not compensate for one with too few. `imported` and `cannot_judge` are
+    among the ratings that count, `surplus` ones are not.
+    """
+
+    items: int
+    given: int
+    missing: int
+    imported: int
+    cannot_judge: int
+    surplus: int
+
+
+def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTally | None = None) -> StopStatus:
+    """Return whether the study meets its stop rule: all ratings, a number of ratings, or the end of the day of its
+    deadline.
+
+        `tally` avoids counting again in callers that have already counted.
+    """
+    protocol, counts = study_protocol.load_protocol(study.protocol), tally or tally_ratings(study)
+    given, planned = counts.given, counts.items * study.ratings_per_item
+    if protocol.stop == "deadline" and study.deadline:
+        # The deadline's day is included: raters read it as the last day on which they can rate.
+        met = (today or timezone.localdate()) > study.deadline
+        return StopStatus(met, given, planned, _describe_deadline(study.deadline, met))
+    if protocol.stop == "ratings" and protocol.stop_ratings:
+        missing = protocol.stop_ratings - given
+        return StopStatus(missing <= 0, given, protocol.stop_ratings, _describe_missing(missing))
+    if not planned:
+        return StopStatus(False, given, planned, "It has no items to rate yet.")
+    return StopStatus(counts.missing == 0, given, planned, _describe_missing(counts.missing))
+
+
+def tally_ratings(study: Study) -> RatingTally:
+    """Count the study's ratings in one pass of the database."""
+    ratings = Rating.objects.filter(assignment__rater__study=study, assignment__rater__dropped=False)
+    per_item = ratings.order_by().values("assignment__item").annotate(
+        n=Count("pk", filter=_IS_COUNTED),
+        n_imported=Count("pk", filter=_IS_COUNTED & Q(imported=True)),
+        n_cannot_judge=Count("pk", filter=_IS_COUNTED & Q(cannot_judge=True)),
+        n_surplus=Count("pk", filter=Q(assignment__surplus=True)),
+    )  # fmt: skip
+    optional_sums = {name: Coalesce(Sum(f"n_{name}"), 0) for name in ("imported", "cannot_judge", "surplus")}
+    # Capped for each item, so that a surplus of one does not hide that another lacks ratings.
+    filled = Coalesce(Sum(Least("n", study.ratings_per_item)), 0)
+    totals = per_item.aggregate(given=Coalesce(Sum("n"), 0), filled=filled, **optional_sums)
+    items = study.items.count()
+    missing = items * study.ratings_per_item - totals.pop("filled")
+    return RatingTally(items=items, missing=missing, **totals)
+
+
+def count_ratings(study: Study) -> int:
+    """Return the number of ratings that count: first occasion, not released, not surplus, of raters who were not
+    dropped.
+    """
+    return Rating.objects.filter(_IS_COUNTED, assignment__rater__study=study, assignment__rater__dropped=False).count()
+
+
+def _describe_deadline(deadline: date, met: bool) -> str:
+    day = f"{deadline.day} {deadline:%B %Y}"
+    return f"The last day was {day}." if met else f"Ratings are collected until the end of {day}."
+
+
+def _describe_missing(missing: int) -> str:
+    if missing <= 0:
+        return "All the ratings the study set out to collect are there."
+    return f"{missing:,} rating{'s' * (missing != 1)} to go."
+
+
+def compute_state_digest(study: Study) -> str:
+    """Return the digest of the state of the study's ratings, from counts and keys alone. Five queries; six once it is
+    unblinded.
+
+    It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by
+    a model, or new verdict of the checker on what was rated.
+    """
+    values = [*_collect_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
+    if study.is_unblinded:
+        values.append(_collect_check_results(study))
+    return _hash_values(values)
+
+
+def compute_progress_digest(study: Study) -> str:
+    """Return a digest of raters' answers and assignments alone, in five queries."""
+    # Neither sources nor model ratings are read: pages of a sealed study use this digest.
+    return _hash_values(["progress", study.items.count(), *_collect_progress(study)])
+
+
+def _hash_values(values: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
+
+
+def _collect_progress(study: Study) -> list[Any]:
+    places = _aggregate_rows(Assignment.objects.filter(rater__study=study), **_ASSIGNMENT_AGGREGATES)
+    events = _filter_rating_events(study, places["first"] or 0, places["last"] or 0)
+    return [
+        [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
+        _aggregate_rows(events, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
+        places,
+        _aggregate_rows(
+            study.raters,
+            n=Count("pk"),
+            **_sum_keys("out", dropped=True),
+            **_sum_keys("left", withdrawn_at__isnull=False),
+        ),
+        _aggregate_rows(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
+    ]
+
+
+def _filter_rating_events(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
+    """Return the log of a study's answers."""
+    events = RatingEvent.objects.filter(assignment__rater__study=study)
+    # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
+    # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
+    return events.filter(assignment__gte=first, assignment__lte=last)
+
+
+def _collect_check_results(study: Study) -> list[str]:
+    """Return the checker's verdicts on twins and steps, with the number of items for each and sums that identify the
+    items.
+    """
+    sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+    verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
+    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_KEY_SQUARE))))
+
+
+_KEY_SQUARE = (
+    F("pk") * F("pk") % 1_000_003
+)  # the sum of the keys alone stays the same when two rows exchange their states
+
+
+def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
+    """Return aggregates over keys that change if other rows match the conditions, even if the number of rows is the
+    same.
+    """
+    return {name: Sum("pk", filter=Q(**conditions)), f"{name}_squares": Sum(_KEY_SQUARE, filter=Q(**conditions))}
+
+
+_ASSIGNMENT_AGGREGATES = {
+    "n": Count("pk"),
+    "first": Min("pk"),
+    "last": Max("pk"),
+    **_sum_keys("back", released_at__isnull=False),
+    **_sum_keys("over", surplus=True),
+}
+
+
+def _aggregate_rows(rows: Any, **aggregates: Any) -> dict[str, Any]:
+    values: dict[str, Any] = rows.order_by().aggregate(**aggregates)
+    return values
+
+
+_RATER = "assignment__rater"
+# Imported ratings without a known time have 0 seconds: they must not pull a median down.
+_ELAPSED_SECONDS = Case(When(imported=True, seconds=0, then=Value(None)), default=F("seconds"))
+
+
+def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
+    """Return the median seconds per item, by the rater's key.
+
+    The active time that the browser counted is used, else the elapsed time; imported ratings count only if their time
+    is known.
+    """
+    timed = ratings.order_by().annotate(timed=Coalesce("active_seconds", _ELAPSED_SECONDS)).filter(timed__isnull=False)
+    # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an odd n.
+    # In SQL that both databases have: SQLite lacks percentile_cont.
+    ranked = timed.annotate(
+        twice=2 * Window(RowNumber(), partition_by=F(_RATER), order_by="timed"),
+        of=Window(Count("pk"), partition_by=F(_RATER)),
+    )
+    middle: dict[int, list[float]] = defaultdict(list)
+    for key, seconds in ranked.filter(twice__gte=F("of"), twice__lte=F("of") + 2).values_list(_RATER, "timed"):
+        middle[key].append(seconds)
+    return {key: mean(times) for key, times in middle.items()}
+
+
+_LIVE = Q(assignments__released_at__isnull=True)
+_RATED = Q(assignments__rating__isnull=False)
+
+
+class RaterCounts(NamedTuple):
+    """The progress of one rater.
+
+    `rated` and `dealt` count all assignments except those that were released unrated; `live_rated` and `live` count
+    those that were not released at all. `median_seconds` is None before the first rating with a known time.
+    """
+
+    rated: int
+    dealt: int
+    live_rated: int
+    live: int
+    last_rated: datetime | None
+    median_seconds: float | None
+
+
+class StudyCounts(NamedTuple):
+    """The counts of the study, and of its raters by key."""
+
+    study: RatingTally
+    raters: Mapping[int, RaterCounts]
+
+
+def count_study(study: Study) -> StudyCounts:
+    """Return the current counts: counted now, or cached within the last minute for the same state of the study."""
+    if not settings.TALLY_SECONDS:
+        return _compute_counts(study)
+    mark = compute_progress_digest(study)
+    cached: StudyCounts | None = cache.get(_cache_key(mark))
+    if cached is not None:
+        return cached
+    counts = _compute_counts(study)
+    # A rating may have come in while counting: then the counts belong to no digest, and are not cached.
+    if compute_progress_digest(study) == mark:
+        cache.set(_cache_key(mark), counts, settings.TALLY_SECONDS)
+    return counts
+
+
+def _cache_key(digest: str) -> str:
+    return f"tallies/{digest}"
+
+
+def _compute_counts(study: Study) -> StudyCounts:
+    medians = compute_median_times(Rating.objects.filter(assignment__rater__study=study))
+    # One query for all raters: a query for each would make the page slower with every rater.
+    raters: Any = study.raters.order_by().values_list("pk").annotate(
+        rated=Count("assignments", filter=_RATED),
+        dealt=Count("assignments", filter=_RATED | _LIVE),
+        live_rated=Count("assignments__rating", filter=_LIVE),
+        live=Count("assignments", filter=_LIVE),
+        last_rated=Max("assignments__rating__submitted_at"),
+    )  # fmt: skip
+    counts_by_rater = {pk: RaterCounts._make((*numbers, medians.get(pk))) for pk, *numbers in raters}
+    return StudyCounts(tally_ratings(study), counts_by_rater)
+
+
+class StudyProgress(NamedTuple):
+    """Ratings collected and planned on the first occasion, items, and raters who have rated all their items.
+
+    `missing`: ratings that items lack. An item with more ratings than planned does not compensate for one with too
+    few.
+    """
+
+    done: int
+    total: int
+    items: int
+    raters: int
+    raters_done: int
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class RaterProgress:
+    """The progress of one rater, including repeats. `median_seconds` is None before the first rating."""
+
+    label: str
+    simulated: bool
+    invited: bool
+    started: bool
+    done: int
+    total: int
+    median_seconds: float | None
+    imported_as: str = ""
+    withdrawn: bool = False
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class StudyReport:
+    """What a study's page shows in any state. Nothing in it depends on where an item came from, or on a verdict."""
+
+    progress: StudyProgress
+    raters: tuple[RaterProgress, ...]
+    simulated: str  # which of the raters are simulated, in a sentence; "" if none
+    imported: str = ""  # how many ratings were collected elsewhere, in a sentence; "" if none
+    cannot_judge: int = 0
+    surplus: int = 0
+
+    @property
+    def by_simulated(self) -> int:
+        """Return how many ratings simulated raters gave, including repeats."""
+        return sum(line.done for line in self.raters if line.simulated)
+
+
+def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
+    """Return the progress of a study, in a constant number of queries. `counted` avoids counting again in callers
+    that have already counted.
+    """
+    counts = counted or count_study(study)
+    raters = tuple(
+        _build_rater_line(rater, counts.raters.get(rater.pk)) for rater in study.raters.order_by("number", "pk")
+    )
+    return StudyReport(
+        progress=StudyProgress(
+            done=counts.study.given,
+            total=counts.study.given + counts.study.missing,
+            items=counts.study.items,
+            raters=len(raters),
+            raters_done=sum(line.done == line.total for line in raters),
+            missing=counts.study.missing,
+        ),
+        raters=raters,
+        simulated=_describe_simulated(raters),
+        imported=_describe_imported(counts.study.imported, counts.study.given),
+        cannot_judge=counts.study.cannot_judge,
+        surplus=counts.study.surplus,
+    )
+
+
+def _build_rater_line(rater: Rater, counted: RaterCounts | None) -> RaterProgress:
+    return RaterProgress(
+        label=rater.label,
+        simulated=rater.simulated,
+        invited=rater.invited_at is not None,
+        started=rater.started_at is not None,
+        done=counted.rated if counted else 0,
+        total=counted.dealt if counted else 0,
+        # A dropped rater's times would suggest that their ratings count.
+        median_seconds=counted.median_seconds if counted and not rater.dropped else None,
+        imported_as=rater.imported_as,
+        withdrawn=rater.withdrawn_at is not None,
+        dropped=rater.dropped,
+    )
+
+
+def _describe_simulated(raters: Sequence[RaterProgress]) -> str:
+    # Dropped raters are not in the results that this sentence is about.
+    raters = [line for line in raters if not line.dropped]
+    simulated = [line for line in raters if line.simulated]
+    if not simulated:
+        return ""
+    if len(simulated) == len(raters):
+        return f"All {len(raters)} raters are simulated."
+    n_simulated = sum(line.done for line in simulated)
+    n_ratings = sum(line.done for line in raters)
+    return (
+        f"{len(simulated)} of {len(raters)} raters are simulated; they gave {n_simulated:,} of {n_ratings:,} ratings."
+    )
+
+
+def _describe_imported(imported: int, given: int) -> str:
+    return f"{imported} of {given} ratings were collected elsewhere and imported." if imported else ""

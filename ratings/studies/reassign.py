@@ -1,0 +1,404 @@
+"""Reassign planned work while a study runs. An item that was shown remains with its rater.
+
+All of this runs in a transaction that has locked the study's row. Rows are locked before they are moved, so it waits
+for a rater who is opening an item; items that have been opened are not moved.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
+from ratings.models.answers import FIRST, SECOND
+from ratings.models.study_events import ItemsTakenBack
+from ratings.protocol import Arm, assign_items, balance_loads
+from ratings.protocol.balance_loads import Workload
+from ratings.protocol.plan_types import PlannedItem
+from ratings.studies import designs, readable_elsewhere
+
+PARKED_POSITION = (
+    1_000_000  # beyond every position in use: rows are parked here while they are reordered, new ones behind them
+)
+LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
+UNSEEN = Q(opened_at__isnull=True, released_at__isnull=True, rating__isnull=True)
+
+
+class Reassignment(NamedTuple):
+    """How many ratings were assigned, and how many were not, because no rater may give them: they wait for another
+    rater.
+    """
+
+    assigned: int
+    unassigned: int
+
+
+def list_eligible_raters(study: Study) -> list[Rater]:
+    """Return the raters who can get more items: those who have not left or finished and were not imported from a
+    file.
+
+    Simulated raters are returned only if there are no others.
+    """
+    raters = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
+    # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
+    # rules.
+    real_raters = [rater for rater in raters if not rater.simulated]
+    return real_raters or list(raters)
+
+
+def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
+    """Assign the planned ratings that have no rater to those of these raters who may give them."""
+    slots_by_item = find_free_slots(study)
+    if designs.is_crossover(study):
+        # A case is rated in full, one version in each session, so free slots of a crossover wait for a new rater
+        # who gets both.
+        return Reassignment(0, sum(map(len, slots_by_item.values())))
+    needs = [item._replace(needed=len(slots_by_item[item.key])) for item in _load_planned_items(study, slots_by_item)]
+    n_wanted = sum(item.needed for item in needs)
+    # Seeded by what is different at each reassignment, so that the result is reproducible from the stored study.
+    rng = random.Random(f"deal/{study.random_seed}/{n_wanted}/{len(raters)}/{study.events.count()}")
+    new_assignments = balance_loads.distribute_more(
+        needs, _build_workloads(study, raters), _find_raters_by_item(study), rng
+    )
+    _create_assignments(study, [(item, rater, slots_by_item[item.key].pop(0)) for item, rater in new_assignments], rng)
+    return Reassignment(len(new_assignments), n_wanted - len(new_assignments))
+
+
+def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
+    """Move unseen items of other raters to newcomers until all have about the same number left. Return how many were
+    moved.
+    """
+    other_raters = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
+    # Locked in the order of keys, as everywhere: two requests cannot wait for each other.
+    rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSEEN, occasion=FIRST, rater__in=other_raters)
+    rows_by_key = {(row.rater_id, str(row.item_id)): row for row in rows.order_by("pk")}
+    items = {item.key: item for item in _load_planned_items(study, {key for _, key in rows_by_key})}
+    waiting: dict[int, list[PlannedItem]] = defaultdict(list)
+    for rater_id, key in rows_by_key:
+        waiting[rater_id].append(items[key])
+    rng = random.Random(f"even/{study.random_seed}/{len(other_raters)}")
+    hands = _build_workloads(study, list(other_raters))
+    moves = balance_loads.move_to_newcomers(
+        [rater.pk for rater in newcomers], hands, waiting, _find_raters_by_item(study), rng
+    )
+    moved_rows = [rows_by_key[move.giver, move.item.key] for move in moves]
+    Assignment.objects.filter(pk__in=[row.pk for row in moved_rows]).delete()
+    _create_assignments(
+        study, [(move.item, move.taker, row.slot) for move, row in zip(moves, moved_rows, strict=True)], rng
+    )
+    shuffle_remaining(study, {move.giver for move in moves})
+    return len(moves)
+
+
+def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
+    """Shuffle the items that these raters have not been shown, and put them after the shown ones. Plan their repeats
+    again.
+
+    Session 1 comes before session 2.
+    """
+    raters = list(study.raters.filter(pk__in=set(rater_ids)))
+    # Needed for repeats only, and not cheap.
+    readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
+    for rater in raters:
+        _shuffle_remaining_of(study, rater, {str(item) for item in readable.get(rater.pk, ())})
+
+
+def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
+    """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not
+    repeated.
+    """
+    protocol = designs.load_study_protocol(study)
+    repeats = rater.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
+    rater.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
+    rows = {row.pk: row for row in rater.assignments.select_for_update(of=("self",)).filter(UNSEEN)}
+    served = list(rater.assignments.exclude(pk__in=rows).order_by("position"))
+    shown_first = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
+    repeated = {str(row.item_id) for row in served if row.occasion == SECOND}
+    excluded = {key for key in shown_first if key in readable} - repeated
+    unseen = [PlannedItem(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
+    sources = {item.key: item for item in _load_planned_items(study, {item.key for item in unseen})}
+    rng = random.Random(f"order/{study.random_seed}/{rater.number}/{len(served)}/{len(unseen)}")
+    order = assign_items.order_items(
+        shown_first,
+        [sources[item.key] for item in unseen],
+        repeated,
+        protocol.repeats,
+        protocol.repeat_distance,
+        rng,
+        excluded,
+    )
+    session = {str(row.item_id): row.session for row in rows.values()}
+    order.sort(key=lambda place: session.get(place[0], 1))  # stable, and repeats have session 1: a crossover has none
+    start = max((row.position for row in served), default=0) + 1
+    _set_positions(
+        rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values()
+    )
+    _create_repeats(rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == SECOND})
+
+
+def _set_positions(rater: Rater, places: Mapping[str, int], rows: Collection[Assignment]) -> None:
+    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new
+    # position.
+    old = rater.assignments.filter(pk__in=[row.pk for row in rows], position__lt=PARKED_POSITION)
+    old.update(position=F("position") + PARKED_POSITION)
+    for row in rows:
+        row.position = places[str(row.item_id)]
+    Assignment.objects.bulk_update(rows, ["position"], batch_size=200)
+
+
+def _create_repeats(rater: Rater, places: Mapping[str, int]) -> None:
+    """Create the repeats, each shown in the arm of its first occasion."""
+    firsts = rater.assignments.filter(occasion=FIRST, item__in=[int(key) for key in places])
+    Assignment.objects.bulk_create(
+        Assignment(
+            rater=rater, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[str(row.item_id)],
+            layout=row.layout, with_context=row.with_context, marks=row.marks,
+        )
+        for row in firsts
+    )  # fmt: skip
+
+
+def _create_assignments(
+    study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
+) -> None:
+    """Create assignments for their new raters, at random positions among the items that these raters have not seen."""
+    arms = _choose_arms(study, places, rng)
+    rows = [
+        Assignment(
+            item_id=int(item.key), rater_id=rater, slot=slot, pair=item.pair, position=2 * PARKED_POSITION + index,
+            **arms[rater, item.key]._asdict(),
+        )
+        for index, (item, rater, slot) in enumerate(places)
+    ]  # fmt: skip
+    # So that primary keys reveal no order.
+    rng.shuffle(rows)
+    # Before the new rows exist: afterwards nobody would be idle.
+    idle_raters = find_idle_raters(study).filter(pk__in={rater for _, rater, _ in places})
+    idle_raters.update(new_items_at=timezone.now())
+    Assignment.objects.bulk_create(rows, batch_size=500)
+    shuffle_remaining(study, {rater for _, rater, _ in places})
+
+
+def _choose_arms(
+    study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
+) -> Mapping[tuple[int, str], Arm]:
+    protocol = designs.load_study_protocol(study)
+    all_arms = designs.list_arms_of(protocol)
+    items_by_rater: dict[int, list[PlannedItem]] = defaultdict(list)
+    for item, rater, _ in places:
+        items_by_rater[rater].append(item)
+    if protocol.display.by == "item":
+        return assign_items.assign_arms_by_item(items_by_rater, all_arms, rng)
+    numbers = dict(study.raters.values_list("pk", "number"))
+    arm_by_rater = {
+        rater: assign_items.arm_of_rater(all_arms, study.random_seed, numbers[rater]) for rater in items_by_rater
+    }
+    return {(rater, item.key): arm_by_rater[rater] for rater, items in items_by_rater.items() for item in items}
+
+
+def _load_planned_items(study: Study, keys: Iterable[str]) -> list[PlannedItem]:
+    """Return these items with their sources and pairs, which only a plan may use."""
+    rows = ItemSource.objects.filter(item__study=study, item__in=[int(key) for key in keys])
+    # In the order of their content, which is the same in every database; keys are not.
+    rows = rows.order_by("item__payload_sha256")
+    values = rows.values_list("item_id", "label", "perturbation", "pair")
+    return [PlannedItem(str(item), (label, perturbation), str(pair), 1) for item, label, perturbation, pair in values]
+
+
+def find_free_slots(study: Study) -> dict[str, list[int]]:
+    used_slots: dict[int, set[int]] = {item: set() for item in study.items.values_list("pk", flat=True)}
+    for item, slot in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "slot"):
+        used_slots[item] |= {slot} if slot else set()
+    slot_numbers = range(1, study.ratings_per_item + 1)
+    free_by_item = {
+        str(item): [slot for slot in slot_numbers if slot not in slots] for item, slots in used_slots.items()
+    }
+    return {item: slots for item, slots in free_by_item.items() if slots}
+
+
+def find_idle_raters(study: Study) -> QuerySet[Rater]:
+    """Return the raters, without simulated ones, who have rated all their items and not finished. They get an e-mail
+    about new items.
+    """
+    assignments = Assignment.objects.filter(rater=OuterRef("pk"))
+    to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
+    raters = study.raters.filter(
+        user__isnull=False, finished_at__isnull=True, withdrawn_at__isnull=True, simulated=False
+    )
+    return raters.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
+
+
+def count_unassigned_ratings(study: Study, missing: int) -> int:
+    """Return how many of the `missing` ratings are assigned to no active rater.
+
+    Return 0 for a pool study, where raters reserve items, and for a study that has been closed.
+    """
+    if not missing or study.status not in ("open", "paused") or designs.is_pool_study(study):
+        return 0
+    unrated = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
+    # An assignment of a rater who has finished or left will not be rated.
+    n_expected = unrated.filter(rater__finished_at__isnull=True, rater__withdrawn_at__isnull=True).count()
+    return max(0, missing - n_expected)
+
+
+def _find_raters_by_item(study: Study) -> dict[str, set[int]]:
+    raters_by_item: dict[str, set[int]] = defaultdict(set)
+    for item, rater in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "rater_id"):
+        raters_by_item[str(item)].add(rater)
+    return raters_by_item
+
+
+def _build_workloads(study: Study, raters: Sequence[Rater]) -> dict[int, Workload]:
+    max_items = designs.load_study_protocol(study).items_per_rater
+    pairs: dict[int, set[str]] = defaultdict(set)
+    rows = Assignment.objects.filter(rater__in=raters, occasion=FIRST)
+    for rater_id, pair in rows.values_list("rater_id", "pair"):
+        pairs[rater_id].add(str(pair))
+    # A pair that the rater can read elsewhere counts like one they already have: they never get a version of it.
+    for rater_id, readable_pairs in readable_elsewhere.find_readable_pairs(study, raters).items():
+        pairs[rater_id] |= {str(pair) for pair in readable_pairs}
+    # An assignment that was released unrated counts neither as waiting nor towards the maximum.
+    waiting = _count_by_rater(rows.filter(rating__isnull=True, released_at__isnull=True))
+    n_counted = _count_by_rater(rows.exclude(rating__isnull=True, released_at__isnull=False))
+    return {
+        rater.pk: Workload(
+            waiting.get(rater.pk, 0),
+            None if max_items is None else max(max_items - n_counted.get(rater.pk, 0), 0),
+            pairs[rater.pk],
+        )
+        for rater in raters
+    }
+
+
+def _count_by_rater(rows: QuerySet[Assignment]) -> dict[int, int]:
+    return dict(rows.values_list("rater_id").annotate(n=Count("pk")))
+
+
+def lock_study(study: int) -> Study:
+    """Lock the study's row, so that nobody else assigns or answers items at the same time, and return the row."""
+    return Study.objects.select_for_update().get(pk=study)
+
+
+def lock_study_shared(study: Study) -> None:
+    """Lock the study's row for an answer in a planned design, and update the fields that may have changed."""
+    # Shared: any number of answers hold it at once, and while they do nobody gets the exclusive lock. Django has no
+    # FOR SHARE, hence the SQL. SQLite needs no clause: it has one writer at a time.
+    clause = " FOR SHARE" if connection.features.has_select_for_update else ""
+    table = connection.ops.quote_name(Study._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT status, guide_version FROM {table} WHERE id = %s{clause}", [study.pk])
+        study.status, study.guide_version = cursor.fetchone()
+
+
+def find_free_slot(item: int, ratings_per_item: int) -> int | None:
+    """Return the lowest slot of the item that nobody has rated or is rating; None if all are taken."""
+    used_slots = set(Assignment.objects.filter(LIVE, item=item).values_list("slot", flat=True))
+    return next((slot for slot in range(1, ratings_per_item + 1) if slot not in used_slots), None)
+
+
+class ReleasedItems(NamedTuple):
+    """How many items were released, how many ratings nobody else may give, and how many cases of a crossover are
+    incomplete.
+
+    A case is incomplete if one version was released and the other was shown before.
+    """
+
+    items: int
+    left: int = 0
+    incomplete: int = 0
+
+
+NOTHING_RELEASED = ReleasedItems(0)
+
+
+@transaction.atomic
+def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) -> ReleasedItems:
+    """Release each item that its rater, one of `raters` or of all, can read elsewhere and was not shown. Log the
+    release.
+
+    In planned designs the ratings are reassigned to other raters, who may hand over unseen items in exchange. Ratings
+    that nobody may give wait for another rater. Does nothing in a study that does not accept ratings.
+    """
+    study = lock_study(study.pk)
+    if study.status not in ("open", "paused"):
+        return NOTHING_RELEASED
+    active_raters = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)
+    checked_raters = list(
+        active_raters if raters is None else active_raters.filter(pk__in=[rater.pk for rater in raters])
+    )
+    # For all raters at once: the number of queries does not depend on how many there are.
+    readable = readable_elsewhere.find_readable(study, checked_raters)
+    rows = [
+        row
+        for rater in checked_raters
+        if rater.pk in readable
+        for row in _list_unshown(study, rater, readable[rater.pk])
+    ]
+    if not rows:
+        return NOTHING_RELEASED
+    items = {(row.rater_id, row.item_id) for row in rows}
+    incomplete = _count_incomplete_cases(rows) if designs.is_crossover(study) else 0
+    released = ReleasedItems(len(items), _reassign_released(study, checked_raters, rows), incomplete)
+    # Without a rater's label and without the other study: either could connect the label with a name.
+    StudyEvent.record_event(
+        study, ItemsTakenBack(items=released.items, incomplete=released.incomplete, left=released.left)
+    )
+    return released
+
+
+def release_in_related_studies(unblinded: Study) -> None:
+    """Release readable items in every running study that contains versions of the items of this unblinded study."""
+    for study in readable_elsewhere.find_running_studies_sharing_items(unblinded):
+        release_readable_items(study)
+
+
+def release_items_of_account(user: User) -> None:
+    """Release readable items in every running study in which this account is a rater."""
+    raters = Rater.objects.filter(user=user, study__status__in=("open", "paused")).select_related("study")
+    # In one order everywhere: each study is locked in turn, and two requests must not wait for each other.
+    for rater in raters.order_by("study_id"):
+        release_readable_items(rater.study, [rater])
+
+
+def _list_unshown(study: Study, rater: Rater, items: Collection[int]) -> list[Assignment]:
+    """Lock and return this rater's assignments of these items that were not shown."""
+    rows = rater.assignments.filter(item__in=items)
+    if designs.is_crossover(study):
+        # Both versions of a case are released, whichever can be read: one beside the other reveals the source. If one
+        # was shown, only the other is left to release.
+        rows = rater.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
+    return list(rows.select_for_update(of=("self",)).filter(UNSEEN).order_by("pk"))
+
+
+def _count_incomplete_cases(rows: Iterable[Assignment]) -> int:
+    """Count the cases of which a rater was shown one version and has the other among these assignments."""
+    pairs: dict[int, set[UUID]] = defaultdict(set)
+    for row in rows:
+        pairs[row.rater_id].add(row.pair)
+    shown = Assignment.objects.filter(rater__in=pairs).exclude(UNSEEN)
+    return sum(pair in pairs[rater] for rater, pair in shown.values_list("rater_id", "pair"))
+
+
+def _reassign_released(study: Study, raters: Collection[Rater], rows: Collection[Assignment]) -> int:
+    """Free these assignments and reassign them. Return how many ratings are left that nobody may give."""
+    freed = Assignment.objects.filter(pk__in=[row.pk for row in rows])
+    if designs.is_pool_study(study):
+        freed.update(slot=None, released_at=timezone.now())  # the row remains as a record of who had reserved it
+        return 0
+    firsts = sum(row.occasion == FIRST for row in rows)
+    # Never opened, so there is nothing to record; a deleted row also frees its slot for the assignments below.
+    freed.delete()
+    if designs.is_crossover(study):
+        return firsts  # every other rater already has a version of every pair
+    former_raters = [rater for rater in raters if rater.pk in {row.rater_id for row in rows}]
+    shuffle_remaining(study, [rater.pk for rater in former_raters])
+    unassigned = assign_free_slots(study, list_eligible_raters(study)).unassigned
+    if not designs.is_crossed(study):
+        even_out_workload(study, former_raters)
+    return unassigned

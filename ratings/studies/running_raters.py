@@ -1,0 +1,203 @@
+"""Change a running study: add rater places, remove raters, add items, and plan the open rater places again."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from ratings.blinding import payload_digest
+from ratings.models import Assignment, ItemSource, Rater, Study
+from ratings.models.study_events import ItemsAdded, RatersAdded, RatersReplanned, Withdrawn
+from ratings.protocol import CandidateItem, PlanError
+from ratings.protocol.plan_types import PlannedItem
+from ratings.protocol.study_protocol import MAX_RATERS
+from ratings.studies import StudyError, designs, freeze, pool, reassign
+from ratings.studies.lifecycle import Actor, log_event
+from ratings.studies.reassign import LIVE, Reassignment
+from wetbench_site.text import format_count
+
+
+@transaction.atomic
+def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
+    """Add places for raters who come late, and return them. Nothing that was shown is reassigned.
+
+    Balanced: they get the ratings that had no rater, then unseen items are evened out. Crossed: they get every item,
+    and the ratings per item rise as needed. Pool: they reserve items themselves. Raises StudyError for too many
+    places.
+    """
+    study = _lock_running_study(study)
+    if n < 1 or study.raters.count() + n > MAX_RATERS:
+        raise StudyError(f"{n} rater places cannot be added: add at least 1, up to {MAX_RATERS} in the study")
+    raters = freeze.create_raters(study, n)
+    moved = 0
+    if designs.is_crossed(study):
+        _raise_ratings_per_item(study, n)
+    if designs.is_crossover(study):
+        moved = _assign_sessions(study, raters)
+    elif not designs.is_pool_study(study):
+        moved = reassign.assign_free_slots(study, raters).assigned
+    if not (designs.is_pool_study(study) or designs.is_crossed(study)):
+        moved += reassign.even_out_workload(study, raters)
+    crossed = designs.is_crossed(study)  # its document states as many raters as ratings per item, whoever left
+    study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
+    study.save(update_fields=["protocol", "ratings_per_item"])
+    log_event(study, RatersAdded(added=tuple(rater.label for rater in raters), items=moved), by)
+    return raters
+
+
+@transaction.atomic
+def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
+    """Remove the rater from the study and reassign the items that they have not rated.
+
+    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study
+    is unblinded.
+    """
+    study = reassign.lock_study(rater.study_id)
+    # After the study's lock, in the order that answers use: the rater may be submitting a rating at this moment.
+    locked = Rater.objects.select_for_update().get(pk=rater.pk)
+    if locked.withdrawn_at:
+        return Reassignment(0, 0)
+    if study.is_unblinded:
+        raise StudyError(f"{study.name} is unblinded: its results are final. Personal data can still be erased.")
+    locked.withdrawn_at = rater.withdrawn_at = timezone.now()
+    locked.dropped = rater.dropped = designs.load_study_protocol(study).withdrawal == "drop"
+    locked.save(update_fields=["withdrawn_at", "dropped"])
+    # A link that was sent and not used must not bring the rater back.
+    locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
+    _release_assignments(locked)
+    is_planned = study.status in ("open", "paused") and not designs.is_pool_study(study)
+    dealt = (
+        reassign.assign_free_slots(study, reassign.list_eligible_raters(study)) if is_planned else Reassignment(0, 0)
+    )
+    is_own_decision = by is not None and by.pk == locked.user_id  # the log must not connect a name with a rater's label
+    content = Withdrawn(rater=locked.label, dropped=locked.dropped, dealt=dealt.assigned, left=dealt.unassigned)
+    log_event(study, content, None if is_own_decision else by)
+    return dealt
+
+
+@transaction.atomic
+def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) -> int:
+    """Add items to a running study and return their number. Each gets as many raters as the other items.
+
+    They are placed in random order after the items already shown. Raises StudyError for a crossover, PlanError for
+    items that the study has already or that its document excludes.
+    """
+    study = _lock_running_study(study)
+    if designs.is_crossover(study):
+        raise StudyError(
+            f"{study.name} is a crossover: items added now would be missing from the sessions that raters have begun. Duplicate "
+            "the study and request more items there, or choose another design"
+        )
+    digests = {payload_digest(one.payload) for one in found}
+    n_known = study.items.filter(payload_sha256__in=digests).count()
+    if n_known or len(digests) < len(found):
+        raise PlanError(f"{format_count(n_known + len(found) - len(digests), 'item')} would be in the study twice")
+    if (candidates := list(found)) and not designs.load_study_protocol(study).allow_unblinded:
+        refused = pool.separate_unblinded(candidates)[1]
+        if refused:
+            raise PlanError(
+                f"{format_count(len(refused), 'item')} or versions of them are in an unblinded study, and this study's document "
+                "does not allow that (allow_unblinded)"
+            )
+    pool.record_pool_decisions(study, found)
+    freeze.freeze_items(study, found)
+    is_pool = designs.is_pool_study(study)
+    if is_pool and found:  # raters who have reserved and rated all they could are notified
+        reassign.find_idle_raters(study).update(new_items_at=timezone.now())
+    dealt = Reassignment(0, 0) if is_pool else reassign.assign_free_slots(study, reassign.list_eligible_raters(study))
+    log_event(study, ItemsAdded(items=len(found), left=dealt.unassigned), by)
+    return len(found)
+
+
+@transaction.atomic
+def replan_open_places(study: Study, raters: int) -> None:
+    """Replace the open rater places by `raters` new ones, and assign them the ratings that were assigned to the old
+    places.
+    """
+    study = _lock_running_study(study)
+    free = list_open_places(study)
+    slots: dict[str, list[int]] = {}
+    rows = Assignment.objects.filter(LIVE, rater__in=free).order_by("item__payload_sha256", "slot")
+    for item, slot in rows.values_list("item_id", "slot"):
+        slots.setdefault(str(item), []).extend([slot] if slot else [])
+    Assignment.objects.filter(rater__in=free).delete()
+    Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
+    new_raters = freeze.create_raters(study, raters)
+    planned = _load_planned_items(study, slots)
+    assignments = freeze.plan_assignments(
+        designs.load_study_protocol(study), study.random_seed, planned, raters, new_raters[0].number
+    )
+    # The plan numbers slots from 1; these items have only the slots that were freed.
+    assignments_with_slots = [
+        assignment._replace(slot=slots[assignment.key][assignment.slot - 1]) if assignment.slot else assignment
+        for assignment in assignments
+    ]
+    freeze.create_assignments(study, assignments_with_slots, new_raters)
+    log_event(study, RatersReplanned(free=len(free), raters=raters))
+
+
+def list_open_places(study: Study) -> list[Rater]:
+    """Return, in order, the rater places to which nobody was invited and which no person or simulated rater has
+    taken.
+    """
+    free = study.raters.filter(user__isnull=True, invited_at__isnull=True, simulated=False, imported_as="")
+    return list(free.filter(started_at__isnull=True, withdrawn_at__isnull=True).order_by("number"))
+
+
+def _lock_running_study(study: Study) -> Study:
+    locked = reassign.lock_study(study.pk)
+    if locked.status not in ("open", "paused"):
+        raise StudyError(f"{locked.name} is {locked.status}; raters and items are added while a study runs")
+    return locked
+
+
+def _raise_ratings_per_item(study: Study, n: int) -> None:
+    """Raise the ratings per item by n, less the slots that raters who left have freed."""
+    items = study.items.annotate(live=Count("assignments", filter=_LIVE_HERE))
+    most = max(items.values_list("live", flat=True), default=0) + n
+    study.ratings_per_item = max(study.ratings_per_item, most)
+    study.protocol["ratings_per_item"] = study.ratings_per_item
+
+
+def _release_assignments(rater: Rater) -> None:
+    """Release unrated assignments. If the rater's ratings are dropped, also free the slots of the rated ones for
+    other raters.
+    """
+    now = rater.withdrawn_at
+    rater.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
+    if rater.dropped:
+        # Without a slot the rating is stored and does not count; the slot can be assigned again.
+        rater.assignments.filter(slot__isnull=False).update(slot=None)
+
+
+def _assign_sessions(study: Study, raters: Sequence[Rater]) -> int:
+    """Assign both sessions of a crossover to new raters: every item, each in a free slot."""
+    free = reassign.find_free_slots(study)
+    assignments = freeze.plan_assignments(
+        designs.load_study_protocol(study),
+        study.random_seed,
+        _load_planned_items(study, free),
+        len(raters),
+        raters[0].number,
+    )
+    freeze.create_assignments(
+        study, [assignment._replace(slot=free[assignment.key][assignment.rater]) for assignment in assignments], raters
+    )
+    return len(assignments)
+
+
+def _load_planned_items(study: Study, slots: dict[str, list[int]]) -> list[PlannedItem]:
+    # In the order of their content and not of keys: a plan from one seed is then the same in every database.
+    sources = ItemSource.objects.filter(item__study=study).order_by("experiment", "item__payload_sha256")
+    rows = sources.values_list("item_id", "label", "perturbation", "pair")
+    sources_by_item = {str(item): ((label, perturbation), str(pair)) for item, label, perturbation, pair in rows}
+    condition = designs.load_conditions(study) if designs.is_crossover(study) else {}
+    return [
+        PlannedItem(key, source, pair, len(slots[key]), condition.get(key, 0))
+        for key, (source, pair) in sources_by_item.items()
+        if key in slots
+    ]
+
+
+_LIVE_HERE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)

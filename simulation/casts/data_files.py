@@ -1,0 +1,412 @@
+"""Load and validate the data files of a laboratory: actions, experiments, models, prices and casts.
+
+Every problem has the form "path:line: field: is 'value'; allowed: ...". Models collect all problems of a file at once.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+
+from simulation.casts import casting
+from simulation.lab import catalogue, experiments
+from simulation.lab.actions import Catalogue
+from simulation.lab.errors import CatalogueError, LabError
+from simulation.lab.experiments import ExperimentSpec
+from simulation.providers.base import PROVIDERS
+from simulation.providers.connections import RESERVED_FIELDS
+from wetbench_site.validation import (
+    Allowed,
+    Day,
+    StrictModel,
+    VisibleText,
+    find_problems,
+    format_file,
+    format_problem,
+    locate_problems,
+    need_unique,
+    read_json_file,
+    reject,
+    reject_parts,
+)
+
+KINDS = ("models", "prices", "casts")
+ROLES = ("agent", "transition_model", "evidence_classifier")
+TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+MIN_THINKING_TOKENS = 1024  # tokens; Anthropic's minimum
+MAX_COUNT = 10**9  # tokens
+_MAX_PRICE = Decimal(10**5)  # dollars per million tokens
+
+Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as in its data file
+
+
+class ModelFileError(LabError):
+    """Invalid files: all problems, each as "path:line: entry.field: what is wrong and what is allowed"."""
+
+
+class DataFiles(NamedTuple):
+    """The content of a directory: each action and experiment, as an object and as the JSON in its file."""
+
+    catalogue: Catalogue
+    actions: list[dict[str, Any]]
+    experiments: list[tuple[ExperimentSpec, dict[str, Any]]]
+
+
+class ModelFiles(NamedTuple):
+    """The combined content of several files. `prices` has the prices listed outside a model; each names its model."""
+
+    models: list[dict[str, Any]]
+    prices: list[dict[str, Any]]
+    casts: list[dict[str, Any]]
+
+
+def _need_name(name: str) -> str:
+    # Lower case only, so that two names never differ by case alone.
+    return name if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,79}", name) else reject()
+
+
+def _need_provider(name: str) -> str:
+    return name if name in PROVIDERS else reject()
+
+
+def _need_price(text: str) -> str:
+    value = _parse_decimal(text)
+    # The database stores six places; the exponent of NaN and infinity is a letter.
+    exponent = value.as_tuple().exponent
+    is_price = isinstance(exponent, int) and -6 <= exponent <= 0 and 0 <= value <= _MAX_PRICE
+    return text if is_price else reject()
+
+
+def _need_temperature(text: str) -> str:
+    value = _parse_decimal(text)
+    return text if value.is_finite() and 0 <= value <= 2 else reject()
+
+
+def _parse_decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("NaN")
+
+
+def _need_known_model(name: str, info: ValidationInfo) -> str:
+    return (
+        name
+        if name in info.context["models"]
+        else reject(", ".join(sorted(info.context["models"])) or "no model is known")
+    )
+
+
+Name = Annotated[
+    str,
+    AfterValidator(_need_name),
+    Allowed("a to z, 0 to 9, dot, hyphen, underscore; at most 80, starting with a letter or digit"),
+]
+Word = Annotated[str, Field(min_length=1, max_length=120)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+# As text, because JSON numbers are binary fractions, and money and requests need the exact digits.
+DollarText = Annotated[str, AfterValidator(_need_price), Allowed('dollars per million tokens in quotes, like "1.25"')]
+Temperature = Annotated[str, AfterValidator(_need_temperature), Allowed('a number from 0 to 2 in quotes, like "0.7"')]
+KnownModel = Annotated[str, AfterValidator(_need_known_model)]
+
+
+class PriceEntry(StrictModel):
+    """Dollars per million tokens of each class; null if unknown."""
+
+    effective_from: Day
+    source: Annotated[VisibleText, Field(max_length=300)]
+    read_on: Day
+    input: DollarText | None = None
+    cache_read: DollarText | None = None
+    cache_write_5m: DollarText | None = None
+    cache_write_1h: DollarText | None = None
+    output: DollarText | None = None
+
+    @model_validator(mode="after")
+    def _need_one_price(self) -> Self:
+        # An entry without any price is a mistake; an unknown price is a missing entry.
+        if all(getattr(self, name) is None for name in TOKEN_CLASSES):
+            reject_parts([("input", f"no price is given; allowed: at least one of {', '.join(TOKEN_CLASSES)}")])
+        return self
+
+
+class SeparatePrice(PriceEntry):
+    """A price that is listed separately from its model."""
+
+    model: KnownModel
+
+
+class OptionsEntry(StrictModel):
+    """What a model's API accepts, see `providers.base.WireOptions`."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    temperature: bool = True
+    thinking: Literal["none", "budget", "adaptive", "effort", "always"] = "none"
+    effort_levels: list[Word] = []
+    temperature_with_thinking: bool = True
+    json_mode: bool = False
+    caching: Literal["breakpoint", "automatic", "none"] = "none"
+    api_version: Annotated[str, Field(max_length=40)] = ""
+    output_limit: Count | None = None
+    extra_body: dict[str, Any] = {}
+
+    @field_validator("extra_body")
+    @classmethod
+    def _need_free_fields(cls, body: dict[str, Any]) -> dict[str, Any]:
+        # Fields that a cast sets must not be overwritten, or the stored configuration would be untrue.
+        if ours := sorted(RESERVED_FIELDS & set(body)):
+            raise ValueError(f"must not contain {', '.join(ours)}: a cast sets these")
+        return body
+
+
+class ModelEntry(StrictModel):
+    """A language model with its prices. A lifecycle names its source and the day on which the source was read."""
+
+    name: Name
+    provider: Annotated[str, AfterValidator(_need_provider), Allowed(", ".join(PROVIDERS))]
+    model_id: Annotated[VisibleText, Field(max_length=120)]
+    aliases: list[Word] = []
+    options: OptionsEntry = OptionsEntry()
+    context_limit: Count | None = None
+    lifecycle: Literal["active", "retiring", "retired", "unknown"] = "unknown"
+    retires_on: Day | None = None
+    lifecycle_source: Annotated[str, Field(max_length=300)] = ""
+    lifecycle_read_on: Day | None = None
+    note: Annotated[str, Field(max_length=10_000)] = ""
+    prices: Annotated[list[PriceEntry], need_unique("effective_from")] = []
+
+    @model_validator(mode="after")
+    def _need_version_and_source(self) -> Self:
+        needed = []
+        # Anthropic requires a version in every request, and a default here could change what old runs meant.
+        if self.provider == "anthropic" and not self.options.api_version:
+            allowed = "a day like 2023-06-01, because Anthropic's API has versions"
+            needed.append(("options.api_version", format_problem(self.options.api_version, allowed)))
+        if self.lifecycle != "unknown" and not self.lifecycle_source.strip():
+            allowed = "text of at most 300 characters, not empty"
+            needed.append(("lifecycle_source", format_problem(self.lifecycle_source, allowed)))
+        if self.lifecycle != "unknown" and self.lifecycle_read_on is None:
+            needed.append(("lifecycle_read_on", format_problem(None, "a day like 2026-11-21")))
+        if self.lifecycle == "retiring" and self.retires_on is None:
+            needed.append(("retires_on", format_problem(None, "a day like 2026-11-21")))
+        reject_parts(needed)
+        return self
+
+
+class ParamsEntry(StrictModel):
+    """Parameters of every call. Those that the model does not accept are dropped later, and the drop is recorded."""
+
+    max_tokens: Annotated[int, Field(ge=1)]
+    temperature: Temperature | None = None
+    thinking_budget: int | None = None
+    effort: Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = ""
+
+
+class HistoryEntry(StrictModel):
+    """How much of the record a prompt contains: all, the last k steps, or a summary and the last k steps."""
+
+    kind: Literal["full", "window", "summary"]
+    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _need_steps(self) -> Self:
+        if self.kind != "full" and self.k is None:
+            reject_parts([("k", format_problem(None, "a whole number from 1 to 1000"))])
+        return self
+
+
+class ModelRole(StrictModel):
+    """A role run by a language model."""
+
+    model: KnownModel
+    params: Annotated[ParamsEntry, Allowed("an object with max_tokens")]
+
+    @field_validator("params")
+    @classmethod
+    def _need_limits(cls, params: ParamsEntry, info: ValidationInfo) -> ParamsEntry:
+        """Check the limits of this model; its provider would reject a longer reply only when the first call is sent."""
+        limit = info.context["models"].get(info.data.get("model"), {}).get("options", {}).get("output_limit")
+        most = limit if isinstance(limit, int) and limit > 0 else 10**6
+        if params.max_tokens > most:
+            reject_parts([("max_tokens", format_problem(params.max_tokens, f"a whole number from 1 to {most}"))])
+        # Thinking is part of the reply's tokens, so it must leave room for an answer.
+        most = max(params.max_tokens - 1, MIN_THINKING_TOKENS)
+        if params.thinking_budget is not None and not MIN_THINKING_TOKENS <= params.thinking_budget <= most:
+            allowed = f"a whole number from {MIN_THINKING_TOKENS} to {most}, or null"
+            reject_parts([("thinking_budget", format_problem(params.thinking_budget, allowed))])
+        return params
+
+
+class AgentModelRole(ModelRole):
+    scaffold: Literal["plain", "react", "plan"] = "react"
+    history: HistoryEntry = HistoryEntry(kind="full")
+
+
+class AgentRules(StrictModel):
+    plays: Literal["offline/protocol", "offline/protocol-lapses", "offline/random"]
+
+
+class TransitionRules(StrictModel):
+    plays: Literal["offline/rules"]
+
+
+class ClassifierRules(StrictModel):
+    plays: Literal["offline/checklist"]
+
+
+def _find_kind_of_role(player: Any) -> str | None:
+    # Exactly one of the two: rules and a model for the same role would leave open who answers.
+    names = player if isinstance(player, Mapping) else getattr(type(player), "model_fields", ())
+    fields = {"plays", "model"} & set(names)
+    return fields.pop() if len(fields) == 1 else None
+
+
+_EITHER = (Discriminator(_find_kind_of_role), Allowed('an object with either "plays" or "model"'))
+Agent = Annotated[Annotated[AgentRules, Tag("plays")] | Annotated[AgentModelRole, Tag("model")], *_EITHER]
+TransitionModel = Annotated[Annotated[TransitionRules, Tag("plays")] | Annotated[ModelRole, Tag("model")], *_EITHER]
+Classifier = Annotated[Annotated[ClassifierRules, Tag("plays")] | Annotated[ModelRole, Tag("model")], *_EITHER]
+
+
+class CastEntry(StrictModel):
+    """Who runs each role. `successor_of` names for models of the cast the model of the paper that each replaces."""
+
+    name: Name
+    description: Annotated[VisibleText, Field(max_length=2000)]
+    agent: Agent
+    transition_model: TransitionModel
+    evidence_classifier: Classifier
+    panel: list[Classifier] = []
+    successor_of: Annotated[
+        dict[str, Any], Allowed('an object like {"a model of the cast": "the model it succeeds"}')
+    ] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _need_free_name(cls, name: str) -> str:
+        # A person as agent is "human", and rule-based casts begin with "offline".
+        if name == "human" or name.startswith("offline"):
+            reject("a name that is neither human nor begins with offline")
+        return name
+
+    @model_validator(mode="after")
+    def _need_own_models(self, info: ValidationInfo) -> Self:
+        roles = [self.agent, self.transition_model, self.evidence_classifier, *self.panel]
+        own_models = {getattr(role, "model", None) for role in roles}
+        # Verdicts are stored by classifier, so no classifier may judge the same episode twice.
+        judges = [str(getattr(role, "model", None) or getattr(role, "plays", None)) for role in roles[2:]]
+        problems = [("panel", f"{name!r} judges twice") for name in sorted(set(judges)) if judges.count(name) > 1]
+        for name, original in self.successor_of.items():
+            if name not in own_models:
+                problems.append((f"successor_of.{name}", "no role of the cast uses this model"))
+            if not isinstance(original, str) or original not in info.context["models"] or original == name:
+                problems.append((f"successor_of.{name}", format_problem(original, "the name of another known model")))
+        reject_parts(problems)
+        return self
+
+
+class ModelFile(StrictModel):
+    """A file with models, prices and casts, or some of them."""
+
+    models: Annotated[list[ModelEntry], need_unique("name")] = []
+    prices: list[SeparatePrice] = []
+    casts: Annotated[list[CastEntry], need_unique("name")] = []
+
+
+PLAYS = {
+    role: get_args(rules.model_fields["plays"].annotation)
+    for role, rules in zip(ROLES, (AgentRules, TransitionRules, ClassifierRules), strict=True)
+}
+
+
+def load_data_files(directory: Path) -> DataFiles:
+    """Return the actions and experiments of a directory. Raises CatalogueError with every problem."""
+    # A wrong directory must not look like a laboratory without actions: `load_lab` would remove the existing ones.
+    empty = [kind for kind in ("actions", "experiments") if not any((directory / kind).glob("*.json"))]
+    if empty:
+        raise CatalogueError(
+            "\n".join(f"{format_file(directory / kind)}: contains no data file; needed: *.json" for kind in empty)
+        )
+    actions, raw_actions = catalogue.load_catalogue(directory / "actions")
+    specs = experiments.load_experiments(directory / "experiments", actions)
+    problems = []
+    # Handlers and hidden truth are checked here, because the pure laboratory must not import the simulator.
+    for name, problem in casting.check_handlers(actions):
+        problems += locate_problems(directory / "actions" / f"{name}.json", [f"handler: {problem}"])
+    for spec, data in specs:
+        path = directory / "experiments" / f"{spec.slug}.json"
+        problems += locate_problems(path, casting.check_truth(data, actions))
+    if problems:
+        raise CatalogueError("\n".join(problems))
+    return DataFiles(actions, raw_actions, specs)
+
+
+def load_model_files(paths: Sequence[Path], known: Models) -> ModelFiles:
+    """Return the combined content of all files, with the defaults of casts filled in.
+
+    `known` are the existing models by name. Raises ModelFileError with every problem of every file. A cast may use a
+    model from any of the files.
+    """
+    documents: list[tuple[Path, dict[str, Any]]] = []
+    problems = []
+    for path in paths:
+        data, unreadable = read_json_file(path)
+        if not unreadable and (not isinstance(data, dict) or not data):
+            unreadable = [f"{format_file(path)}:1: must contain one object with {', '.join(KINDS)} or some of them"]
+        problems += unreadable
+        if not unreadable:
+            documents.append((path, data))
+    # Models of all files are collected first, so the order of the files does not matter.
+    models = {**known, **_collect_models(documents)}
+    for path, data in documents:
+        problems += locate_problems(path, find_problems(ModelFile, data, {"models": models}))
+    problems += _find_duplicates(documents)
+    if problems:
+        raise ModelFileError("\n".join(problems))
+    models_, prices, casts = ([entry for _, data in documents for entry in data.get(kind, ())] for kind in KINDS)
+    return ModelFiles(models_, prices, [complete_cast(cast, models) for cast in casts])
+
+
+def _collect_models(documents: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, Mapping[str, Any]]:
+    """Return the models of all files by name, as far as they can be parsed, to check casts against them."""
+    return {
+        # An entry with invalid options still counts as a model, so that casts do not report it as unknown.
+        entry["name"]: entry if isinstance(entry.get("options", {}), Mapping) else {}
+        for _, data in documents
+        for entry in (data.get("models") if isinstance(data.get("models"), list) else ()) or ()
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+    }
+
+
+def _find_duplicates(documents: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
+    """Return a problem for each name that two files define: their order would decide which definition counts."""
+    problems: list[str] = []
+    first: dict[tuple[str, str], Path] = {}
+    for path, data in documents:
+        for kind in ("models", "casts"):
+            entries = data[kind] if isinstance(data.get(kind), list) else []
+            names = {entry.get("name") for entry in entries if isinstance(entry, Mapping)}
+            for name in sorted(name for name in names if isinstance(name, str)):
+                if (other := first.setdefault((kind, name), path)) is not path:
+                    problems.append(f"{format_file(path)}: {kind}: {name!r} is also in {format_file(other)}")
+    return problems
+
+
+def complete_cast(data: Mapping[str, Any], models: Models) -> dict[str, Any]:
+    """Return the same cast with all defaults written out, so that a later default does not change a stored cast."""
+    cast = CastEntry.model_validate(data, context={"models": models}).model_dump()
+    if "history" in cast["agent"]:
+        cast["agent"]["history"] = {key: value for key, value in cast["agent"]["history"].items() if value is not None}
+    # Left out when empty, because the configuration of casts without it must keep its digest.
+    return cast if cast["successor_of"] else {key: value for key, value in cast.items() if key != "successor_of"}
+
+
+def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return every role of a valid cast: agent, transition model, classifier, panel."""
+    return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
+
+
+def get_role_name(role: Mapping[str, Any]) -> str:
+    return str(role.get("model") or role["plays"])

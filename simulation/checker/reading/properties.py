@@ -1,0 +1,372 @@
+"""A structured view of a material: its properties as leaves, interpreted by the words of their keys and their units."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from simulation.checker.reading import units, words
+from simulation.checker.reading.units import Amount
+from simulation.checker.reading.words import word_set
+from simulation.lab.materials import NOT_AVAILABLE
+
+_MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties stay far below both
+# camelCase and snake_case: each part of a key may be a unit.
+_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_PARTS = re.compile(r"[_\s-]")
+_VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
+_UNIT_KEYS = ("unit", "units", "uom")
+# Words of a key that describe an amount other than the one in the vessel now.
+_OTHER_AMOUNT_WORDS = word_set(
+    "initial added injected injection transferred moved original before previous starting start input wash elution drop "
+    "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
+)
+# Words for a molecular mass or the mass of a vessel.
+_OTHER_MASS_WORDS = word_set(
+    "molecular molar tare container gross empty formula exact mw tube vial flask bottle filter"
+)
+_OTHER_TEMPERATURE_WORDS = word_set("storage melting boiling annealing max min")
+# In "final salt concentration" only "salt" names the component. Singular: the tokenizer drops a plural s, also of "mass".
+_NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
+    "final stock current the in solution sample of total approximate nominal cell component content composition solute "
+    "# propertie molar mas"
+)
+# A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
+_VESSEL_NAMES = word_set(
+    "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip"
+)
+_VESSEL_ATTRIBUTES = word_set(
+    "ml µl ul l sterile new clean of amber glas plastic polypropylene pcr hplc autosampler cap with microcentrifuge centrifuge "
+    "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep"
+)
+_SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
+_VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
+# "50X TAE" is a strength, "40x objective" is not.
+_STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
+_NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic setting")
+# Keys under which simulators write "adherent".
+_CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
+_ANTIFREEZE = word_set(
+    "glycerol ethanol methanol acetone isopropanol acetonitrile enzyme polymerase ligase hexane chloroform glycol"
+)
+
+
+class Leaf(NamedTuple):
+    """One value of the properties. `words` are those of the whole path, `own_words` those of the value's own key."""
+
+    key: str
+    words: tuple[str, ...]
+    own_words: tuple[str, ...]
+    value: Any
+    unit: str
+
+    @property
+    def value_text(self) -> str:
+        return str(self.value)[:400] if isinstance(self.value, str | int | float | Decimal) else ""
+
+    def parse_amount(self, *dimensions: str) -> Amount | None:
+        """Return the value as an amount of one of these dimensions (any if none is named), or None."""
+        amount = units.parse_amount(self.value, self.unit, dimensions)
+        return amount if amount and (not dimensions or amount.dimension in dimensions) else None
+
+
+@dataclass(frozen=True)
+class MaterialView:
+    """One material before or after the step. `path` is its location in the transition, for use in findings."""
+
+    path: str
+    raw: Mapping[str, Any]
+    name: str
+    barcode: str
+    availability: str
+    condition: str
+    leaves: tuple[Leaf, ...]
+    volume: Amount | None
+    mass: Amount | None
+    capacity: Amount | None
+    dead_volume: Amount | None
+    minimum_volume: Amount | None
+    temperature: Amount | None
+    container: str
+    phase: str
+    concentrations: Mapping[str, Amount]
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.availability == "unlimited"
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.availability == NOT_AVAILABLE
+
+    @cached_property
+    def name_words(self) -> tuple[str, ...]:
+        return words.tokenize(self.name)
+
+    @property
+    def is_empty_vessel(self) -> bool:
+        """Return whether the material is a vessel or tool without content."""
+        return self.phase in (words.EMPTY, words.CONSUMABLE)
+
+    @property
+    def liquid_volume(self) -> Decimal | None:
+        """Return the volume in µL. If none is stated: zero for an empty vessel, solid, gel or pellet, else None."""
+        if self.volume is not None:
+            return self.volume.value
+        is_dry = self.is_empty_vessel or self.phase in (words.SOLID, words.GEL, words.PELLET)
+        return Decimal(0) if is_dry else None
+
+    @cached_property
+    def all_words(self) -> frozenset[str]:
+        """Return all words of the material's name and of the keys and values of its properties."""
+        return collect_words(self.leaves) | set(self.name_words)
+
+    @property
+    def is_frozen(self) -> bool | None:
+        """Return whether the material is frozen now, or None if storage condition and phase do not determine this."""
+        if self.condition not in words.FROZEN_CONDITIONS:
+            # Described as frozen but stored warm: it may have thawed.
+            return None if self.phase == words.FROZEN else False
+        if self.phase == words.FROZEN:
+            return True
+        # At -20 °C some solutions stay liquid; those with antifreeze or enzymes do so at lower temperatures, too.
+        is_unclear = self.phase or self.volume is None or self.condition == "-20C" or self.all_words & _ANTIFREEZE
+        return None if is_unclear else True
+
+
+def collect_words(leaves: Iterable[Leaf]) -> frozenset[str]:
+    """Return all words of the keys and values."""
+    return frozenset(word for leaf in leaves for word in (*leaf.words, *words.tokenize(leaf.value_text)))
+
+
+def build_material_view(data: Mapping[str, Any], path: str) -> MaterialView:
+    """Return the view of one material. Invalid values count as unknown and raise no error."""
+    leaves = flatten_properties(data.get("properties"))
+    name = str(data["name"]) if isinstance(data.get("name"), str) else ""
+
+    def find_amount(has_meaning: Callable[[Leaf], bool], dimension: str = "volume") -> Amount | None:
+        return _find_agreed_amount(a for leaf in leaves if has_meaning(leaf) and (a := leaf.parse_amount(dimension)))
+
+    has_volume = any(_is_volume(leaf) and leaf.parse_amount("volume") for leaf in leaves)
+    is_well = any(set(leaf.words) == {"well"} and words.is_well(leaf.value_text) for leaf in leaves)
+    if not has_volume and is_well:
+        # For a plate, "well volume" is the volume of each well; for a single well, it is the volume of that well.
+        volume = find_amount(lambda leaf: set(leaf.words) == {"well", "volume"})
+        has_volume = any(set(leaf.words) == {"well", "volume"} and leaf.parse_amount("volume") for leaf in leaves)
+    else:
+        volume = find_amount(_is_volume)
+    return MaterialView(
+        path=path,
+        raw=data,
+        # Shortened, because names and barcodes are copied into findings and foreign ones may have any length.
+        name=name[:400],
+        barcode=str(data.get("barcode") or "")[:60],
+        availability=words.parse_availability(data.get("available_for_use")),
+        condition=words.parse_condition(data.get("environmental_condition")),
+        leaves=leaves,
+        volume=volume,
+        mass=find_amount(_is_mass, "mass"),
+        capacity=find_amount(_is_capacity),
+        dead_volume=find_amount(lambda leaf: "dead" in leaf.words),
+        minimum_volume=find_amount(_is_minimum),
+        temperature=find_amount(is_temperature, "temperature"),
+        container=_find_container(leaves),
+        phase=_find_phase(leaves, name, has_volume),
+        concentrations=_collect_concentrations(leaves),
+    )
+
+
+def flatten_properties(data: Any) -> tuple[Leaf, ...]:
+    """Return the leaves of nested properties, up to a maximum depth and number."""
+    return tuple(islice(_iter_leaves(data, (), "", 0), _MAX_LEAVES))
+
+
+def _iter_leaves(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Leaf]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(data, Mapping):
+        # An object like {"value": 1, "unit": "mL"} is one value.
+        unit = next((data[name] for name in _UNIT_KEYS if isinstance(data.get(name), str)), None)
+        value = next((data[name] for name in _VALUE_KEYS if isinstance(data.get(name), str | int | float)), None)
+        if unit is not None and value is not None:
+            yield Leaf(key, path, words.tokenize(key), value, unit[:40])
+            return
+        for name, inner in data.items():
+            yield from _iter_leaves(inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
+    # A list of one value is read as that value; only longer lists get the marker "#".
+    elif isinstance(data, list | tuple) and len(data) == 1:
+        yield from _iter_leaves(data[0], path, key, depth + 1)
+    elif isinstance(data, list | tuple):
+        for inner in data[:_MAX_LEAVES]:
+            # "#" marks a list item: several values share one key, so none of them is the value of the key.
+            yield from _iter_leaves(inner, (*path, "#"), key, depth + 1)
+    elif data is not None:
+        yield Leaf(key, path, words.tokenize(key), data, _find_unit_in_key(key))
+
+
+@lru_cache(maxsize=4096)
+def _key_words(key: str) -> tuple[str, ...]:
+    """Return the words of a key without the unit at its end."""
+    key_words = list(words.tokenize(key))
+    unit_words = {*words.tokenize(_find_unit_in_key(key[:200])), "per"}
+    while len(key_words) > 1 and len(unit_words) > 1 and key_words[-1] in unit_words:
+        key_words.pop()
+    return tuple(key_words)
+
+
+@lru_cache(maxsize=4096)
+def _find_unit_in_key(key: str) -> str:
+    """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
+    for opened, closed in ("()", "[]"):
+        bracket = key.partition(opened)[2].partition(closed)[0].strip()
+        if bracket and units.find_dimension(bracket):
+            return bracket
+    parts = _PARTS.split(_CAMEL_CASE.sub("_", key).strip("_ )]"))
+    if len(parts) > 3 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
+        return f"{parts[-3]}/{parts[-1]}"
+    if len(parts) > 2 and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):
+        return f"{parts[-2]}/{parts[-1]}"
+    last_part = _PARTS.split(key.strip("_ )]"))[-1]
+    # "vol_uL" ends in a unit that the camelCase split would cut in two.
+    last = last_part if last_part != key and units.find_dimension(last_part) else parts[-1] if len(parts) > 1 else ""
+    # "c" alone means °C only in a key with "temp".
+    if last.lower() == "c" and "temp" in key.lower():
+        return "°C"
+    # A single letter is a unit only if unambiguous; "in" and "at" are prepositions in keys.
+    is_long_unit = len(last) > 1 and last not in ("in", "at") and units.find_dimension(last)
+    return last if is_long_unit or last in ("s", "h", "g", "L") else ""
+
+
+def is_temperature(leaf: Leaf) -> bool:
+    """Return whether a leaf is the current temperature of the material, not a storage or melting temperature."""
+    key_words = set(leaf.words)
+    return bool(key_words & {"temperature", "temp"}) and not key_words & _OTHER_TEMPERATURE_WORDS
+
+
+def find_component(leaf: Leaf) -> str | None:
+    """Return the name of the component whose concentration a leaf gives, or None if it gives no concentration.
+
+    The name is "" if the leaf does not name the component.
+    """
+    key_words = set(leaf.words)
+    if key_words & (_OTHER_AMOUNT_WORDS | {"stock", "range", "limit"}):
+        return None
+    is_named = bool(key_words & words.CONCENTRATION)
+    amount = leaf.parse_amount(*units.CONCENTRATIONS)
+    if amount is None:
+        match = _match_strength(leaf)
+        return None if match is None else " ".join(sorted(set(words.tokenize(match[2])))) or None
+    # A percentage may be purity or confluence; it is a concentration only if the key says so.
+    if not is_named and (amount.dimension == "ratio" or not key_words or key_words & (words.VOLUME | words.MASS)):
+        return None
+    # A density in g/mL is a property of the liquid, not a concentration.
+    if "density" in key_words and amount.dimension != "number_density":
+        return None
+    component_words = key_words - _NOT_COMPONENT_WORDS
+    return "cell" if amount.dimension == "number_density" and not component_words else " ".join(sorted(component_words))
+
+
+def _match_strength(leaf: Leaf) -> re.Match[str] | None:
+    """Return the match of a strength like "50X TAE", that is 50 times the working solution, or None."""
+    return None if set(leaf.words) & _NOT_STRENGTH else _STRENGTH.fullmatch(leaf.value_text.strip())
+
+
+def _is_volume(leaf: Leaf) -> bool:
+    key_words = set(leaf.words)
+    if key_words & _OTHER_AMOUNT_WORDS or "per" in words.tokenize(leaf.value_text):
+        return False
+    if key_words & words.VOLUME:
+        return key_words <= words.VOLUME | words.NEUTRAL | {"#"}
+    return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+
+
+def _is_mass(leaf: Leaf) -> bool:
+    key_words = set(leaf.words)
+    if key_words & (_OTHER_AMOUNT_WORDS | _OTHER_MASS_WORDS):
+        return False
+    if key_words & words.MASS:
+        return key_words <= words.MASS | words.NEUTRAL | {"dry", "net", "wet", "powder", "solid"}
+    return bool(key_words) and key_words <= {"amount", "quantity", "remaining"}
+
+
+def _is_capacity(leaf: Leaf) -> bool:
+    key_words = set(leaf.words)
+    if key_words & {"dead", "minimum", "min", "working", "per"}:
+        return False
+    # "size: 2 mL" of a plate is ambiguous; it is a capacity only with "max".
+    if key_words and key_words <= {"plate", "format", "size"} and units.split_number(leaf.value) is not None:
+        return "max" in words.tokenize(leaf.value_text)
+    return "capacity" in key_words or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
+
+
+def _is_minimum(leaf: Leaf) -> bool:
+    key_words = set(leaf.words)
+    return bool(key_words & {"minimum", "min"} and key_words & (words.VOLUME | {"working", "fill"}))
+
+
+def _find_container(leaves: tuple[Leaf, ...]) -> str:
+    """Return the description of the vessel of a material, or "" if there is none.
+
+    It is the value of a key like container, or else a vessel's key with its size, as in "flask": "100 mL".
+    """
+    for leaf in leaves:
+        is_named = set(leaf.own_words) & {"container", "vessel", "labware", "format", "plate"}
+        if is_named and leaf.value_text and not leaf.parse_amount("volume"):
+            return leaf.value_text
+        if set(leaf.words) == {"container", "type"} and leaf.value_text:
+            return leaf.value_text
+    for leaf in leaves:
+        if set(leaf.words) in ({"container"}, {"vessel"}) and leaf.value_text:
+            return leaf.value_text
+    vessels = (leaf for leaf in leaves if len(leaf.words) == 1 and leaf.words[0] in _VESSEL_KEYS and leaf.value_text)
+    return next((f"{leaf.value_text} {leaf.key}" for leaf in vessels), "")
+
+
+def _find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
+    for leaf in leaves:
+        own_words, value_words = set(leaf.own_words), words.tokenize(leaf.value_text)
+        if own_words & {"phase", "state", "form"} and (phase := words.parse_phase(value_words)):
+            return phase
+        is_about_cells = own_words & {"growth", "attachment", "adherence"} or set(leaf.words) in _CELL_KEYS
+        if is_about_cells and "adherent" in value_words:
+            return words.ADHERENT
+        if own_words == {"pellet"} and leaf.value_text and not wet:
+            return words.PELLET
+        if own_words == {"content"} and value_words in (("empty",), ("none",), ("nothing",)):
+            return words.EMPTY
+        if own_words == {"empty"} and leaf.value is True:
+            return words.EMPTY
+    # A material with a volume is no empty vessel and no powder, whatever its name.
+    if wet:
+        return ""
+    name_words = set(words.tokenize(name))
+    other_words = {word for word in name_words if word not in _VESSEL_ATTRIBUTES and not words.is_label(word)}
+    if "empty" in name_words or (name_words & _VESSEL_NAMES and not other_words - _VESSEL_NAMES):
+        return words.EMPTY
+    return words.SOLID if name_words & _SOLID_NAMES else ""
+
+
+def _collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
+    """Return {component: concentration}. A component with contradicting values is left out."""
+    amounts_by_component: dict[str, list[Amount]] = {}
+    for leaf in leaves:
+        if (name := find_component(leaf)) is None:
+            continue
+        amount = leaf.parse_amount(*units.CONCENTRATIONS)
+        if amount is None and (match := _match_strength(leaf)) and (number := Decimal(match[1])):
+            # "fold" is not a dimension of the laboratory; such amounts are only compared with each other.
+            amount = Amount(number, "fold", number / 100, leaf.value_text)
+        if amount is not None:
+            amounts_by_component.setdefault(name, []).append(amount)
+    return {name: agreed for name, amounts in amounts_by_component.items() if (agreed := _find_agreed_amount(amounts))}
+
+
+def _find_agreed_amount(amounts: Iterable[Amount]) -> Amount | None:
+    """Return the first amount if all others agree with it within 1 %, otherwise None."""
+    first, *others = [*amounts] or [None]
+    if first is None or any(abs(other.value - first.value) > abs(first.value) / 100 for other in others if other):
+        return None
+    return first

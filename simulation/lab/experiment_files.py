@@ -1,0 +1,373 @@
+"""Validate an experiment file: materials with their contents and wells, the protocol, the rubric and the shortfalls."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+
+from simulation.lab import quantities
+from simulation.lab.actions import Action, Catalogue
+from simulation.lab.catalogue import parse_amount
+from simulation.lab.errors import CatalogueError, LabError
+from simulation.lab.materials import AVAILABILITY, CONDITIONS, CONTENT_KINDS, MATERIAL_TYPES
+from simulation.lab.rubrics import RubricLine, find_reference_problems
+from wetbench_site.validation import (
+    Allowed,
+    StrictModel,
+    Text,
+    format_problem,
+    need_unique,
+    one_of,
+    reject,
+    reject_parts,
+)
+
+_MAX_MATERIALS = 1000  # maximum number of materials in an outcome
+_MEASURED = {
+    "volume": "volume",
+    "mass": "mass",
+    "container_capacity": "volume",
+    "dead_volume": "volume",
+    "temperature": "temperature",
+    "freezing point": "temperature",
+    "density": "density",
+    "tablet mass": "mass",
+}
+# Dimension of a concentration -> (dimension of the amount, divisor of the concentration times the volume in µL).
+_CONCENTRATIONS = {
+    "mass_concentration": ("mass", Decimal(1000)),
+    "molar_concentration": ("amount", Decimal(1000)),
+    "number_density": ("count", Decimal(1000)),
+    "ratio": ("volume", Decimal(100)),  # percentage by volume
+    "activity": ("enzyme_units", Decimal(1000)),
+}
+_AMOUNTS = ("mass", "amount", "count", "volume", "enzyme_units")
+
+
+def parse_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
+    """Return (dimension, amount in its base unit) of a component. `volume` is the volume of its material in µL.
+
+    Raises CatalogueError if the content is invalid.
+    """
+    # If both were given, they could contradict each other.
+    if ("concentration" in content) == ("amount" in content):
+        raise CatalogueError('must contain either "concentration" or "amount"')
+    if "amount" in content:
+        return _parse_any(content["amount"], _AMOUNTS)
+    dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
+    if volume is None:
+        raise CatalogueError('a "concentration" needs the material\'s properties.volume; allowed besides: "amount"')
+    amount_dimension, divisor = _CONCENTRATIONS[dimension]
+    return amount_dimension, value * volume / divisor
+
+
+def parse_concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
+    """Return (dimension of the component's amount, concentration in the base unit of its own dimension)."""
+    dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
+    return _CONCENTRATIONS[dimension][0], value
+
+
+def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
+    for dimension in dimensions if isinstance(text, str) else ():
+        try:
+            value = quantities.parse_quantity(text, dimension).value
+        except quantities.QuantityError:
+            continue
+        if value >= 0:
+            return dimension, value
+    units = ", ".join(unit for dimension in dimensions for unit in quantities.list_units(dimension) if unit)
+    raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")
+
+
+def _parse_volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
+    try:
+        return quantities.parse_quantity(properties[name], "volume").value
+    except (KeyError, quantities.QuantityError):
+        return None
+
+
+def _need_key(key: str) -> str:
+    return key if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", key) else reject()
+
+
+def _need_slug(slug: str) -> str:
+    return slug if re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", slug) else reject()
+
+
+def _need_mass(text: str) -> str:
+    return text if parse_amount(text, "mass").value > 0 else reject("more than zero")
+
+
+Key = Annotated[str, AfterValidator(_need_key), Allowed("small letters, digits and underscores")]
+
+
+class ContentEntry(StrictModel):
+    """A component of a material. Of an unknown one, only the hidden ledger has the amount."""
+
+    concentration: Any = None
+    amount: Any = None
+    known: bool
+    kind: Annotated[str, *one_of(CONTENT_KINDS)] = CONTENT_KINDS[0]
+
+
+_CONTENT = Allowed('an object like {"concentration" or "amount": "1 mg/mL", "known": true or false}')
+
+
+class WellEntry(StrictModel):
+    """A well of a plate. When the plate is used, each well becomes a material."""
+
+    well: Text
+    key: Key
+    name: Text
+    properties: Annotated[dict[str, Any], Allowed("an object of texts")]
+    contents: dict[str, Annotated[ContentEntry, _CONTENT]] = {}
+
+    @field_validator("properties")
+    @classmethod
+    def _need_quantities(cls, properties: dict[str, Any]) -> dict[str, Any]:
+        reject_parts(
+            [(name, message) for name, value in properties.items() if (message := _check_property(name, value))]
+        )
+        volume, capacity = _parse_volume(properties), _parse_volume(properties, "container_capacity")
+        if volume is not None and capacity is not None and volume > capacity:
+            reject_parts([("volume", format_problem(properties["volume"], "no more than container_capacity"))])
+        return properties
+
+    @field_validator("contents")
+    @classmethod
+    def _need_amounts(cls, contents: dict[str, ContentEntry], info: ValidationInfo) -> dict[str, ContentEntry]:
+        properties, problems = info.data.get("properties", {}), []
+        for component, entry in contents.items():
+            content = entry.model_dump(exclude_unset=True)
+            try:
+                parse_content(content, _parse_volume(properties))
+            except LabError as error:
+                problems.append((component, str(error)))
+        reject_parts(problems)
+        return contents
+
+    @model_validator(mode="after")
+    def _need_same_concentrations(self) -> Self:
+        """Check that no property shows a concentration that `contents` hides, or a different one."""
+        problems = []
+        for component, content in self.contents.items():
+            name = f"{component} concentration"
+            shown, written = self.properties.get(name), content.concentration
+            if shown is None:
+                continue
+            # The file itself must not reveal what it declares as unknown.
+            if not content.known:
+                problems.append((f"properties.{name}", f"shows what contents.{component} hides; allowed: omit it"))
+            elif not _is_same_concentration(shown, written):
+                problems.append((f"properties.{name}", format_problem(shown, f"{written!r}, as in contents")))
+        reject_parts(problems)
+        return self
+
+
+class MaterialEntry(WellEntry):
+    """A material on the initial bench or of the manifest."""
+
+    well: Literal[""] = ""
+    available_for_use: Annotated[str, *one_of(AVAILABILITY)]
+    material_type: Annotated[str, *one_of(MATERIAL_TYPES)]
+    environmental_condition: Annotated[str, *one_of(CONDITIONS)]
+    tare: Annotated[str, AfterValidator(_need_mass)] | None = None
+    wells: Annotated[list[WellEntry], Field(min_length=1), need_unique("well")] | None = None
+
+    @model_validator(mode="after")
+    def _need_temperature(self) -> Self:
+        if self.environmental_condition.endswith("_conditions") and "temperature" not in self.properties:
+            reject_parts([("properties.temperature", "is missing; allowed: that of the incubator")])
+        return self
+
+
+def _check_property(name: str, value: Any) -> str:
+    """Return what is wrong with a property of a material, or ""."""
+    if not isinstance(value, str) or not value:
+        return format_problem(value, "text, not empty")
+    dimension = _MEASURED.get(name)
+    try:
+        if dimension and quantities.parse_quantity(value, dimension).value < 0 and dimension != "temperature":
+            return format_problem(value, "no less than zero")
+    except quantities.QuantityError as error:
+        return str(error)
+    return ""
+
+
+def _is_same_concentration(shown: Any, written: Any) -> bool:
+    for dimension in _CONCENTRATIONS:
+        try:
+            first, second = (quantities.parse_quantity(text, dimension).value for text in (shown, written))
+        except quantities.QuantityError:
+            continue
+        return first == second
+    return False
+
+
+class StepEntry(StrictModel):
+    """A step of the protocol. `yields` maps labels to positions among the new materials of the outcome."""
+
+    action: str
+    materials: list[str] = []
+    parameters: dict[str, Any] = {}
+    yields: Annotated[
+        dict[str, Annotated[int, Field(ge=0, le=_MAX_MATERIALS - 1)]],
+        Allowed(f"an object of labels and positions from 0 to {_MAX_MATERIALS - 1}"),
+    ] = {}
+    role: Literal["control", "calibration", "sample", "preparation", ""] = ""
+
+    def check_action(self, catalogue: Catalogue) -> list[tuple[str, str]]:
+        """Return (field, message) of everything that the catalogue does not allow."""
+        action = catalogue.find_type(self.action)
+        if action is None:
+            return [("action", format_problem(self.action, ", ".join(sorted(catalogue.types))))]
+        problems: list[tuple[str, str]] = []
+        if not action.min_materials <= len(self.materials) <= action.max_materials:
+            allowed = f"allowed for {action.name}: {action.min_materials} to {action.max_materials}"
+            problems.append(("materials", f"{len(self.materials)} given; {allowed}"))
+        try:
+            # The references are replaced by bare names, because the parameter's type expects a barcode.
+            bare = {name: strip_reference_marks(value) for name, value in self.parameters.items()}
+            action.parse_parameters(Action(action.name, (), bare))
+        except LabError as error:
+            problems.append(("parameters", str(error)))
+        for parameter in action.parameters:
+            if parameter.type.endswith("material_selector") and parameter.name in self.parameters:
+                value = self.parameters[parameter.name]
+                refs = find_references(value)
+                if not refs or not set(refs) <= set(self.materials):
+                    allowed = ", ".join(f"@{ref}" for ref in self.materials)
+                    message = f"is {value!r}; allowed, from the step's materials: {allowed}"
+                    problems.append((f"parameters.{parameter.name}", message))
+        return problems
+
+
+class ShortfallEntry(StrictModel):
+    """A named way to miss a line of the rubric: the steps (from 1) that are left out."""
+
+    name: Text
+    without: Annotated[list[int], Field(min_length=1)]
+    missing: str
+
+
+class ExperimentEntry(StrictModel):
+    """The file of one experiment. See `experiments.ExperimentSpec`; the offline cast checks `truth`."""
+
+    slug: Annotated[str, AfterValidator(_need_slug), Allowed("small letters and digits, joined by single hyphens")]
+    name: Text
+    group: Text
+    goal: Text
+    max_steps: Annotated[int, Field(ge=1, le=1000)]
+    provenance: Text
+    materials: Annotated[
+        list[MaterialEntry],
+        Field(min_length=1),
+        need_unique("key"),
+        need_unique("name"),
+        Allowed("a list of at least one material"),
+    ]
+    truth: dict[str, Any] = {}
+    protocol: list[StepEntry] = []
+    rubric: Annotated[
+        list[RubricLine], Field(min_length=1), need_unique("line"), Allowed("a list of at least one line")
+    ]
+    manifest: list[MaterialEntry] = []
+    shortfalls: Annotated[list[ShortfallEntry], need_unique("name")] = []
+
+    @field_validator("materials")
+    @classmethod
+    def _need_unique_wells(cls, materials: list[MaterialEntry]) -> list[MaterialEntry]:
+        reject_parts(_find_repeated(list_materials_and_wells(materials)))
+        return materials
+
+    @field_validator("protocol")
+    @classmethod
+    def _need_known_materials(cls, protocol: list[StepEntry], info: ValidationInfo) -> list[StepEntry]:
+        """Check that a step uses only initial materials and what earlier steps have yielded."""
+        if "materials" not in info.data:
+            return protocol
+        catalogue: Catalogue = info.context  # type: ignore[assignment]
+        known, problems = [entry.key for entry in info.data["materials"]], []
+        for index, step in enumerate(protocol):
+            problems += [(f"[{index}].{field}", message) for field, message in step.check_action(catalogue)]
+            refs = [*step.materials, *(ref for value in step.parameters.values() for ref in find_references(value))]
+            problems += [
+                (f"[{index}].materials", f"{ref!r} is not on the bench yet; allowed: {', '.join(known)}")
+                for ref in refs
+                if ref not in known
+            ]
+            for label in step.yields:
+                if label in known:
+                    problems.append((f"[{index}].yields.{label}", "occurs twice; allowed: a name no material has yet"))
+                else:
+                    known.append(label)
+        reject_parts(problems)
+        return protocol
+
+    @field_validator("rubric")
+    @classmethod
+    def _need_known_names(cls, rubric: list[RubricLine], info: ValidationInfo) -> list[RubricLine]:
+        # Wells become materials of their own when the plate is used, so a rubric may name them.
+        if "materials" in info.data:
+            names = [entry.name for entry in list_materials_and_wells(info.data["materials"])]
+            reject_parts(find_reference_problems(rubric, names))
+        return rubric
+
+    @field_validator("manifest")
+    @classmethod
+    def _need_new_known_materials(cls, manifest: list[MaterialEntry], info: ValidationInfo) -> list[MaterialEntry]:
+        reject_parts(
+            [
+                (f"[{index}].contents.{name}", "is unknown; allowed: what everybody knows")
+                for index, entry in enumerate(manifest)
+                for name, content in entry.contents.items()
+                # The manifest must not reveal a hidden value: an agent can request its materials at any time.
+                if not content.known
+            ]
+            + _find_repeated([*info.data.get("materials", ()), *manifest])
+        )
+        return manifest
+
+    @field_validator("shortfalls")
+    @classmethod
+    def _need_steps_and_lines(cls, shortfalls: list[ShortfallEntry], info: ValidationInfo) -> list[ShortfallEntry]:
+        n_steps, lines = len(info.data.get("protocol", ())), [line.line for line in info.data.get("rubric", ())]
+        problems = []
+        for index, entry in enumerate(shortfalls):
+            if not set(entry.without) <= set(range(1, n_steps + 1)) and "protocol" in info.data:
+                allowed = f"a list of steps from 1 to {n_steps}"
+                problems.append((f"[{index}].without", format_problem(entry.without, allowed)))
+            if entry.missing not in lines and "rubric" in info.data:
+                problems.append((f"[{index}].missing", format_problem(entry.missing, ", ".join(lines))))
+        reject_parts(problems)
+        return shortfalls
+
+
+def list_materials_and_wells(materials: Sequence[MaterialEntry]) -> list[WellEntry]:
+    """Return the materials and the wells of all plates among them."""
+    return [*materials, *(well for entry in materials for well in entry.wells or ())]
+
+
+def _find_repeated(entries: Sequence[WellEntry]) -> list[tuple[str, str]]:
+    problems = []
+    for field in ("key", "name"):
+        values = [getattr(entry, field) for entry in entries]
+        repeated = sorted({value for value in values if values.count(value) > 1})
+        problems += [("", f"the {field} {value!r} occurs twice") for value in repeated]
+    return problems
+
+
+def find_references(value: Any) -> list[str]:
+    """Return the material references in a parameter's value: texts such as "@sample", without the @."""
+    if isinstance(value, str):
+        return [value[1:]] if value.startswith("@") else []
+    return [name for part in value for name in find_references(part)] if isinstance(value, list | tuple) else []
+
+
+def strip_reference_marks(value: Any) -> Any:
+    """Return the value with the @ removed from every material reference, so that it parses like a barcode."""
+    if isinstance(value, str):
+        return value.removeprefix("@")
+    return [strip_reference_marks(part) for part in value] if isinstance(value, list | tuple) else value

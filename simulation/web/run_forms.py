@@ -1,0 +1,391 @@
+"""Forms to start runs and set budgets, what each form would create at which maximum cost, and a filter of episodes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from django import forms
+from django.utils import timezone
+
+from simulation.calls import run_usage
+from simulation.casts import cast_availability, cost_estimate, prompt_store
+from simulation.casts.cost_estimate import CostEstimate
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Perturbation
+from simulation.models import Episode, Experiment, Run
+from simulation.runs import create, list_accepted_steps
+
+SIZE_BUTTON = (
+    "size"  # the button that only updates the size on pages without scripts, beside the one that starts the run
+)
+MAX_MINUTES = 60 * 24 * 60  # 60 days
+ERRORS = {
+    "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
+    "obvious": (Perturbation.OBVIOUS,),
+    "subtle": (Perturbation.SUBTLE,),
+    "none": (Perturbation.NONE,),
+}
+Limit = TypeVar("Limit", Decimal, int)
+
+
+class CastGroup(NamedTuple):
+    """Casts of one kind, each with whether it is chosen."""
+
+    title: str
+    rows: Sequence[tuple[cast_availability.CastOption | cast_availability.RaterOption, bool]]
+
+
+def list_cast_choices() -> list[tuple[str, str]]:
+    return [(name, name) for name in cast_availability.list_names()]
+
+
+def list_prompt_sets() -> list[tuple[str, str]]:
+    """Return the newest version of every set, by name and hash, so that a later import does not change the choice."""
+    rows = prompt_store.list_current()
+    return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
+
+
+def make_cost_field(help_text: str) -> forms.DecimalField:
+    limits: dict[str, Any] = {"min_value": Decimal("0.01"), "max_value": 100_000, "decimal_places": 2}
+    return forms.DecimalField(**limits, required=False, label="Budget in US dollars", help_text=help_text)
+
+
+def make_submission_field() -> forms.RegexField:
+    """Return a hidden id: a form that is sent twice creates only one run."""
+    return forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=create.create_submission_id)
+
+
+class BudgetFields(forms.Form):
+    """The limits at which a run stops."""
+
+    max_cost = make_cost_field("The run stops before it could cost more, and can be continued with a larger budget.")
+    max_tokens = forms.IntegerField(
+        min_value=1000, max_value=10**12, required=False, label="Budget in tokens", help_text="All classes together."
+    )
+    max_minutes = forms.IntegerField(
+        min_value=1, max_value=MAX_MINUTES, required=False, label="Budget in minutes", help_text="From the first call."
+    )
+
+    def get_limits(self) -> create.RunLimits:
+        """Return the limits of a valid form as `create` expects them."""
+        data = self.cleaned_data
+        seconds = data["max_minutes"] * 60 if data["max_minutes"] else None
+        return {"max_cost": data["max_cost"], "max_tokens": data["max_tokens"], "max_seconds": seconds}
+
+
+class BudgetForm(BudgetFields):
+    """The total limits of a run, including what it has used. Blank: no limit of that kind."""
+
+    max_cost = forms.DecimalField(
+        min_value=Decimal(0), max_digits=12, decimal_places=6, required=False, label="Maximum cost in US dollars"
+    )
+    max_tokens = forms.IntegerField(min_value=1, max_value=10**12, required=False, label="Maximum tokens")
+    max_minutes = forms.IntegerField(
+        min_value=1, max_value=MAX_MINUTES, required=False, label="Maximum time in minutes, from the first call"
+    )
+
+    def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
+        self.run, self.taken = run, run_usage.check_budget_counters(run)
+        # Rounded up: rounding down would show a limit that has already passed.
+        minutes = None if run.max_seconds is None else -(-run.max_seconds // 60)
+        # No exponent, because people read and edit this number.
+        cost = None if run.max_cost is None else f"{run.max_cost.normalize():f}"
+        kwargs["initial"] = {"max_cost": cost, "max_tokens": run.max_tokens, "max_minutes": minutes}
+        super().__init__(*args, **kwargs)
+
+    # A limit below what is used would stop the run again with its first call.
+    def clean_max_cost(self) -> Decimal | None:
+        taken = self.taken.ledger_cost
+        return self._check_above(self.cleaned_data["max_cost"], taken, f"${taken.normalize():f}")
+
+    def clean_max_tokens(self) -> int | None:
+        taken = self.taken.ledger_tokens
+        return self._check_above(self.cleaned_data["max_tokens"], taken, f"{taken:,} tokens")
+
+    def clean_max_minutes(self) -> int | None:
+        began = self.run.first_call_at
+        # Whole minutes that have passed; the current one still counts as available.
+        passed = 0 if began is None else int((timezone.now() - began).total_seconds() // 60)
+        return self._check_above(self.cleaned_data["max_minutes"], passed, f"{passed:,} minutes")
+
+    def _check_above(self, limit: Limit | None, taken: Limit, words: str) -> Limit | None:
+        if limit is not None and limit <= taken:
+            raise forms.ValidationError(f"The run has already used {words}. Enter a larger value, or leave it blank.")
+        return limit
+
+
+class RunForm(BudgetFields):
+    """Fields common to runs of episodes and of twins."""
+
+    field_order = ("experiments", "cast", "seed", "prompt_set")
+
+    experiments = forms.ModelMultipleChoiceField(
+        Experiment.objects.defer("data"),
+        to_field_name="slug",
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one experiment."},
+    )
+    cast = forms.ChoiceField(choices=list_cast_choices, widget=forms.RadioSelect, initial="offline")
+    seed = forms.IntegerField(
+        min_value=0,
+        max_value=create.MAX_SEED,
+        required=False,
+        help_text="Runs with the same seed are reproducible. Leave blank for a random seed.",
+    )
+    prompt_set = forms.ChoiceField(
+        choices=list_prompt_sets,
+        required=False,
+        label="Prompts",
+        help_text="Used by language models only. Import others with manage.py prompts import.",
+    )
+    submission_id = make_submission_field()
+
+    def clean_cast(self) -> str:
+        """Return the cast's name. Raise ValidationError, which states what is missing, if the cast is not available."""
+        name = str(self.cleaned_data["cast"])
+        # Checked again: a key can be removed while the form is open.
+        line = self.find_cast(name)
+        if line is None or not line.is_ready:
+            raise forms.ValidationError(f"{name} is not available: {line.why_not if line else 'it no longer exists'}.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        # A budget in dollars cannot be enforced without prices, and would let the run cost anything.
+        if cleaned.get("max_cost") and cleaned.get("cast"):
+            setup = cast_availability.describe_cast(cleaned["cast"])
+            lacking = cost_estimate.find_unpriced(setup, run_usage.get_todays_prices(setup), setup.get("models", {}))
+            if lacking:
+                names = "; ".join(lacking)
+                message = f"No price is known for {names}. Add one (docs/models.md), or set a budget in tokens."
+                self.add_error("max_cost", message)
+        return cleaned
+
+    def get_options(self) -> create.RunOptions:
+        """Return the options of a valid form as `create` expects them."""
+        return {**self.get_limits(), "prompt_set": self.cleaned_data["prompt_set"]}
+
+    # Computed once per form: it queries the database and is used by several fields.
+    @cached_property
+    def available_casts(self) -> list[cast_availability.CastOption]:
+        return cast_availability.list_casts()
+
+    def find_cast(self, name: object) -> cast_availability.CastOption | None:
+        return next((line for line in self.available_casts if line.name == name), None)
+
+    def list_experiments(self) -> list[tuple[Experiment, bool]]:
+        """Return every experiment and whether it is chosen."""
+        chosen = self["experiments"].value() or []
+        return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
+
+    def all_experiments_query(self) -> str:
+        """Return the query string that ticks every experiment."""
+        return urlencode({"experiments": [row.slug for row, _ in self.list_experiments()]}, doseq=True)
+
+    def group_casts(self) -> Iterator[CastGroup]:
+        """Yield every cast and whether it is chosen, rule-based ones first."""
+        chosen = self["cast"].value()
+        for title, has_model in (("Rule-based: no API cost, reproducible", False), ("Language models", True)):
+            if rows := [(line, line.name == chosen) for line in self.available_casts if line.speaks is has_model]:
+                yield CastGroup(title, rows)
+
+
+class EpisodesForm(RunForm):
+    """A run of episodes: each chosen experiment with this many further replicates."""
+
+    replicates = forms.IntegerField(
+        min_value=1,
+        max_value=100,
+        initial=3,
+        help_text="1 to 100 further replicates per experiment, numbered consecutively.",
+    )
+    manifest = forms.BooleanField(
+        required=False,
+        label="Agents may request more materials (ManifestMaterials)",
+        help_text="Only from the experiment's own list. Episodes run with this option are excluded from benchmarks.",
+    )
+
+    def build_size(self) -> dict[str, Any]:
+        """Return the context of _order_size.html: chosen experiments times replicates."""
+        experiments, replicates = _chosen_experiments(self), _parse_number(self["replicates"].value(), 100)
+        line, total = self.find_cast(self["cast"].value()), len(experiments) * replicates
+        worst = None
+        # Estimated only for a run that could start; other casts would raise.
+        if line and line.is_ready and total:
+            worst = run_usage.estimate_episodes(cast_availability.describe_cast(line.name), experiments, replicates)
+        factors = [(len(experiments), "experiment"), (replicates, "replicate")]
+        return _size_context(
+            total, "episode", factors, "Choose at least one experiment and 1 to 100 replicates.", line, worst
+        )
+
+
+class TwinsForm(RunForm):
+    """A run of twins of the accepted steps of the chosen experiments, with the chosen errors."""
+
+    error = forms.ChoiceField(
+        choices=[
+            ("both", "both: one obvious and one subtle twin"),
+            ("obvious", "obvious (Error Type 1)"),
+            ("subtle", "subtle (Error Type 2)"),
+            ("none", "none: the plain answer of the chosen cast's transition model"),
+        ],
+        widget=forms.RadioSelect,
+        initial="both",
+    )
+    sample = forms.IntegerField(
+        min_value=1,
+        max_value=1_000_000,
+        required=False,
+        label="Sample of steps",
+        help_text="Number of steps to create twins of, spread over experiments and actions and drawn by the seed. Leave blank for all steps.",
+    )
+    per_transition = forms.IntegerField(
+        min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."
+    )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        chosen = cleaned.get("experiments")
+        # Counted when the form is checked: steps can be added while it is open.
+        steps = list_accepted_steps(chosen).count() if chosen else 0
+        sample = cleaned.get("sample") or 0
+        if chosen and not steps:
+            self.add_error("experiments", "These experiments have no accepted steps yet. Run episodes first.")
+        elif chosen and sample > steps:
+            self.add_error("sample", f"The sample of {sample:,} exceeds the {steps:,} steps of these experiments.")
+        # Rules are deterministic: the same step would give the same outcome.
+        line = self.find_cast(cleaned.get("cast"))
+        if cleaned.get("error") == "none" and cleaned.get("cast") and not (line and line.answers_by_model):
+            message = "Rules would only repeat the original outcome. Choose a cast whose transition model is a language model."
+            self.add_error("error", message)
+        return cleaned
+
+    def build_size(self, pools: Mapping[str, int]) -> dict[str, Any]:
+        """Return the context of _order_size.html: accepted steps times errors times twins per step and error.
+
+        `pools` has the number of accepted steps of each experiment by slug.
+        """
+        steps = sum(pools.get(row.slug, 0) for row in _chosen_experiments(self))
+        # A sample larger than the pool is an error of the form; here the pool is the limit.
+        steps = min(steps, _parse_number(self["sample"].value(), 1_000_000) or steps)
+        errors, each = len(ERRORS.get(str(self["error"].value()), ())), _parse_number(self["per_transition"].value(), 5)
+        line, total = self.find_cast(self["cast"].value()), steps * errors * each
+        worst = None
+        if line and line.is_ready and total:
+            worst = run_usage.estimate_twins(cast_availability.describe_cast(line.name), total)
+        factors = [(steps, "accepted step"), (errors, "error"), (each, "time")]
+        needs = "Choose an experiment with accepted steps, and 1 to 5 twins per step and error."
+        return _size_context(total, "twin", factors, needs, line, worst)
+
+
+class AnsweringCast(NamedTuple):
+    """The transition model that answers a person and the classifiers that judge, identified by their `cast`."""
+
+    cast: str
+    transition_model: str
+    judges: tuple[str, ...]
+    why_not: str
+
+
+def list_answering_casts() -> list[AnsweringCast]:
+    """Return each combination of transition model and classifiers once, with the first cast that has it."""
+    by_roles: dict[tuple[str, ...], AnsweringCast] = {}
+    for info in cast_availability.list_casts():
+        judges = (info.evidence_classifier, *info.panel)
+        # The agent is replaced by the person, so casts that differ only in their agent are the same here.
+        if (roles := (info.transition_model, *judges)) not in by_roles:
+            by_roles[roles] = AnsweringCast(info.name, info.transition_model, judges, _find_problem(info.name))
+    return list(by_roles.values())
+
+
+def _find_problem(cast: str) -> str:
+    try:
+        cast_availability.freeze_with_person(cast)
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+class HumanEpisodeForm(forms.Form):
+    """An episode by a person: the experiment, and who answers and judges."""
+
+    experiment = forms.ModelChoiceField(
+        Experiment.objects.defer("data").order_by("group", "name"),
+        to_field_name="slug",
+        empty_label="Choose one",
+        error_messages={"required": "Choose an experiment."},
+    )
+    cast = forms.CharField(error_messages={"required": "Choose who answers."})
+    max_cost = make_cost_field("If a language model answers. The episode stops before it could cost more.")
+    submission_id = make_submission_field()
+
+    @cached_property
+    def available_casts(self) -> list[AnsweringCast]:
+        return list_answering_casts()
+
+    def list_options(self) -> list[tuple[AnsweringCast, bool]]:
+        """Return every answering cast and whether it is chosen; by default, the first available one."""
+        chosen = self["cast"].value() or next((one.cast for one in self.available_casts if not one.why_not), "")
+        return [(one, one.cast == chosen) for one in self.available_casts]
+
+    def clean_cast(self) -> str:
+        chosen: str = self.cleaned_data["cast"]
+        match = next((one for one in self.available_casts if one.cast == chosen), None)
+        if match is None:
+            raise forms.ValidationError(f"There is no cast {chosen[:60]!r}. Choose one from the list.")
+        if match.why_not:
+            raise forms.ValidationError(match.why_not)
+        return chosen
+
+    def build_size(self) -> dict[str, Any]:
+        """Return the context of _order_size.html for one episode. Models that answer and judge may cost money."""
+        answering = next((one for one, chosen in self.list_options() if chosen), None)
+        experiments = list(Experiment.objects.defer("data").filter(slug=str(self["experiment"].value() or "")))
+        worst = None
+        if experiments and answering and not answering.why_not:
+            worst = run_usage.estimate_episodes(cast_availability.freeze_with_person(answering.cast), experiments, 1)
+        lines = (line for line in cast_availability.list_casts() if answering and line.name == answering.cast)
+        return _size_context(len(experiments), "attempt", [], "Choose an experiment.", next(lines, None), worst)
+
+
+class EpisodeFilter(forms.Form):
+    """Filters of a list of episodes; unknown values are ignored."""
+
+    experiment = forms.ModelChoiceField(
+        Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
+    )
+    cast = forms.ChoiceField(
+        choices=lambda: [("", "All casts"), *list_cast_choices(), (create.HUMAN_CAST, create.HUMAN_CAST)],
+        required=False,
+    )
+    status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
+
+    def get_lookups(self) -> dict[str, Any]:
+        """Return field lookups of the filters with a known value."""
+        # Unknown values are ignored, because a filter is part of links that outlive its options.
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+def _size_context(
+    total: int,
+    noun: str,
+    factors: list[tuple[int, str]],
+    needs: str,
+    cast: cast_availability.CastOption | None,
+    worst: CostEstimate | None,
+) -> dict[str, Any]:
+    return {"total": total, "noun": noun, "factors": factors, "needs": needs, "cast": cast, "worst": worst}
+
+
+def _chosen_experiments(form: RunForm) -> list[Experiment]:
+    return [row for row, chosen in form.list_experiments() if chosen]
+
+
+def _parse_number(written: object, most: int) -> int:
+    """Return an integer up to `most`; 0 for anything else."""
+    text = str(written or "")
+    # Short ASCII digits only: other digits are accepted by `int` but not by the form.
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most else 0

@@ -1,0 +1,210 @@
+"""Rules that episodes, their steps and twins must meet in every database."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery
+
+from simulation.lab.bench import Step, step_from_json
+from simulation.lab.differences import find_differences
+from simulation.lab.materials import Inventory, make_unused_barcode
+from simulation.lab.outcomes import Outcome
+from simulation.models import Episode, EvidenceReview, Transition, Twin, TwinDecision
+from simulation.runs import benches
+from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
+
+
+@build_check(
+    "numbers of steps", "the steps of an episode are numbered from 1 to its next number, without gaps", Episode
+)
+def check_step_numbers() -> Iterator[Violation]:
+    counted = Episode.objects.order_by("pk").annotate(
+        n=Count("transitions"), first=Min("transitions__number"), last=Max("transitions__number")
+    )
+    broken = counted.exclude(n=0, next_number=1).exclude(first=1, last=F("n"), next_number=F("n") + 1)
+    for code, n, first, last, cursor in iter_rows(broken.values_list("code", "n", "first", "last", "next_number")):
+        yield build_violation(Episode, code, f"steps 1 to {cursor - 1}", f"{n} steps, {first} to {last}")
+
+
+@build_check("pending actions", "an episode has a pending action in the transition phase, and only then", Episode)
+def check_pending_actions() -> Iterator[Violation]:
+    inconsistent = Episode.objects.order_by("pk").filter(Q(phase="transition") ^ Q(pending__isnull=False))
+    for code, phase in iter_rows(inconsistent.values_list("code", "phase")):
+        expected = "a pending action" if phase == "transition" else "no pending action"
+        yield build_violation(Episode, code, f"in phase {phase}: {expected}", "the opposite")
+
+
+@build_check(
+    "ends of submitted and rejected episodes",
+    "the end of an episode follows from its last steps, and a submitted one has one primary verdict",
+    Episode,
+)
+def check_episode_ends() -> Iterator[Violation]:
+    primary = Q(reviews__primary=True)
+    submitted = Episode.objects.order_by("pk").filter(status="submitted").annotate(n=Count("reviews", filter=primary))
+    for code, n in iter_rows(submitted.exclude(n=1).values_list("code", "n")):
+        yield build_violation(Episode, code, "submitted, with one primary verdict", f"{n} of them")
+    rejected_out = (
+        Episode.objects.order_by("pk")
+        .filter(status="rejected_out")
+        .annotate(
+            n=Count("transitions", filter=Q(transitions__accepted=False, transitions__number__gte=F("next_number") - 3))
+        )
+    )
+    for code, n in iter_rows(rejected_out.exclude(n=3).values_list("code", "n")):
+        yield build_violation(Episode, code, "three rejections in a row", f"{n} in its last three steps")
+    # Only with the experiment's current data: a reloaded experiment can have another limit.
+    truncated = Episode.objects.order_by("pk").filter(
+        status="truncated", experiment_sha256=F("experiment__sha256"), next_number__lte=F("experiment__max_steps")
+    )
+    for code, cursor, max_steps in iter_rows(truncated.values_list("code", "next_number", "experiment__max_steps")):
+        yield build_violation(Episode, code, f"all {max_steps} steps used", f"{cursor - 1} steps")
+
+
+@build_check("retries of replicates", "only the last retry of a replicate counts", Episode)
+def check_retries() -> Iterator[Violation]:
+    retries = Episode.objects.filter(retry_of=OuterRef("pk"))
+    superseded = Episode.objects.order_by("pk").filter(Exists(retries), counts=True)
+    for code in iter_rows(superseded.values_list("code", flat=True)):
+        yield build_violation(Episode, code, "retried, so it does not count", "it counts")
+    different = Episode.objects.order_by("pk").filter(retry_of__isnull=False).exclude(
+        retry_of__experiment=F("experiment"), retry_of__cast=F("cast"), retry_of__replicate=F("replicate")
+    )  # fmt: skip
+    for code in iter_rows(different.values_list("code", flat=True)):
+        yield build_violation(
+            Episode, code, "the experiment, cast and replicate of the episode it retries", "different ones"
+        )
+
+
+@build_check("verdicts of reviews", "the verdict of a review is that of its stored reply", EvidenceReview)
+def check_review_verdicts() -> Iterator[Violation]:
+    reviews = EvidenceReview.objects.order_by("pk").values_list("code", "sufficient", "verdict")
+    for code, sufficient, verdict in iter_rows(reviews):
+        if verdict.get("sufficient") is not sufficient:
+            yield build_violation(EvidenceReview, code, f"sufficient: {verdict.get('sufficient')}", sufficient)
+
+
+EPISODE_CHECKS = (check_step_numbers, check_pending_actions, check_episode_ends, check_retries, check_review_verdicts)
+
+
+_COLUMNS = (
+    "episode_id", "code", "number", "action_name", "accepted", "rejected_by", "content_sha256", "step",
+    "episode__seed", "episode__initial",
+)  # fmt: skip
+StepRow = dict[str, Any]
+
+
+@build_check("texts of steps", "the columns of a step equal its stored text, and its digest matches", Transition)
+def check_step_columns() -> Iterator[Violation]:
+    for row in iter_rows(Transition.objects.order_by("pk").values(*_COLUMNS[1:8])):
+        step = step_from_json(row["step"])
+        expected = {
+            "number": step.number,
+            "action_name": step.action.name[:80],
+            "accepted": step.outcome.success,
+            "rejected_by": str(step.outcome.rejected_by),
+            "content_sha256": benches.compute_content_digest(step),
+        }
+        for name, value in expected.items():
+            if row[name] != value:
+                yield build_violation(Transition, row["code"], f"{name} {value}", row[name])
+
+
+@build_check("benches of steps", "a step starts with the materials and the time that earlier steps left", Transition)
+def check_step_benches() -> Iterator[Violation]:
+    in_order = Transition.objects.order_by("episode_id", "number").values(*_COLUMNS)
+    for _, steps in groupby(iter_rows(in_order), lambda row: row["episode_id"]):
+        yield from _replay_episode(steps)
+
+
+def _replay_episode(steps: Iterator[StepRow]) -> Iterator[Violation]:
+    """Yield the first step that does not fit the steps before it."""
+    bench, clock = None, 0
+    for row in steps:
+        bench = bench or Inventory.from_json(row["episode__initial"])
+        step = step_from_json(row["step"])
+        if problem := _find_problem(step, bench, clock, row["episode__seed"]):
+            yield build_violation(Transition, row["code"], *problem)
+            break  # later steps cannot be checked without its materials
+        clock = step.ended_at
+        if step.outcome.success:
+            touched = [material.barcode for material in step.inputs]
+            bench = bench.after_step(step.outcome.new_materials, step.barcodes, touched, clock)
+
+
+def _find_problem(step: Step, bench: Inventory, clock: int, seed: int) -> tuple[object, object] | None:
+    """Return the expected and the stored state of the step if they differ, else None."""
+    if step.started_at != clock or step.ended_at < clock:
+        return f"started at {clock} s", f"from {step.started_at} to {step.ended_at} s"
+    materials = tuple(material for code in step.action.materials if (material := bench.get(code)))
+    if materials != step.inputs:
+        return "the materials as the steps before left them", _describe_difference(step, bench)
+    if (codes := _compute_barcodes(step, bench, seed)) != step.barcodes:
+        return f"barcodes {', '.join(codes)}", ", ".join(step.barcodes)
+    return None
+
+
+def _describe_difference(step: Step, bench: Inventory) -> str:
+    codes = [material.barcode for material in step.inputs if bench.get(material.barcode) != material]
+    return f"different ones under {', '.join(codes)}" if codes else "other materials than its action names"
+
+
+def _compute_barcodes(step: Step, bench: Inventory, seed: int) -> tuple[str, ...]:
+    used_codes, codes = {material.barcode for material in bench}, []
+    for index, new_material in enumerate(step.outcome.new_materials):
+        codes.append(new_material.replaces or make_unused_barcode(seed, step.number, index, used_codes))
+        used_codes.add(codes[-1])
+    return tuple(codes)
+
+
+STEP_CHECKS = (check_step_columns, check_step_benches)
+
+
+_VETTING_AFTER = {
+    "accepted": "accepted",
+    "relabelled": "accepted",
+    "rejected": "rejected",
+    "unread": "accepted",
+    None: "",
+}
+
+
+@build_check("differences of twins", "a twin differs from its transition in exactly the stored properties", Twin)
+def check_twin_differences() -> Iterator[Violation]:
+    finished = Twin.objects.order_by("pk").filter(status="done").exclude(diff=[])
+    for pk, outcome, diff, step in iter_rows(finished.values_list("pk", "outcome", "diff", "transition__step")):
+        original = step_from_json(step).outcome
+        computed = [difference._asdict() for difference in find_differences(original, Outcome.from_json(outcome))]
+        if [entry["path"] for entry in computed] != [entry.get("path") for entry in diff]:
+            expected = ", ".join(str(entry["path"]) for entry in computed)
+            yield build_violation(Twin, pk, expected, ", ".join(str(entry.get("path")) for entry in diff))
+
+
+@build_check("decisions on twins", "the vetting state of a twin is that of the last decision about it", Twin)
+def check_twin_decisions() -> Iterator[Violation]:
+    last = TwinDecision.objects.filter(twin=OuterRef("pk")).order_by("-pk").values("decision")[:1]
+    twins = Twin.objects.order_by("pk").annotate(last=Subquery(last)).exclude(vetting="", last__isnull=True)
+    for code, vetting, decision in iter_rows(twins.values_list("code", "vetting", "last")):
+        if vetting != _VETTING_AFTER[decision]:
+            yield build_violation(
+                Twin, code, f"{_VETTING_AFTER[decision] or 'not vetted'}, the last decision", vetting or "not vetted"
+            )
+
+
+@build_check(
+    "dates of decisions",
+    "a vetted twin has the time of the decision, and only such a twin has another error type",
+    Twin,
+)
+def check_decision_times() -> Iterator[Violation]:
+    inconsistent = Q(vetted_at__isnull=False, vetting="") | Q(vetted_at__isnull=True) & ~Q(vetted_as="")
+    for code, decided_at, label in iter_rows(
+        Twin.objects.order_by("pk").filter(inconsistent).values_list("code", "vetted_at", "vetted_as")
+    ):
+        yield build_violation(
+            Twin, code, "a decision with its time", f"at {decided_at}, counted as {label or 'planted'}"
+        )
+
+
+TWIN_CHECKS = (check_twin_differences, check_twin_decisions, check_decision_times)

@@ -1,1 +1,0 @@
-"""Checks of the rows of studies: assignments, ratings, items, events and stored documents."""

@@ -1,1 +1,0 @@
-"""Checks of the rows of the laboratory and of the database itself."""

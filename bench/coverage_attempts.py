@@ -9,8 +9,8 @@ from scipy.special import ndtr
 from scipy.stats import beta
 
 from bench.coverage_quantities import MeasuredInterval
-from ratings.stats import pass_at_k, proportions
-from ratings.stats.pass_at_k import TaskReplicates
+from ratings.stats import proportions
+from ratings.stats.proportions import TaskReplicates
 from ratings.stats.resampling import compute_percentile_interval
 
 AGENTS = {"first": (0.8, 0.8), "second": (0.5, 0.9)}  # Beta parameters of the probability of success over experiments
@@ -51,12 +51,12 @@ def compute_pass_intervals(study: SimulatedBenchmark, resamples: int) -> Iterato
     """Yield the intervals of pass@k of one agent, and of the difference of two agents on the same experiments."""
     tasks, n = study.agents["first"], study.design.attempts
     for k in sorted({1, min(3, n), n}):
-        row = pass_at_k.estimate_mean_pass_at_k("first", tasks, k)
+        row = proportions.estimate_mean_pass_at_k("first", tasks, k)
         truth = compute_true_pass("first", k)
         yield MeasuredInterval(f"pass@{k}", row.method or "wilson_tasks", NEW_TASKS, row.low, row.high, truth)
-        interval = resample_tasks([pass_at_k.compute_pass_at_k(*task[1:], k) or 0.0 for task in tasks], resamples)
+        interval = resample_tasks([proportions.compute_pass_at_k(*task[1:], k) or 0.0 for task in tasks], resamples)
         yield MeasuredInterval(f"pass@{k}", "experiments resampled", NEW_TASKS, *interval, truth, True)
-        comparison = pass_at_k.compare_agents("first", "second", study.agents, k, seed=0, resamples=resamples)[0]
+        comparison = proportions.compare_agents("first", "second", study.agents, k, seed=0, resamples=resamples)[0]
         difference = truth - compute_true_pass("second", k)
         method = comparison.method or "paired_bootstrap"
         yield MeasuredInterval(f"pass@{k}, difference", method, NEW_TASKS, comparison.low, comparison.high, difference)

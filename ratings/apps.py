@@ -15,8 +15,8 @@ class RatingsConfig(AppConfig):
         from django.db.models.signals import post_save
 
         from ratings import jobs, metrics
-        from ratings.accounts import sessions, signing_in
-        from ratings.paper import checks
+        from ratings.accounts import login_throttling, sessions
+        from ratings.paper import plan
         from ratings.raters import practice
         from ratings.studies import access as job_access
         from ratings.studies import readable_elsewhere
@@ -26,10 +26,10 @@ class RatingsConfig(AppConfig):
 
         jobs.register_job_kinds()
         registry.register_metrics("ratings", metrics.read_rating_gauges)
-        register(checks.check_paper_values, "paper")
+        register(plan.check_paper_values, "paper")
         access.SEALED_CHECKS.append(job_access.is_sealed)
         access.PAGE_CHECKS.append(job_access.find_visible_jobs)
-        workers.register_cleanup(signing_in.delete_expired)
+        workers.register_cleanup(login_throttling.delete_expired)
         workers.register_cleanup(sessions.SessionStore.clear_expired)
         workers.register_cleanup(practice.recall_raters)
         workers.register_cleanup(practice.announce_new_items)

@@ -24,7 +24,9 @@ def read_laboratory_gauges() -> Iterator[Gauge]:
     """Yield the gauges of episodes, twins and jobs, of model calls, and of workers."""
     yield from _read_row_gauges()
     yield from _read_call_gauges()
-    yield _read_worker_gauge()
+    since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    alive = Worker.objects.filter(seen_at__gt=since).order_by().values_list("kind").annotate(number=Count("pk"))
+    yield build_labelled_gauge("wetbench_workers", "Worker processes by kind.", ("kind",), alive)
 
 
 def _read_row_gauges() -> Iterator[Gauge]:
@@ -32,13 +34,10 @@ def _read_row_gauges() -> Iterator[Gauge]:
     yield build_labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
     waiting = [(kind, model.objects.claimable().count()) for kind, model in ROW_MODELS.items()]
     yield build_labelled_gauge("wetbench_rows_waiting", "Rows that a worker could run now.", ("kind",), waiting)
-    lost = [
-        (kind, model.objects.filter(status__in=model.RUNNABLE).aggregate(n=Sum("lost_leases"))["n"] or 0)
-        for kind, model in ROW_MODELS.items()
-    ]
-    yield build_labelled_gauge(
-        "wetbench_leases_lost", "Workers that died on rows that are under way now.", ("kind",), lost
-    )
+    running = {kind: model.objects.filter(status__in=model.RUNNABLE) for kind, model in ROW_MODELS.items()}
+    lost = [(kind, rows.aggregate(n=Sum("lost_leases"))["n"] or 0) for kind, rows in running.items()]
+    description = "Workers that died on rows that are under way now."
+    yield build_labelled_gauge("wetbench_leases_lost", description, ("kind",), lost)
 
 
 def _count_rows_by_status() -> list[tuple[str, str, int]]:
@@ -60,19 +59,12 @@ def _read_call_gauges() -> Iterator[Gauge]:
     yield build_single_gauge("wetbench_model_cost_usd", "US dollars spent or reserved.", held["cost"])
 
 
-def _read_worker_gauge() -> Gauge:
-    since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
-    alive = Worker.objects.filter(seen_at__gt=since).order_by().values_list("kind").annotate(number=Count("pk"))
-    return build_labelled_gauge("wetbench_workers", "Worker processes by kind.", ("kind",), alive)
-
-
 HEARTBEAT_LIMIT_SECONDS = 60
 
 
 def check_worker() -> PartState:
     """Return the state "ok" if the process that starts work has sent a heartbeat within a minute, else "failed"."""
-    # Without that process no episode, analysis or export is created. With a broker it is the dispatcher, else the
-    # embedded worker.
+    # Without that process, the dispatcher or the embedded worker, no episode, analysis or export is created.
     has_broker = bool(settings.CELERY_BROKER_URL)
     kind, name = ("dispatcher", "dispatcher") if has_broker else ("embedded", "worker")
     seen_at = Worker.objects.filter(kind=kind).aggregate(at=Max("seen_at"))["at"]

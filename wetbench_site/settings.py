@@ -136,7 +136,7 @@ def build_database_settings() -> dict[str, Any]:
 DATABASES = {"default": build_database_settings()}
 # Scratch database of blinding audits on PostgreSQL, if the role of DATABASE_URL may not create databases.
 SCRATCH_DATABASE_URL = ENVIRONMENT.get_text("WETBENCH_SCRATCH_DATABASE_URL")
-# Each process caches the items it has rendered (ratings/web/rater/rendered_items.py), some 20 MB at most.
+# Each process caches the items it has rendered (ratings/web/rater/rating_page.py), some 20 MB at most.
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     "drawn_items": {
@@ -177,9 +177,9 @@ PASSWORD_HASHERS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_USERNAME_CALLABLE = "ratings.accounts.signing_in.get_attempted_name"
-AXES_CLIENT_IP_CALLABLE = "ratings.accounts.signing_in.counted_address"
-AXES_LOCKOUT_CALLABLE = "ratings.accounts.signing_in.locked_out_response"
+AXES_USERNAME_CALLABLE = "ratings.accounts.login_throttling.get_attempted_name"
+AXES_CLIENT_IP_CALLABLE = "ratings.accounts.login_throttling.counted_address"
+AXES_LOCKOUT_CALLABLE = "ratings.accounts.login_throttling.locked_out_response"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else an attacker who keeps guessing locks the owner out
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in the log of security events

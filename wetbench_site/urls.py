@@ -6,7 +6,7 @@ from django.urls import include, path
 from wetbench_site.observability import health
 
 urlpatterns = [
-    path("", include("ratings.web.account.sign_in_urls")),
+    path("", include("ratings.web.account.sign_in")),
     path("admin/", admin.site.urls),
     *(path(address[1:], view, name=view.__name__) for address, view in health.MACHINE_VIEWS.items()),
     path("api/v1/", include("ratings.api.urls")),

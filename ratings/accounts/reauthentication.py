@@ -18,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from ratings.accounts import signing_in
+from ratings.accounts import login_throttling
 from wetbench_site.observability.logs import log_security_event
 
 MAX_AGE = timedelta(minutes=15)  # for irreversible actions
@@ -66,7 +66,7 @@ def verify_identity(request: HttpRequest, password: str) -> bool:
         authenticated = authenticate(request, username=user.get_username(), password=password)
         if authenticated is None or authenticated.pk != user.pk:
             return False
-        signing_in.clear_attempts(request, user.get_username())
+        login_throttling.clear_attempts(request, user.get_username())
         return True
     return _is_within_max_age(request.session.get(_SESSION_KEY))
 
@@ -126,7 +126,12 @@ def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | N
     if request.headers.get("HX-Request") == "true":
         return _redirect_to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
     # Passwords are left out: they must not be written into the HTML of a page.
-    submitted = [(name, value) for name, values in request.POST.lists() for value in values if _is_resubmitted(name)]
+    submitted = [
+        (name, value)
+        for name, values in request.POST.lists()
+        for value in values
+        if (name != "csrfmiddlewaretoken" and "password" not in name)
+    ]
     return _render_page(request, {"kept": submitted, "refused": PASSWORD in request.POST})
 
 
@@ -167,7 +172,3 @@ def _next_url(request: HttpRequest) -> str:
     # A redirect target from the request could lead to another site.
     safe = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, request.is_secure())
     return next_url if safe else reverse("home")
-
-
-def _is_resubmitted(name: str) -> bool:
-    return name != "csrfmiddlewaretoken" and "password" not in name

@@ -1,8 +1,6 @@
 """Sign-in by password, with a user name or an e-mail address, and by links, of which only the hash is stored."""
 
 import hashlib
-import ipaddress
-import math
 import secrets
 import time
 from datetime import timedelta
@@ -10,107 +8,18 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from axes.backends import AxesBackend
-from axes.handlers.proxy import AxesProxyHandler
-from axes.models import AccessAttempt
-from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.hashers import Argon2PasswordHasher, make_password
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.crypto import salted_hmac
 
-from ratings.accounts import reauthentication, two_factor
+from ratings.accounts import login_throttling, reauthentication, two_factor
 from ratings.models import SignInLink
-from wetbench_site.client_address import get_client_address
-from wetbench_site.observability.logs import log_security_event
 from wetbench_site.prepared_queries import PreparedQuery
-
-_NAME_ATTRIBUTE = "signing_in_as"
-
-
-def record_attempted_name(request: HttpRequest, name: str) -> None:
-    """Record the user name that this request tries, so that guesses by user name and by e-mail address share one
-    count.
-
-    A name without an account may be a password typed into the wrong field. It is therefore counted and logged as a
-    hash keyed with the site's secret.
-    """
-    exists = User.objects.filter(username=name).exists()
-    # Unknown names share one format, so the log does not show which names exist.
-    setattr(request, _NAME_ATTRIBUTE, name if exists else f"nobody {_hash_name(name)}")
-
-
-def _hash_name(name: str) -> str:
-    # The salt must not change when this module moves, so that stored counts remain valid.
-    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
-
-
-def get_attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """Return the name that this request tries, in the form that django-axes counts and the log shows."""
-    # At most 250 characters, which the column of django-axes can store.
-    return str(getattr(request, _NAME_ATTRIBUTE, "") or (credentials or {}).get("username") or "")[:250]
-
-
-def counted_address(request: HttpRequest) -> str | None:
-    """Return the client address that django-axes counts; for IPv6 its /64 network, since a household has 2^64
-    addresses.
-    """
-    address_text = get_client_address(request)
-    if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
-        return address_text
-    # An IPv4 address inside IPv6 is counted as IPv4, or one computer would have two counts.
-    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
-
-
-def is_locked(request: HttpRequest, name: str) -> bool:
-    """Return whether this address has given too many wrong passwords for this account.
-
-    If so, mark the request: django-axes then does not count it again, and answers it with `locked_out_response`.
-    """
-    if AxesProxyHandler.is_allowed(request, {"username": name}):
-        return False
-    request.axes_locked_out = True  # type: ignore[attr-defined]  # read by axes, so that this attempt is not counted again
-    return True
-
-
-def clear_attempts(request: HttpRequest, name: str) -> None:
-    """Delete the records of wrong passwords from this address for this account, after a correct one."""
-    # Only of this address: attempts from elsewhere remain counted.
-    AccessAttempt.objects.filter(username=name, ip_address=counted_address(request)).delete()
-
-
-def locked_out_response(
-    request: HttpRequest, response: object = None, credentials: dict[str, Any] | None = None
-) -> HttpResponse:
-    """Return a page with status 429 and the waiting time. It is the same for every name, so it reveals no account."""
-    seconds = _seconds_left(request, get_attempted_name(request, credentials))
-    log_security_event("locked out", request, name=get_attempted_name(request, credentials))
-    fragment = request.headers.get("HX-Request") == "true"
-    template = "registration/_locked_out.html" if fragment else "registration/locked_out.html"
-    answer = render(request, template, {"minutes": max(1, math.ceil(seconds / 60))}, status=429)
-    # In seconds, as HTTP requires for this header.
-    answer["Retry-After"] = str(max(1, math.ceil(seconds)))
-    return answer
-
-
-def _seconds_left(request: HttpRequest, name: str) -> float:
-    tries = AccessAttempt.objects.filter(username=name, ip_address=counted_address(request))
-    last = tries.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
-    since = (timezone.now() - last).total_seconds() if last else 0.0
-    return max(0.0, float(settings.AXES_COOLOFF_TIME.total_seconds()) - since)
-
-
-def delete_expired() -> int:
-    """Delete the expired records of wrong passwords and return how many there were."""
-    # Expired counts lock nobody; deleting them removes the addresses from the database.
-    deleted, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
-    return int(deleted)
-
 
 LINK_LIFETIME = timedelta(hours=24)
 
@@ -128,14 +37,14 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
         if username and "@" in username and (user := find_by_email(username)):
             username = user.get_username()
         if request is not None and username:
-            record_attempted_name(request, username)
-            if is_locked(request, username):
+            login_throttling.record_attempted_name(request, username)
+            if login_throttling.is_locked(request, username):
                 # One hash, so that a locked name takes as long to reject as a wrong password.
                 make_password(password)
                 raise PermissionDenied
         # Django's own check, because that of django-axes would look up the lock once more.
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
-        if found and request is not None and is_locked(request, found.get_username()):
+        if found and request is not None and login_throttling.is_locked(request, found.get_username()):
             raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
         return found
 

@@ -3,21 +3,29 @@
 The person who generated an item could recognise its content.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import Http404
+from django.utils import timezone
 from ninja import Query, Router
 
 from ratings.api import responses, schemas
-from ratings.api.responses import PageQuery
+from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
 from ratings.api.studies import get_readable_study
 from ratings.api.tokens import ApiRequest, read_operation
+from ratings.exchange import exports
+from ratings.exchange.archive import archive_files
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
+from ratings.models.study_events import ApiExported
 from ratings.protocol.reference import public_perturbation
+from ratings.results import BlindRow, rating_rows
+from ratings.studies import lifecycle
 
 router = Router(tags=["items"])
 ITEM_SCOPES = ("items:blinded", "items:unblinded")
@@ -105,3 +113,122 @@ def _format_source(
         experiment=experiment or None, action=action or None, target=target or None, classifiers=verdicts or None,
         imported_id=key,
     )  # fmt: skip
+
+
+ratings_router = Router(tags=["ratings"])
+_ASSIGNMENT_PREFIX = "assignment__"
+_LOG_INTERVAL = timedelta(hours=1)
+LastRow = list[Any] | None  # [item or "", rater, occasion, position] of the last row of the previous page
+
+
+@read_operation(ratings_router, "/studies/{slug:slug}/ratings", "ratings", ["ratings:read"], schemas.Ratings, 400, 404)
+def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> schemas.Ratings:
+    """List ratings with the columns of the file of ratings. Ratings that do not count are included; `counts` is false for them."""
+    study = get_readable_study(request, slug)
+    blinded = not shows_sources(request, study)
+    list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
+    last_row = responses.parse_cursor(list_name, window.cursor)
+    page_rows, more = responses.split_page(_load_page(study, blinded, last_row, window.limit + 1), window.limit)
+    if last_row is None:
+        _log_export(request, study, blinded)
+    next_url = (
+        responses.build_next_url(request, list_name, window, _get_row_position(page_rows[-1], blinded))
+        if more
+        else None
+    )
+    data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page_rows]
+    return schemas.Ratings(blinded=blinded, data=data, next=next_url)
+
+
+def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[BlindRow]:
+    """Return at most `max_rows` rows that follow the last row of the previous page."""
+    if not blinded:
+        # Restricting the query to a few items keeps its cost independent of the position of the page.
+        return list(
+            rating_rows.iter_rating_rows(study, within=_build_item_filter(study, last_row, max_rows), limit=max_rows)
+        )
+    page_rows: list[BlindRow] = []
+    if last_row is None or last_row[0]:
+        page_rows = list(
+            rating_rows.iter_blind_rows(study, _build_item_filter(study, last_row, max_rows, imported=False), max_rows)
+        )
+    # before unblinding, imported ratings come last and without their items, so they are sorted by rater
+    if len(page_rows) < max_rows:
+        after_last = _build_filter_after_rater(study, last_row) if last_row and not last_row[0] else Q()
+        page_rows += rating_rows.iter_blind_rows(study, after_last & Q(imported=True), max_rows - len(page_rows))
+    return page_rows
+
+
+def _build_item_filter(study: Study, last_row: LastRow, max_rows: int, **conditions: bool) -> Q:
+    """Return a filter for rows after `last_row`, restricted to the ratings of the next rated items."""
+    ratings_of_item = Rating.objects.filter(
+        assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **conditions
+    )
+    items = Item.objects.filter(Exists(ratings_of_item), study=study).order_by("code")
+    if last_row:
+        items = items.filter(code__gte=last_row[0])
+    # every one of these items has a rating, so max_rows + 1 items always fill the page
+    of_next_items = Q(assignment__item__in=list(items.values_list("pk", flat=True)[: max_rows + 1]), **conditions)
+    return of_next_items & _build_filter_after_item(study, last_row) if last_row else of_next_items
+
+
+def _build_filter_after_item(study: Study, last_row: list[Any]) -> Q:
+    item = f"{_ASSIGNMENT_PREFIX}item__code"
+    return Q(**{f"{item}__gt": last_row[0]}) | Q(**{item: last_row[0]}) & _build_filter_after_rater(study, last_row)
+
+
+def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
+    """Return a filter for rows after the rater, occasion and position of `last_row`."""
+    _, label, occasion, position = last_row
+    rater = study.raters.filter(label=label).values_list("number", "pk").first()
+    if rater is None:
+        raise CursorError(STALE_CURSOR)
+    number, key = rater
+    same_rater_later = Q(assignment__occasion__gt=occasion) | Q(
+        assignment__occasion=occasion, assignment__position__gt=position
+    )
+    later_raters = Q(assignment__rater__number__gt=number) | Q(
+        assignment__rater__number=number, assignment__rater__gt=key
+    )
+    return later_raters | Q(assignment__rater=key) & same_rater_later
+
+
+def _get_row_position(row: BlindRow, blinded: bool) -> list[Any]:
+    """Return the values that identify a row in a cursor. If blinded, leave out the item of an imported rating."""
+    # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
+    item = "" if blinded and row.imported else str(row.item)
+    return [item, row.rater, row.occasion, row.position]
+
+
+def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
+    """Log an export through the API, at most once an hour for each token and variant (blinded or with sources)."""
+    content = ApiExported(blinded=blinded, token=request.auth.name)
+    # a program that polls every few minutes must not fill the study's log
+    start = timezone.now() - _LOG_INTERVAL
+    recent_exports = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=start)
+    logged = recent_exports.filter(data__token=content.token, data__blinded=blinded)
+    if request.method == "GET" and not logged.exists():
+        lifecycle.log_event(study, content, request.auth.user)
+
+
+def _convert_cells(cells: Mapping[str, object]) -> Any:
+    """Return the cells of a CSV row as JSON values."""
+    return schemas.Rating(
+        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in archive_files.RATING_FIELDS}
+    )
+
+
+def _convert_cell(kind: str, cell: Any) -> Any:
+    if cell == "":
+        return None
+    match kind:
+        case "flag":
+            return bool(cell)
+        case "number":
+            return float(cell)
+        case "list":
+            return json.loads(cell) if isinstance(cell, str) else cell
+        case "text":
+            return str(cell)
+        case _:
+            return cell

@@ -20,8 +20,7 @@ from ninja import Router
 from ninja.errors import AuthorizationError, Throttled, ValidationError
 from ninja.security import HttpBearer
 
-from ratings.api import urls
-from ratings.api.responses import PageQuery
+from ratings.api.responses import PageQuery, describe_errors
 from ratings.models import ApiToken, Membership, Study
 from ratings.studies import access
 from wetbench_site.middleware.write_limit import TokenBuckets
@@ -139,7 +138,7 @@ def _check_token_request(
         (not 1 <= days <= MAX_DAYS, f"Choose a lifetime of 1 to {MAX_DAYS} days"),
         (studies is not None and not studies, "Choose the studies to which the token is limited, or do not limit it"),
         (bool(studies) and not _can_read_all(user, studies or ()), f"{user.get_username()} has no role in one of these studies"),
-        (_count_active_tokens(user) >= MAX_ACTIVE_TOKENS, f"{MAX_ACTIVE_TOKENS} tokens are already active; revoke one first"),
+        (ApiToken.objects.filter(user=user, revoked_at=None, expires_at__gt=timezone.now()).count() >= MAX_ACTIVE_TOKENS, f"{MAX_ACTIVE_TOKENS} tokens are already active; revoke one first"),
     )  # fmt: skip
     if problems := [message for failed, message in checks if failed]:
         raise TokenError(f"{'. '.join(problems)}.")
@@ -148,10 +147,6 @@ def _check_token_request(
 def _can_read_all(user: User, studies: Collection[Study]) -> bool:
     keys = {study.pk for study in studies}
     return access.list_studies(user).filter(pk__in=keys).count() == len(keys)
-
-
-def _count_active_tokens(user: User) -> int:
-    return ApiToken.objects.filter(user=user, revoked_at=None, expires_at__gt=timezone.now()).count()
 
 
 class ApiRequest(HttpRequest):
@@ -200,7 +195,7 @@ def read_operation(
         router.api_operation(
             # HEAD is allowed as on every page; the OpenAPI description leaves it out
             ["GET", "HEAD"], path, response=response_schema, url_name=name, operation_id=name, summary=description.split(".")[0],
-            description=f"{description}\n\nScope: {' or '.join(f'`{scope}`' for scope in scopes)}.", openapi_extra=urls.describe_errors(*errors),
+            description=f"{description}\n\nScope: {' or '.join(f'`{scope}`' for scope in scopes)}.", openapi_extra=describe_errors(*errors),
         )(call_if_allowed)  # fmt: skip
         return call_if_allowed
 

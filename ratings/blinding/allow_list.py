@@ -70,8 +70,12 @@ def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineag
         "action": _blind_action(step["action"], names),
         # Cleaned only now: a name can contain the barcode of a material that is listed later.
         "before": [names.clean_material(material) for material in before],
+        # The index of the outcome is dropped here: the letter is all that a rater sees.
         "after": [
-            _blind_output(outcome, at, names) for at in _order_materials(outcome, step["inputs"], names, is_certain)
+            names.clean_material(
+                {**_blind_material(outcome["new_materials"][at.position], at.ref), "continues": at.continues}
+            )
+            for at in _order_materials(outcome, step["inputs"], names, is_certain)
         ],
         "observations": [_blind_observation(observation, names) for observation in outcome["new_observations"]],
         "rejected": "" if outcome["success"] else names.format_value(outcome["failure_reason"]) or "no reason given",
@@ -169,13 +173,6 @@ def _order_materials(
     return ordered + [
         _OrderedMaterial(at, index_to_letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)
     ]
-
-
-# The index of the outcome is dropped here: the letter is all that a rater sees.
-def _blind_output(outcome: Record, ordered: _OrderedMaterial, names: Pseudonyms) -> Payload:
-    return names.clean_material(
-        {**_blind_material(outcome["new_materials"][ordered.position], ordered.ref), "continues": ordered.continues}
-    )
 
 
 def _natural_sort_key(draft: Record) -> list[Any]:

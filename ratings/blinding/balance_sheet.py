@@ -108,7 +108,9 @@ def _build_line(
     unit = quantities.format_quantity(max(sums, key=abs), dimension).partition(" ")[2]
     formatted = [_format_amount(value, dimension, unit) for value in sums]
     sides = [
-        BalanceSide(text, _count_terms(e for e in side if _is_addable(e, parsed)))
+        BalanceSide(
+            text, tuple(Counter(entry.written for entry in (e for e in side if _is_addable(e, parsed))).items())
+        )
         for text, side in zip(formatted, (before, after), strict=True)
     ]
     return BalanceLine(name, sides[0], sides[1], _format_change(sums[1] - sums[0], dimension, unit), unsummed)
@@ -122,10 +124,6 @@ def _is_addable(entry: _Entry, parsed: list[Quantity]) -> bool:
 def _sum_entries(entries: Iterable[_Entry], round_sum: bool) -> Decimal:
     total = sum((entry.amount.value for entry in entries if entry.amount), Decimal(0))
     return _FOUR_FIGURES.plus(total) if round_sum else total
-
-
-def _count_terms(entries: Iterable[_Entry]) -> tuple[tuple[str, int], ...]:
-    return tuple(Counter(entry.written for entry in entries).items())
 
 
 def _format_amount(value: Decimal, dimension: str, unit: str) -> str:

@@ -66,7 +66,13 @@ def compare_rows(
     ticks = ticks or {}
     rows = _list_step_lines(payload) if payload["kind"] == "evidence" else _list_transition_lines(payload, original)
     # Errors and marks are added last, so that the rows themselves do not depend on them.
-    lines = [row._replace(planted=_is_planted(row, target), ticked=ticks.get(row.key, 0)) for row in rows]
+    lines = [
+        row._replace(
+            planted=row.key in target or (MISSING in target and bool(row.original) and (not row.shown)),
+            ticked=ticks.get(row.key, 0),
+        )
+        for row in rows
+    ]
     known = {line.key for line in lines}
     other_keys = [
         # Marks under keys of another layout still appear, and an omission always does.
@@ -91,13 +97,6 @@ def format_mark_key(key: str) -> str:
         return f"{ref.removesuffix('+')}: {_PART_NAMES.get(rest, 'its row of the table')}"
     ref, _, rest = key.partition(":")
     return f"{ref[:-1]} and those like it: {rest}" if ref.endswith("+") else f"{ref}: {rest}"
-
-
-def _is_planted(line: DiffLine, target: Collection[str]) -> bool:
-    """Return whether the row contains the error. If the error is an omission, this is a row that only the original
-    has.
-    """
-    return line.key in target or (MISSING in target and bool(line.original) and not line.shown)
 
 
 def _list_step_lines(payload: Payload) -> Iterator[DiffLine]:

@@ -67,7 +67,7 @@ def build_item_view(
         "marked": frozenset(marked),
         "context": _build_context(context) if with_context and context else None,
         **(
-            _build_evidence(payload)
+            {"steps": list(_iter_steps(payload))}
             if payload["kind"] == "evidence"
             else _build_transition(payload, effective_layout, stage)
         ),
@@ -133,10 +133,6 @@ def _build_balance(payload: Payload) -> dict[str, Any]:
         "worked_out": balance.computed[:UNFOLDED_COMPUTED_LINES],
         "more": balance.computed[UNFOLDED_COMPUTED_LINES:],
     }
-
-
-def _build_evidence(payload: Payload) -> dict[str, Any]:
-    return {"steps": list(_iter_steps(payload))}
 
 
 def _iter_steps(payload: Payload) -> Iterator[tuple[Any, ...]]:

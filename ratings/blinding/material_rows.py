@@ -279,7 +279,10 @@ def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
     indexes = range(len(group[0].rows))
     # A row that changed in one material counts as changed in all, so that columns stay complete.
     changed_indexes = [place for place in indexes if any(lane.rows[place].changed for lane in group)]
-    results = [_after_only(lane) for lane in group]
+    results = [
+        lane._replace(rows=tuple(PropertyRow(row.label, "", row.after, False, "", row.key) for row in lane.rows))
+        for lane in group
+    ]
     return StepResult(
         _build_group(results, changed_indexes),
         _build_group(results, [place for place in indexes if place not in changed_indexes]),
@@ -294,11 +297,6 @@ def _estimate_lines(row: PropertyRow) -> int:
         else len(row.after or row.before) / 26
     )
     return max(ceil(len(row.label) / 13), ceil(value_lines), 2 if row.difference else 1)
-
-
-def _after_only(lane: MaterialRow) -> MaterialRow:
-    """Return the material as the step left it. Its earlier values are shown at the step that produced them."""
-    return lane._replace(rows=tuple(PropertyRow(row.label, "", row.after, False, "", row.key) for row in lane.rows))
 
 
 def _drop_name_row(lane: MaterialRow) -> MaterialRow:

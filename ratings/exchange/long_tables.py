@@ -16,9 +16,13 @@ from typing import Any, NamedTuple
 from ratings.exchange.rating_tables import (
     CANNOT_JUDGE_WORDS,
     NO_WORDS,
+    PACKED_MAGIC,
     WHOLE_NUMBER,
     YES_WORDS,
-    detect_separator,
+    TableError,
+    format_quoted,
+    iter_rows,
+    normalise_column,
     normalise_unicode,
     normalise_verdict,
     restore_cell,
@@ -26,32 +30,16 @@ from ratings.exchange.rating_tables import (
 from ratings.stats import Ratings
 from ratings.stats.detection import CalledError
 from ratings.stats.ratings_table import ALL, RatingRecord, RepeatedRating, build_ratings_table, natural_sort_key
+from wetbench_site.text import format_count
+from wetbench_site.validation import Problem
 
 REQUIRED_COLUMNS = ("item", "rater", "verdict")
+OPTIONAL_COLUMNS = ("confidence", "truth", "source", "pair", "perturbation", "reference", "localised")
 NOT_JUDGED_REASON = "could not be judged"
 MISSING_VALUES = ("na", "n/a", "nan", "null", "none")  # what other tools write into a cell without a value
 MAX_NAME_LENGTH = 200
-_EXPORT_COLUMNS = (
-    "counts",
-    "occasion",
-    "surplus",
-    "cannot_judge",
-    "imported",
-)  # a file with all of them is from export_ratings
-# first bytes of zip (also of workbooks), gzip, bzip2, xz, Zstandard, 7z and RAR files
-_PACKED_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
-
-
-class Problem(NamedTuple):
-    """A problem, with its line (0: the whole file) and column ("": the whole line)."""
-
-    line: int
-    column: str
-    message: str
-
-    def __str__(self) -> str:
-        line = f"line {self.line}" if self.line else "file"
-        return f"{line}, column {self.column}: {self.message}" if self.column else f"{line}: {self.message}"
+# A file with all of these columns is from export_ratings; each has a flag in every row.
+_EXPORT_FLAGS = {"counts": "01", "occasion": "12", "surplus": "01", "cannot_judge": "01", "imported": "01"}
 
 
 class UnreadableError(ValueError):
@@ -92,13 +80,9 @@ class RatingLine(NamedTuple):
     localised: str = ""
     marks: str = ""
 
-
-class ParsingStoppedError(ValueError):
-    """No further line can be parsed."""
-
-    def __init__(self, line: int, message: str, column: str = "") -> None:
-        super().__init__(message)
-        self.problem = Problem(line, column, message)
+    @property
+    def reference_key(self) -> tuple[str, str, str]:
+        return self.reference, self.perturbation, self.truth
 
 
 class RatingLines:
@@ -113,68 +97,57 @@ class RatingLines:
         self.raters: set[str] = set()  # of all rows, including those without a verdict
         self.requested_raters = {normalise_unicode(name) for name in options.raters}
         self.declared = {normalise_verdict(name) for name in options.categories}
-        self.truth_column = _normalise_column_name(options.truth) or "truth"
-        self.source_column = _normalise_column_name(options.source) or "source"
+        self.truth_column = normalise_column(options.truth) or "truth"
+        self.source_column = normalise_column(options.source) or "source"
         # text as written -> normalised text. A million rows name few items and raters: keep one string for each.
         self._normalised: dict[str, str] = {}
         self._valid_names: set[str] = set()  # names are checked once, not on every row
 
     def parse_lines(self, lines: Iterable[bytes]) -> None:
-        rows = _iter_rows(lines)
+        rows = iter_rows(_decode_lines(lines))
         number, header = next(rows, (0, []))
         if not number:
-            raise ParsingStoppedError(0, "the file is empty")
+            raise TableError(0, "the file is empty")
         self._parse_header(number, header)
         for number, cells in rows:
             if len(cells) < self.width or any(cell.strip() for cell in cells[self.width :]):
-                self.problems.append(
-                    Problem(number, "", f"has {len(cells)} cell{'s' * (len(cells) != 1)}, the first line {self.width}")
-                )
+                self._add_problem(number, "", f"has {format_count(len(cells), 'cell')}, the first line {self.width}")
             else:
                 self._parse_cells(number, cells)
 
     def is_requested(self, rater: str) -> bool:
         return not self.requested_raters or rater in self.requested_raters
 
+    def _add_problem(self, number: int, column: str, message: str) -> None:
+        self.problems.append(Problem(number, column, message))
+
     def _parse_header(self, number: int, header: Sequence[str]) -> None:
-        names = [_normalise_column_name(_clean_cell(name)) for name in header]
+        names = [normalise_column(_clean_cell(name)) for name in header]
         self.width = len(names)
-        requested_columns = [_normalise_column_name(name) for name in (self.options.truth, self.options.source) if name]
-        if missing := [name for name in (*REQUIRED_COLUMNS, *requested_columns) if name not in names]:
+        requested = [normalise_column(name) for name in (self.options.truth, self.options.source) if name]
+        if missing := [name for name in (*REQUIRED_COLUMNS, *requested) if name not in names]:
             existing = ", ".join(filter(None, names))[:200]
             message = f"the first line must name the columns; missing: {', '.join(missing)}; it names: {existing}"
-            raise ParsingStoppedError(number, message, missing[0])
-        known_columns = (
-            *REQUIRED_COLUMNS,
-            *requested_columns,
-            "confidence",
-            "truth",
-            "source",
-            "pair",
-            "perturbation",
-            "reference",
-            "localised",
-            *_EXPORT_COLUMNS,
-        )
-        if duplicates := [name for name in known_columns if names.count(name) > 1]:
-            raise ParsingStoppedError(number, "this column appears twice", duplicates[0])
+            raise TableError(number, message, missing[0])
+        known = (*REQUIRED_COLUMNS, *requested, *OPTIONAL_COLUMNS, *_EXPORT_FLAGS)
+        if duplicates := [name for name in known if names.count(name) > 1]:
+            raise TableError(number, "this column appears twice", duplicates[0])
         self.column_index = {name: index for index, name in enumerate(names) if name}
-        self.is_export = all(name in self.column_index for name in _EXPORT_COLUMNS)
+        self.is_export = self.column_index.keys() >= _EXPORT_FLAGS.keys()
         self.has_error_types = "perturbation" in self.column_index and not self.options.source
 
     def _parse_cells(self, number: int, cells: Sequence[str]) -> None:
-        flags = {name: self._parse_flag(number, name, cells) for name in _EXPORT_COLUMNS} if self.is_export else {}
+        flags = {name: self._parse_flag(number, name, cells) for name in _EXPORT_FLAGS} if self.is_export else {}
         verdict = " ".join(normalise_unicode(self._get_text("verdict", cells)).split())
         rater = self._normalise_once(self._get_text("rater", cells))
         if rater:
             self.raters.add(rater)
+        is_undeclared = normalise_verdict(verdict) not in self.declared
         # every row ends as a line that counts, as a repeat, or under a reason for leaving it out
         line = reason = None
         if self.is_export and flags["imported"] and not self._get_text("item", cells):
             reason = "imported ratings, whose items are not in the blinded export"
-        elif flags.get("cannot_judge") or (
-            verdict.casefold() in CANNOT_JUDGE_WORDS and normalise_verdict(verdict) not in self.declared
-        ):
+        elif flags.get("cannot_judge") or (verdict.casefold() in CANNOT_JUDGE_WORDS and is_undeclared):
             reason = NOT_JUDGED_REASON
         else:
             line = self._parse_line(number, cells, verdict)
@@ -191,9 +164,12 @@ class RatingLines:
             self.left_out[reason] += 1
 
     def _parse_line(self, number: int, cells: Sequence[str], verdict: str) -> RatingLine:
-        source = self._get_text(self.source_column, cells)
+        source, perturbation, reference, marks = (
+            self._normalise_once(self._get_text(name, cells))
+            for name in (self.source_column, "perturbation", "reference", "marks")
+        )
         if self.has_error_types and source:
-            source = self.source_name(source, self._get_text("perturbation", cells) or "none")
+            source = self._normalise_once(self.source_name(source, perturbation or "none"))
         return RatingLine(
             number=number,
             item=self._parse_name(number, "item", cells),
@@ -201,26 +177,27 @@ class RatingLines:
             verdict=self._parse_verdict(number, verdict),
             confidence=self._parse_confidence(number, cells),
             truth=self._get_text(self.truth_column, cells),
-            source=self._normalise_once(source),
+            source=source,
             pair=self._get_text("pair", cells),
-            reference=self._normalise_once(self._get_text("reference", cells)),
-            perturbation=self._normalise_once(self._get_text("perturbation", cells)),
+            reference=reference,
+            perturbation=perturbation,
             localised=self._get_text("localised", cells),
-            marks=self._normalise_once(self._get_text("marks", cells)) if self.is_export else "",
+            marks=marks if self.is_export else "",
         )
 
     def _parse_verdict(self, number: int, text: str) -> str:
         """Return the verdict, or "" after recording the problem."""
-        message = "leave out rows without a rating, or write: cannot judge"
+        advice = "leave out rows without a rating, or write: cannot judge"
         if not text:
-            message = f"is empty; {message}"
+            message = f"is empty; {advice}"
         elif len(text) > MAX_NAME_LENGTH:
             message = f"is {format_quoted(text)}; it must have 1 to {MAX_NAME_LENGTH} characters"
         elif text.casefold() in MISSING_VALUES and normalise_verdict(text) not in self.declared:
-            message = f"is {format_quoted(text)}; {message}; if it is a category of its own, declare all categories with --categories"
+            option = "if it is a category of its own, declare all categories with --categories"
+            message = f"is {format_quoted(text)}; {advice}; {option}"
         else:
             return text
-        self.problems.append(Problem(number, "verdict", message))
+        self._add_problem(number, "verdict", message)
         return ""
 
     def _get_text(self, name: str, cells: Sequence[str]) -> str:
@@ -234,11 +211,11 @@ class RatingLines:
             return text
         if not 0 < len(text) <= MAX_NAME_LENGTH:
             message = f"is {format_quoted(original)}; it must have 1 to {MAX_NAME_LENGTH} characters"
-            self.problems.append(Problem(number, name, message))
+            self._add_problem(number, name, message)
         # control, format, surrogate, and line and paragraph separator characters
         elif any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text):
             message = f"is {format_quoted(original)}; it must not contain control characters or line breaks"
-            self.problems.append(Problem(number, name, message))
+            self._add_problem(number, name, message)
         else:
             self._valid_names.add(text)
         return text
@@ -251,75 +228,39 @@ class RatingLines:
 
     def _parse_confidence(self, number: int, cells: Sequence[str]) -> int | None:
         text = self._get_text("confidence", cells)
-        if not text:
-            return None
         whole = WHOLE_NUMBER.fullmatch(text)
-        if not whole or not 1 <= int(whole[1]) <= 5:
-            message = f"is {format_quoted(text)}; it must be 1, 2, 3, 4 or 5, or empty"
-            self.problems.append(Problem(number, "confidence", message))
-            return None
-        return int(whole[1])
+        if whole and 1 <= int(whole[1]) <= 5:
+            return int(whole[1])
+        if text:
+            self._add_problem(number, "confidence", f"is {format_quoted(text)}; it must be 1, 2, 3, 4 or 5, or empty")
+        return None
 
     def _parse_flag(self, number: int, name: str, cells: Sequence[str]) -> int:
         text = self._get_text(name, cells)
-        if text not in (("1", "2") if name == "occasion" else ("0", "1")):
-            message = (
-                f"is {format_quoted(text)}; in a file with the columns of export_ratings it must be one of their flags"
-            )
-            self.problems.append(Problem(number, name, message))
-            return 0
-        return int(text)
-
-
-def _iter_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str]]]:
-    """Yield every row that is not blank, with the number of its first line."""
-    texts = _decode_lines(lines)
-    # the first line decides the separator and is put back before the others
-    first_line = next(texts, "")
-    reader = csv.reader(_prepend_line(first_line, texts), delimiter=detect_separator(first_line), strict=True)
-    first_number = 1
-    try:
-        for row in reader:
-            if any(cell.strip() for cell in row):
-                yield first_number, row
-            first_number = reader.line_num + 1
-    except csv.Error as problem:
-        if "new-line character" in str(problem):
-            message = "the lines end in a bare carriage return; save the table as CSV with usual line ends"
-            raise ParsingStoppedError(first_number, message) from problem
-        raise ParsingStoppedError(first_number, f"not a table: {problem}") from problem
-
-
-def _prepend_line(first: str, others: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from others
+        if len(text) == 1 and text in _EXPORT_FLAGS[name]:
+            return int(text)
+        message = "in a file with the columns of export_ratings it must be one of their flags"
+        self._add_problem(number, name, f"is {format_quoted(text)}; {message}")
+        return 0
 
 
 def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
-        if number == 1 and line.startswith(_PACKED_MAGIC):
-            raise ParsingStoppedError(0, "this is a compressed file or a workbook; save the table as CSV first")
+        if number == 1 and line.startswith(PACKED_MAGIC):
+            raise TableError(0, "this is a compressed file or a workbook; save the table as CSV first")
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as problem:
-            message = f"not UTF-8 at byte {problem.start + 1}; save the table as CSV in UTF-8"
-            raise ParsingStoppedError(number, message) from problem
+        except UnicodeDecodeError as error:
+            message = f"not UTF-8 at byte {error.start + 1}; save the table as CSV in UTF-8"
+            raise TableError(number, message) from error
         if "\0" in text:
-            raise ParsingStoppedError(number, "contains the character NUL; save the table as CSV in UTF-8")
+            raise TableError(number, "contains the character NUL; save the table as CSV in UTF-8")
         yield text
 
 
 def _clean_cell(text: str) -> str:
     """Return the text without the apostrophe with which an export protects cells from being read as formulas."""
     return restore_cell(text.strip()).strip()
-
-
-def _normalise_column_name(name: str) -> str:
-    return name.strip().casefold().replace(" ", "_")
-
-
-def format_quoted(text: str) -> str:
-    return repr(text)[:60]
 
 
 NO_SOURCE = "no source given"  # for ratings without a source in a file where others have one
@@ -357,45 +298,46 @@ def parse_long_csv(
     file = RatingLines(options, source_name)
     try:
         file.parse_lines(lines)
-    except ParsingStoppedError as stop:
+    except TableError as stop:
         raise UnreadableError([*file.problems, stop.problem]) from stop
     first_lines = [line for line in file.lines if file.is_requested(line.rater)]
-    file.problems += _find_unknown_raters(file, options.raters)
     repeat_lines = [line for line in file.repeats if file.is_requested(line.rater)]
     scale = _detect_scale([*first_lines, *repeat_lines], options.categories)
+    is_binary = scale.categories == (0, 1)
     problems = [
         *file.problems,
+        *_find_unknown_raters(file, options.raters),
         *scale.problems,
         *_find_duplicate_ratings(first_lines),
         *_find_duplicate_ratings(repeat_lines, are_repeats=True),
         *_find_contradicting_lines(first_lines, file),
     ]
     if not first_lines and not problems:
-        problems.append(_describe_empty_table(file))
+        reasons = "; ".join(f"{reason} ({n:,})" for reason, n in file.left_out.items())
+        message = "no row has a rating" + " by these raters" * bool(file.requested_raters)
+        problems.append(Problem(0, "", f"{message}; left out: {reasons}" if reasons else message))
     # references apply only to verdicts of yes or no
-    references, late_problems = _resolve_references(first_lines, file) if scale.categories == (0, 1) else ({}, [])
-    late_problems += _find_invalid_marks(first_lines)
-    if problems or late_problems:
-        raise UnreadableError([*problems, *late_problems])
+    references, reference_problems = _resolve_references(first_lines, file) if is_binary else ({}, [])
+    problems += [*reference_problems, *_find_invalid_marks(first_lines)]
+    if problems:
+        raise UnreadableError(problems)
     default_source = NO_SOURCE if any(line.source for line in first_lines) else ALL
     rows = [_build_row(line, scale, references, default_source) for line in first_lines]
-    ignored = ["references and truths are not used, because the verdicts are categories"] * (
-        scale.categories != (0, 1) and any(line.truth or line.reference or line.perturbation for line in first_lines)
-    )
-    return LongTable(
-        build_ratings_table(rows, scale.categories), _pair_repeats(first_lines, repeat_lines, scale), file.left_out, (*scale.notes, *ignored),
+    notes = list(scale.notes)
+    if not is_binary and any(line.truth or line.reference or line.perturbation for line in first_lines):
+        notes.append("references and truths are not used, because the verdicts are categories")
+    repeats, marked = (
+        _pair_repeats(first_lines, repeat_lines, scale),
         _list_marked_errors(first_lines, rows, file.is_export),
-    )  # fmt: skip
+    )
+    return LongTable(build_ratings_table(rows, scale.categories), repeats, file.left_out, tuple(notes), marked)
 
 
-def _find_invalid_marks(lines: Iterable[RatingLine]) -> list[Problem]:
-    return [
-        Problem(
-            line.number, "localised", f"is {format_quoted(line.localised)}; it must be 1 or 0, true or false, or empty"
-        )
-        for line in lines
-        if line.localised and normalise_verdict(line.localised) not in _BINARY_VALUES
-    ]
+def _find_invalid_marks(lines: Iterable[RatingLine]) -> Iterator[Problem]:
+    for line in lines:
+        if line.localised and normalise_verdict(line.localised) not in _BINARY_VALUES:
+            message = f"is {format_quoted(line.localised)}; it must be 1 or 0, true or false, or empty"
+            yield Problem(line.number, "localised", message)
 
 
 def _list_marked_errors(
@@ -406,22 +348,12 @@ def _list_marked_errors(
     marks_were_used = any(line.marks not in ("", "off") if is_export else line.localised for line in lines)
     if not marks_were_used or all(row.reference != 0 for row in rows):
         return None
+    localised = {word: bool(value) for word, value in _BINARY_VALUES.items()}
     return tuple(
-        CalledError(
-            row.item,
-            row.rater,
-            row.source,
-            bool(_BINARY_VALUES[normalise_verdict(line.localised)]) if line.localised else None,
-        )
+        CalledError(row.item, row.rater, row.source, localised.get(normalise_verdict(line.localised)))
         for line, row in zip(lines, rows, strict=True)
         if row.reference == 0 and row.verdict == 0
     )
-
-
-def _describe_empty_table(file: RatingLines) -> Problem:
-    message = "no row has a rating" + " by these raters" * bool(file.requested_raters)
-    reasons = "; ".join(f"{reason} ({n:,})" for reason, n in file.left_out.items())
-    return Problem(0, "", f"{message}; left out: {reasons}" if reasons else message)
 
 
 class _Scale(NamedTuple):
@@ -437,40 +369,34 @@ def _detect_scale(lines: Sequence[RatingLine], declared: Sequence[str]) -> _Scal
     spellings = Counter(line.verdict for line in lines if line.verdict)
     if declared:
         return _apply_declared_scale(lines, declared)
-    binary = {
-        text: _BINARY_VALUES[normalise_verdict(text)] for text in spellings if normalise_verdict(text) in _BINARY_VALUES
-    }
+    meanings = {text: _BINARY_VALUES.get(normalise_verdict(text)) for text in spellings}
+    binary = {text: meaning for text, meaning in meanings.items() if meaning is not None}
     if len(binary) == len(spellings):
         return _Scale((0, 1), binary)
-    other_words = {text: n for text, n in spellings.items() if text not in binary}
+    others = {text: n for text, n in spellings.items() if text not in binary}
     if all(WHOLE_NUMBER.fullmatch(text) for text in spellings):
         numbers = {text: int(normalise_verdict(text)) for text in spellings}
         return _Scale(tuple(sorted(set(numbers.values()))), numbers)
     # Mostly yes and no: the few other words are more likely typing errors than a third category.
-    if set(binary.values()) == {0, 1} and 2 * sum(other_words.values()) < spellings.total():
-        return _Scale((0, 1), binary, _report_other_words(lines, other_words))
-    return _Scale(
-        tuple(sorted(spellings, key=natural_sort_key)),
-        {text: text for text in spellings},
-        notes=_note_similar_categories(spellings),
-    )
-
-
-def _report_other_words(lines: Sequence[RatingLine], others: Mapping[str, int]) -> list[Problem]:
-    """Return a problem for each of the few words other than yes and no, with the option that declares them as categories."""
-    advice = f"if it is a category of its own, {_advise_categories(others)}"
-    return [
-        Problem(line.number, "verdict", f"is {format_quoted(line.verdict)}, all other verdicts are yes or no; {advice}")
-        for line in lines
-        if line.verdict in others
-    ]
+    if set(binary.values()) == {0, 1} and 2 * sum(others.values()) < spellings.total():
+        advice = f"all other verdicts are yes or no; if it is a category of its own, {_advise_categories(others)}"
+        messages = [(line, f"is {format_quoted(line.verdict)}, {advice}") for line in lines if line.verdict in others]
+        return _Scale((0, 1), binary, [Problem(line.number, "verdict", message) for line, message in messages])
+    categories = tuple(sorted(spellings, key=natural_sort_key))
+    by_word: dict[str, list[str]] = {}
+    for text in sorted(spellings):
+        by_word.setdefault(text.casefold(), []).append(text)
+    similar = [" and ".join(texts) for texts in by_word.values() if len(texts) > 1]
+    notes = [f"counted as different categories: {names}" for names in similar]
+    return _Scale(categories, {text: text for text in spellings}, notes=notes)
 
 
 def _advise_categories(others: Mapping[str, int]) -> str:
     """Return advice with the option to type, quoted for a shell: 0 (any no), 1 (any yes) and each other word once."""
     spellings: dict[str, str] = {}
     for text in sorted(others, key=lambda text: (-others[text], text)):
-        spellings.setdefault(normalise_verdict(text), normalise_verdict(text) if WHOLE_NUMBER.fullmatch(text) else text)
+        word = normalise_verdict(text)
+        spellings.setdefault(word, word if WHOLE_NUMBER.fullmatch(text) else text)
     if len(spellings) > MAX_ADVISED_WORDS:
         return "declare 0, 1 and all other categories with --categories"
     names = ["0", "1", *sorted(spellings.values(), key=natural_sort_key)]
@@ -483,25 +409,17 @@ def _advise_categories(others: Mapping[str, int]) -> str:
     return f"use --categories{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
 
 
-def _note_similar_categories(categories: Iterable[str]) -> list[str]:
-    by_word: dict[str, list[str]] = {}
-    for text in sorted(categories):
-        by_word.setdefault(text.casefold(), []).append(text)
-    similar = [" and ".join(texts) for texts in by_word.values() if len(texts) > 1]
-    return [f"counted as different categories: {names}" for names in similar]
-
-
 def _apply_declared_scale(lines: Sequence[RatingLine], declared: Sequence[str]) -> _Scale:
     texts = [" ".join(text.split()) for text in declared]
-    words = [normalise_verdict(text) for text in texts]
+    words, meanings = [normalise_verdict(text) for text in texts], [_get_meaning(text) for text in texts]
+    message = ""
     if len(set(words)) < max(2, len(words)) or not all(words):
         message = f"the declared categories are {', '.join(texts)}; at least two different ones are needed"
-        return _Scale((0, 1), {}, [Problem(0, "", message)])
-    meanings = [_get_meaning(word) for word in words]
-    if len(set(meanings)) < len(meanings):
+    elif len(set(meanings)) < len(meanings):
         value = 1 if meanings.count(1) > 1 else 0
         synonyms = " and ".join(text for text, meaning in zip(texts, meanings, strict=True) if meaning == value)
         message = f"the declared categories {synonyms} all mean {'yes' if value else 'no'}; declare only one of them"
+    if message:
         return _Scale((0, 1), {}, [Problem(0, "", message)])
     categories: tuple[Any, ...] = tuple(texts)
     if set(meanings) == {0, 1}:
@@ -511,26 +429,22 @@ def _apply_declared_scale(lines: Sequence[RatingLine], declared: Sequence[str]) 
     by_word = dict(zip(words, categories, strict=True))
     if {0, 1} <= set(meanings):  # then every word for yes and no belongs to one of them
         by_word |= {word: categories[meanings.index(value)] for word, value in _BINARY_VALUES.items()}
-    problems = [
-        Problem(
-            line.number,
-            "verdict",
-            f"is {format_quoted(line.verdict)}; the declared categories are {', '.join(texts)}"[:200],
-        )
-        for line in lines
-        if line.verdict and normalise_verdict(line.verdict) not in by_word
-    ]
-    return _Scale(categories, {line.verdict: by_word.get(normalise_verdict(line.verdict)) for line in lines}, problems)
+    by_spelling = {line.verdict: by_word.get(normalise_verdict(line.verdict)) for line in lines}
+    problems = []
+    for line in lines:
+        if line.verdict and normalise_verdict(line.verdict) not in by_word:
+            message = f"is {format_quoted(line.verdict)}; the declared categories are {', '.join(texts)}"[:200]
+            problems.append(Problem(line.number, "verdict", message))
+    return _Scale(categories, by_spelling, problems)
 
 
 def _find_duplicate_ratings(lines: Sequence[RatingLine], are_repeats: bool = False) -> Iterator[Problem]:
+    again, rule = ("again ", "only one repeat is allowed") if are_repeats else ("", "each rater may rate an item once")
     seen: dict[tuple[str, str], int] = {}
     for line in lines:
-        first_number = seen.setdefault((line.item, line.rater), line.number)
-        if first_number != line.number and line.item and line.rater:
-            message = f"rater {line.rater} already rated item {line.item} in line {first_number}; each rater may rate an item once"
-            if are_repeats:
-                message = f"rater {line.rater} already rated item {line.item} again in line {first_number}; only one repeat is allowed"
+        first = seen.setdefault((line.item, line.rater), line.number)
+        if first != line.number and line.item and line.rater:
+            message = f"rater {line.rater} already rated item {line.item} {again}in line {first}; {rule}"
             yield Problem(line.number, "", message)
 
 
@@ -541,15 +455,12 @@ def _find_contradicting_lines(lines: Sequence[RatingLine], file: RatingLines) ->
     columns |= {name: name for name in ("reference", "perturbation")}
     for line in lines:
         first = first_lines.setdefault(line.item, line)
-        for name, column in columns.items():
-            value, first_value = getattr(line, name), getattr(first, name)
-            if (
-                value != first_value
-                and line.item
-                and not (name == "truth" and _get_meaning(value) == _get_meaning(first_value))
-            ):
-                message = f"is {format_quoted(value)}, but {format_quoted(first_value)} in line {first.number}, for the same item {line.item}"
-                yield Problem(line.number, column, message)
+        for name, column in columns.items() if line.item else ():
+            value, other = getattr(line, name), getattr(first, name)
+            if value == other or (name == "truth" and _get_meaning(value) == _get_meaning(other)):
+                continue
+            where = f"{format_quoted(other)} in line {first.number}, for the same item {line.item}"
+            yield Problem(line.number, column, f"is {format_quoted(value)}, but {where}")
 
 
 def _get_meaning(text: str) -> int | str:
@@ -557,25 +468,21 @@ def _get_meaning(text: str) -> int | str:
     return _BINARY_VALUES.get(normalise_verdict(text), normalise_verdict(text))
 
 
-class _Reference(NamedTuple):
-    """A reference label as in RatingRecord.reference. `declared`: it is based only on a declared truth."""
-
-    label: int | None
-    declared: bool = False
-
-
-_UNKNOWN_REFERENCE = _Reference(None)
-_LABELS_OF_REFERENCE: Mapping[str, _Reference] = {
-    "planted": _Reference(0), "unperturbed": _Reference(1), "declared wrong": _Reference(0, True),
-    "declared right": _Reference(1, True), "": _UNKNOWN_REFERENCE,
-}  # fmt: skip
-_LABELS_OF_PERTURBATION: Mapping[str, _Reference] = {
-    "none": _Reference(1), "unperturbed": _Reference(1), "obvious": _Reference(0), "subtle": _Reference(0),
-    "type1": _Reference(0), "type2": _Reference(0), "": _UNKNOWN_REFERENCE,
-}  # fmt: skip
-_LABELS_OF_TRUTH: Mapping[str, _Reference] = {
-    **{word: _Reference(label, True) for word, label in _BINARY_VALUES.items()}, "": _UNKNOWN_REFERENCE,
-}  # fmt: skip
+_Reference = tuple[int | None, bool]  # a label as in RatingRecord.reference, and whether it is only a declared truth
+_UNKNOWN: _Reference = (None, False)
+# The labels of the words in each column that can state a reference, and these words in a message.
+_LABELS: Mapping[str, tuple[Mapping[str, _Reference], str]] = {
+    "reference": (
+        {"planted": (0, False), "unperturbed": (1, False), "declared wrong": (0, True), "declared right": (1, True)},
+        "planted, unperturbed, declared wrong, declared right, or empty",
+    ),
+    "perturbation": (
+        dict.fromkeys(("none", "unperturbed"), (1, False))
+        | dict.fromkeys(("obvious", "subtle", "type1", "type2"), (0, False)),
+        "none, obvious, subtle, or empty",
+    ),
+    "truth": ({word: (label, True) for word, label in _BINARY_VALUES.items()}, "1 or 0, true or false, or empty"),
+}
 _ReferenceKey = tuple[str, str, str]
 
 
@@ -587,40 +494,25 @@ def _resolve_references(
     An export of WetBench states a reference (empty: not known). In other files the perturbation is used if it is stated,
     otherwise the truth.
     """
-    columns: tuple[tuple[str, str, Mapping[str, _Reference], str], ...] = (
-        (
-            "reference",
-            "reference",
-            _LABELS_OF_REFERENCE,
-            "planted, unperturbed, declared wrong, declared right, or empty",
-        ),
-        ("perturbation", "perturbation", _LABELS_OF_PERTURBATION, "none, obvious, subtle, or empty"),
-        ("truth", file.truth_column, _LABELS_OF_TRUTH, "1 or 0, true or false, or empty"),
-    )
     references: dict[_ReferenceKey, _Reference] = {}
-    unknown: dict[str, set[str]] = {name: set() for name, *_ in columns}
+    unknown: dict[str, set[str]] = {name: set() for name in _LABELS}
     # each combination once: a file has very few of them
-    for key in {_get_reference_key(line) for line in lines}:
-        labels = [known.get(normalise_verdict(text)) for text, (_, _, known, _) in zip(key, columns, strict=True)]
-        for text, label, (name, *_) in zip(key, labels, columns, strict=True):
-            if label is None:
+    for key in {line.reference_key for line in lines}:
+        labels = []
+        for text, (name, (known, _)) in zip(key, _LABELS.items(), strict=True):
+            word = normalise_verdict(text)
+            if word and word not in known:
                 unknown[name].add(text)
+            labels.append(known.get(word, _UNKNOWN))
         stated = labels[:1] if "reference" in file.column_index else labels[1:]
-        references[key] = next(
-            (label for label in stated if label is not None and label.label is not None), _UNKNOWN_REFERENCE
-        )
-    problems = [
-        Problem(line.number, column, f"is {format_quoted(getattr(line, name))}; it must be {allowed}")
-        for name, column, _, allowed in columns
-        if unknown[name]
-        for line in lines
-        if getattr(line, name) in unknown[name]
-    ]
+        references[key] = next((label for label in stated if label != _UNKNOWN), _UNKNOWN)
+    problems = []
+    for name, (_, allowed) in _LABELS.items():
+        column = file.truth_column if name == "truth" else name
+        for line in lines if unknown[name] else ():
+            if (text := getattr(line, name)) in unknown[name]:
+                problems.append(Problem(line.number, column, f"is {format_quoted(text)}; it must be {allowed}"))
     return references, problems
-
-
-def _get_reference_key(line: RatingLine) -> _ReferenceKey:
-    return line.reference, line.perturbation, line.truth
 
 
 def _find_unknown_raters(file: RatingLines, raters: Sequence[str]) -> list[Problem]:
@@ -632,11 +524,9 @@ def _find_unknown_raters(file: RatingLines, raters: Sequence[str]) -> list[Probl
 def _build_row(
     line: RatingLine, scale: _Scale, references: Mapping[_ReferenceKey, _Reference], default_source: str
 ) -> RatingRecord:
-    verdict, reference = scale.by_spelling[line.verdict], references.get(_get_reference_key(line), _UNKNOWN_REFERENCE)
-    return RatingRecord(
-        line.item, line.rater, verdict, line.confidence, reference.label, line.source or default_source, line.pair,
-        declared=reference.declared,
-    )  # fmt: skip
+    reference, declared = references.get(line.reference_key, _UNKNOWN)
+    answer = scale.by_spelling[line.verdict], line.confidence, reference
+    return RatingRecord(line.item, line.rater, *answer, line.source or default_source, line.pair, declared=declared)
 
 
 def _pair_repeats(

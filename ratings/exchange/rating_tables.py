@@ -1,7 +1,13 @@
 """Cells and words of rating tables, for every reader and writer of CSV files: escaped formulas, verdicts, separators."""
 
+import csv
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from wetbench_site.validation import Problem
 
 # The apostrophe is among them, so that restore_cell can distinguish an added one from one in the text.
 _RISKY_STARTS = frozenset("=+-@|'\0\t\r\n")
@@ -28,6 +34,9 @@ def _is_risky(text: str) -> bool:
     return _IGNORED_STARTS.sub("", unicodedata.normalize("NFKC", text), count=1)[:1] in _RISKY_STARTS
 
 
+# First bytes of zip (also of workbooks), gzip, bzip2, xz, Zstandard, 7z and RAR files.
+PACKED_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
+
 YES_WORDS = ("1", "true", "yes", "y", "plausible", "sufficient", "valid")
 NO_WORDS = (
     "0", "false", "no", "n", "not plausible", "implausible", "not sufficient", "insufficient", "not valid", "invalid",
@@ -50,6 +59,54 @@ def normalise_verdict(text: str) -> str:
     return whole[1] if whole else word
 
 
-def detect_separator(first_line: str) -> str:
-    """Return the column separator: a comma if the first line has one, otherwise a semicolon or a tab."""
-    return next((character for character in ",;\t" if character in first_line), ",")
+class TableError(ValueError):
+    """The table cannot be read beyond this problem."""
+
+    def __init__(self, line: int, message: str, column: str = "") -> None:
+        super().__init__(message)
+        self.problem = Problem(line, column, message)
+
+
+def iter_rows(texts: Iterable[str], max_length: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield every row of a CSV table that is not blank, with the number of its first line.
+
+    Columns are separated by commas or, if the first line has none, by semicolons or tabs. Raises TableError, also for a row
+    of more than `max_length` characters (0: no limit).
+    """
+    lines = iter(texts)
+    first_line, begun, length = next(lines, ""), 1, 0
+
+    def limit_rows() -> Iterator[str]:
+        nonlocal length
+        for text in chain([first_line], lines):
+            length += len(text)
+            # A missing quotation mark turns the rest of the file into one cell, and the csv reader needs much more memory
+            # for it than the text has.
+            if 0 < max_length < length:
+                raise TableError(begun, f"a row is longer than {max_length // 1024} KiB")
+            yield text
+
+    separator = next((character for character in ",;\t" if character in first_line), ",")
+    reader = csv.reader(limit_rows(), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                yield begun, row
+            begun, length = reader.line_num + 1, 0
+    except csv.Error as error:
+        message = f"not a table: {error}"
+        if "new-line character" in str(error):
+            message = "the lines end in a bare carriage return; save the table as CSV with usual line ends"
+        elif "field limit" in str(error):
+            limit = f"{csv.field_size_limit():,} characters"
+            message = f"a cell is longer than {limit}; perhaps the quotation mark that ends it is missing"
+        raise TableError(begun, message) from error
+
+
+def normalise_column(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_")
+
+
+def format_quoted(value: Any) -> str:
+    """Return a value as error messages quote it: short and on one line."""
+    return repr(value)[:60]

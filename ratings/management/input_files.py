@@ -1,12 +1,15 @@
 """Input files of commands, and safe output of their content."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, OutputWrapper
+
+from wetbench_site.text import format_count
+from wetbench_site.validation import Problem
 
 
 @contextmanager
@@ -15,7 +18,11 @@ def open_input(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         yield sys.stdin.buffer
         return
-    if not _is_file(name):
+    try:
+        is_file = Path(name).is_file()
+    except (OSError, ValueError):  # ValueError: a name with a NUL byte
+        is_file = False
+    if not is_file:
         raise CommandError(f"no such file: {escape_for_terminal(name)}", returncode=2)
     with Path(name).open("rb") as stream:
         yield stream
@@ -27,8 +34,12 @@ def escape_for_terminal(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:300])
 
 
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # ValueError: a name with a NUL byte
-        return False
+def list_problems(
+    stderr: OutputWrapper, problems: Sequence[Problem], outcome: str, most: int | None = None
+) -> CommandError:
+    """Write the problems of a file, at most `most`, and return the error (exit 1) with their number and the outcome."""
+    for problem in problems[:most]:
+        stderr.write(escape_for_terminal(str(problem)))
+    if most and len(problems) > most:
+        stderr.write(f"and {len(problems) - most:,} more")
+    return CommandError(f"{format_count(len(problems), 'problem')}; {outcome}", returncode=1)

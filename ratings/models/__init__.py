@@ -10,6 +10,8 @@ from ratings.models.analyses import Analysis, Benchmark, MachineRater, MachineRa
 from ratings.models.answers import Assignment, InitialRating, PracticeAnswer, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
 from ratings.models.people import (
+    ApiToken,
+    BrowserSession,
     Invitation,
     Membership,
     MembershipChange,
@@ -18,9 +20,7 @@ from ratings.models.people import (
     RightsPeriod,
     SignInLink,
 )
-from ratings.models.sessions import BrowserSession
 from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
-from ratings.models.tokens import ApiToken
 
 __all__ = [
     "EVIDENCE",

@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from ratings.models.items import Item
 from ratings.models.people import Rater
+from ratings.protocol import study_protocol
 
-LAYOUTS = [(name, name) for name in ("plain", "aligned", "balance", "confirm")]
-MARKS = [("off", "off"), ("if_not_plausible", "if not plausible"), ("always", "always")]
+LAYOUTS = [(layout, layout) for layout in study_protocol.LAYOUTS]
+MARKS = [(marks, marks.replace("_", " ")) for marks in study_protocol.MARKS]
 FIRST, SECOND = 1, 2  # occasions: the second one is the repeat for test-retest agreement
 
 _ANSWERED = Q(cannot_judge=False, verdict__isnull=False, confidence__gte=1, confidence__lte=5)

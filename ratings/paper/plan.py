@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Error
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PATH = Path(settings.BASE_DIR) / "fixtures" / "paper_study.json"
@@ -58,6 +59,10 @@ class Plan(BaseModel):
     transitions: StudyPlan
     evidence: StudyPlan
     simulated_raters: RaterPlan
+
+    @property
+    def cast_names(self) -> list[str]:
+        return [*self.agents, self.twin_maker]
 
 
 class ReplicationNames(NamedTuple):
@@ -158,3 +163,16 @@ def _flatten_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tup
 def save_plan(plan: Plan, path: Path) -> None:
     """Write the plan in the format of `load_plan`."""
     path.write_text(json.dumps(plan.model_dump(), indent=2) + "\n", encoding="utf-8")
+
+
+def check_paper_values(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Return an error for each problem of fixtures/paper_values.json, with its line and key."""
+    from ratings.results import paper_values  # not at start-up, only where checks run
+
+    try:
+        paper_values.read_paper_values(paper_values.PATH)
+    except paper_values.PaperValuesError as error:
+        return [
+            Error(problem, hint="Correct the file (docs/paper.md).", id="wetbench.E009") for problem in error.problems
+        ]
+    return []

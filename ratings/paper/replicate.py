@@ -14,7 +14,7 @@ from django.db import transaction
 
 from ratings import demonstration
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
-from ratings.paper.plan import Plan, ReplicationNames, StudyPlan, find_changes, find_problems
+from ratings.paper.plan import Plan, ReplicationNames, find_changes, find_problems
 from ratings.protocol import PlanError
 from ratings.raters import simulated_raters
 from ratings.results.analyses import analysis_job, store
@@ -58,14 +58,8 @@ class Replicator:
     def __init__(
         self, plan: Plan, scripted: bool, say: PrintLine, watch: WatchProgress, threads: int, max_cost: Decimal | None
     ) -> None:
-        self.plan, self.names, self.say, self.watch, self.threads = (
-            plan,
-            ReplicationNames(scripted),
-            say,
-            watch,
-            threads,
-        )
-        self.max_cost = max_cost
+        self.plan, self.names, self.say, self.watch = plan, ReplicationNames(scripted), say, watch
+        self.threads, self.max_cost = threads, max_cost
 
     def run_replication(self) -> None:
         """Play, plant errors, rate, unblind and analyse. Raises PaperError if it cannot continue."""
@@ -78,15 +72,14 @@ class Replicator:
         for error in PERTURBATIONS:
             self._accept_unread(self._run_twins(runs[0], error))
         self._create_benchmark(runs)
-        self._run_study(self.names.transitions_slug, self._plan_transitions)
-        self._run_study(self.names.evidence_slug, self._plan_evidence)
+        self._run_study(TRANSITION)
+        self._run_study(EVIDENCE)
 
     def check_plan(self) -> None:
         """Raise PaperError if the plan is not possible here, or differs from what was already created."""
-        problems = list(find_problems(self.plan, len(list(self._select_experiments()))))
-        problems += [
-            problem for name in dict.fromkeys(self.plan.agents) for problem in _find_cast_problems("agents", name)
-        ]
+        problems = list(find_problems(self.plan, len(self._select_experiments())))
+        for name in dict.fromkeys(self.plan.agents):
+            problems += _find_cast_problems("agents", name)
         problems += _find_cast_problems("twin_maker", self.plan.twin_maker)
         if problems:
             raise PaperError("This plan is not possible:\n" + "\n".join(problems))
@@ -118,28 +111,26 @@ class Replicator:
 
     def find_retired(self) -> list[cast_availability.RetiredModel]:
         """Return the models of this replication that their providers have switched off."""
-        return cast_availability.find_retired(
-            self.names.get_cast_name(name) for name in [*self.plan.agents, self.plan.twin_maker]
-        )
+        return cast_availability.find_retired(map(self.names.get_cast_name, self.plan.cast_names))
 
     def estimate_costs(self) -> list[WorstCaseCost]:
         """Return the worst case of every run, before any is started."""
-        costs, experiments = [], list(self._select_experiments())
+        costs, experiments = [], self._select_experiments()
         for name in self.plan.agents:
-            worst = run_usage.estimate_episodes(
-                cast_availability.describe_cast(self.names.get_cast_name(name)), experiments, self.plan.attempts
-            )
-            costs.append(WorstCaseCost(f"{self.names.get_cast_name(name)}: episodes", worst.cost, worst.unpriced))
+            cast = self.names.get_cast_name(name)
+            details = cast_availability.describe_cast(cast)
+            worst = run_usage.estimate_episodes(details, experiments, self.plan.attempts)
+            costs.append(WorstCaseCost(f"{cast}: episodes", worst.cost, worst.unpriced))
         maker = self.names.get_cast_name(self.plan.twin_maker)
         worst = run_usage.estimate_twins(cast_availability.describe_cast(maker), len(PERTURBATIONS) * self.plan.sample)
         return [*costs, WorstCaseCost(f"{maker}: twins", worst.cost, worst.unpriced)]
 
-    def _select_experiments(self) -> Iterator[Experiment]:
+    def _select_experiments(self) -> list[Experiment]:
         planned = self.plan.experiments
         rows = Experiment.objects.all() if planned == "all" else Experiment.objects.filter(slug__in=planned)
         if isinstance(planned, list) and (missing := sorted(set(planned) - {row.slug for row in rows})):
             raise PaperError(f"There is no experiment {', '.join(missing)}")
-        yield from rows
+        return list(rows)
 
     def _run_episodes(self, agent: str) -> Run:
         cast = self.names.get_cast_name(agent)
@@ -235,9 +226,23 @@ class Replicator:
         self.say("Comparing the agents")
         benchmark_playing.compute_benchmark(benchmark)
 
-    def _run_study(self, slug: str, protocol: Callable[[StudyPlan], Mapping[str, Any]]) -> None:
-        admin, plan = demonstration.get_or_create_admin(), self._get_study_plan(slug)
-        study = Study.objects.filter(slug=slug).first() or self._open_study({**protocol(plan), "slug": slug}, admin)
+    def _run_study(self, kind: str) -> None:
+        admin = demonstration.get_or_create_admin()
+        agents = [(self.names.get_cast_name(agent), "none") for agent in self.plan.agents]
+        if kind == TRANSITION:
+            maker = self.names.get_cast_name(self.plan.twin_maker)
+            # Steps of the first agent, and the twin maker's plain answers and planted errors of both types.
+            sources = [agents[0], *((maker, str(error)) for error in PERTURBATIONS)]
+            slug, title, plan = self.names.transitions_slug, "Paper: are the steps plausible?", self.plan.transitions
+        else:
+            sources = agents
+            slug, title, plan = self.names.evidence_slug, "Paper: is the evidence sufficient?", self.plan.evidence
+        protocol = {
+            "name": self.names.format_title(title), "kind": kind, "slug": slug, "experiments": self.plan.experiments,
+            "sources": [{"cast": cast, "perturbation": error, "count": plan.items} for cast, error in sources],
+            "ratings_per_item": plan.ratings_per_item, "raters": plan.raters, "seed": self.plan.seed,
+        }  # fmt: skip
+        study = Study.objects.filter(slug=slug).first() or self._open_study(protocol, admin)
         if study.is_open:
             self.say(f"Simulated raters are rating {study.name}")
             rater_plan = self.plan.simulated_raters
@@ -249,9 +254,6 @@ class Replicator:
         study.refresh_from_db()
         self.say(f"Analysing {study.name}")
         analysis_job.draw_figures(store.compute_analysis(study, Filters()))
-
-    def _get_study_plan(self, slug: str) -> StudyPlan:
-        return self.plan.transitions if slug == self.names.transitions_slug else self.plan.evidence
 
     @staticmethod
     @transaction.atomic
@@ -265,35 +267,6 @@ class Replicator:
             raise PaperError(message) from error
         study.refresh_from_db()
         return study
-
-    def _plan_transitions(self, plan: StudyPlan) -> Mapping[str, Any]:
-        """Return the document of the transition study.
-
-        Its sources are steps of the first agent, and the twin maker's plain answers and planted errors of both types.
-        """
-        maker = self.names.get_cast_name(self.plan.twin_maker)
-        sources = [
-            (self.names.get_cast_name(self.plan.agents[0]), "none"),
-            *((maker, error) for error in PERTURBATIONS),
-        ]
-        return self._build_protocol(
-            self.names.format_title("Paper: are the steps plausible?"), TRANSITION, sources, plan
-        )
-
-    def _plan_evidence(self, plan: StudyPlan) -> Mapping[str, Any]:
-        sources = [(self.names.get_cast_name(agent), "none") for agent in self.plan.agents]
-        return self._build_protocol(
-            self.names.format_title("Paper: is the evidence sufficient?"), EVIDENCE, sources, plan
-        )
-
-    def _build_protocol(
-        self, name: str, kind: str, cast_errors: list[tuple[str, str]], plan: StudyPlan
-    ) -> dict[str, Any]:
-        sources = [{"cast": cast, "perturbation": str(error), "count": plan.items} for cast, error in cast_errors]
-        return {
-            "name": name, "kind": kind, "sources": sources, "experiments": self.plan.experiments,
-            "ratings_per_item": plan.ratings_per_item, "raters": plan.raters, "seed": self.plan.seed,
-        }  # fmt: skip
 
 
 def _find_cast_problems(key: str, name: str) -> Iterator[str]:
@@ -314,21 +287,15 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
     if create.has_live_worker():
         raise PaperError("Stop the workers first: they cannot reach the server with the scripted replies")
     names = ReplicationNames(scripted=True)
-    for name in [*plan.agents, plan.twin_maker]:
+    for name in plan.cast_names:
         row = CastDefinition.objects.filter(name=name).first()
         if row is None:
             raise PaperError(
                 f"There is no language-model cast {name!r}: run `python manage.py load_models fixtures/casts.json`"
             )
-        definition = {
-            "name": names.get_cast_name(name),
-            "description": f"{row.description} {SCRIPTED_NOTE}",
-            "scripted": True,
-        }
-        CastDefinition.objects.update_or_create(
-            name=definition["name"],
-            defaults={"description": definition["description"], "data": {**row.data, **definition}},
-        )
+        scripted_name, description = names.get_cast_name(name), f"{row.description} {SCRIPTED_NOTE}"
+        data = {**row.data, "name": scripted_name, "description": description, "scripted": True}
+        CastDefinition.objects.update_or_create(name=scripted_name, defaults={"description": description, "data": data})
     with scripted_server.run_in_process() as server:
         variables = {**server.get_environ(), run_config.SCRIPTED_VARIABLE: server.url}
         previous = {name: os.environ.get(name) for name in variables}
@@ -347,7 +314,7 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
 def find_missing_keys(plan: Plan) -> tuple[list[str], list[str]]:
     """Return the environment variables of the keys that the plan's casts need, and those that are not set."""
     needed = set()
-    for name in [*plan.agents, plan.twin_maker]:
+    for name in plan.cast_names:
         for model in cast_availability.describe_cast(name).get("models", {}).values():
             provider = PROVIDERS[model["provider"]]
             if provider.needs_key:

@@ -56,7 +56,7 @@ def _check_rater_count(protocol: "StudyProtocol") -> list[str]:
 def _check_items_per_rater(protocol: "StudyProtocol") -> list[str]:
     """Return a problem if the raters together cannot rate all items. A pool study can be given more raters later."""
     raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
-    if protocol.items_per_rater is None or raters is None or protocol.design == "pool":
+    if protocol.items_per_rater is None or raters is None or protocol.is_pool:
         return []
     items = sum(source.count for source in protocol.sources)
     needed = -(-items * protocol.ratings_per_item // raters)  # rounded up

@@ -5,6 +5,7 @@ explains the values of fields with few values. The builder's forms, the words on
 docs/studies.md are made from them. `document_rules` has the rules that combine fields.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import date
@@ -13,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, model_validator
 from pydantic_core import CoreSchema, core_schema
 
+from ratings.blinding import item_view
 from ratings.protocol import document_rules
 from wetbench_site import validation
 from wetbench_site.text import UNSTORABLE
@@ -26,6 +28,22 @@ class Choice(NamedTuple):
     explanation: str
 
 
+class Design(NamedTuple):
+    """How a study assigns items to raters. Every part has to be stated for every design."""
+
+    name: str
+    explanation: str
+    is_crossed: bool  # every rater rates every item
+    is_pool: bool  # raters reserve items one at a time, so that nothing is assigned beforehand
+    has_sessions: bool  # every rater rates two conditions in two sessions
+
+
+DESIGNS = {
+    "crossed": Design("Crossed", "Every rater rates every item. Best for comparing raters; the most work for each.", is_crossed=True, is_pool=False, has_sessions=False),
+    "balanced": Design("Balanced", "Each item is rated by a fixed number of raters; every pair of raters shares roughly the same number of items.", is_crossed=False, is_pool=False, has_sessions=False),
+    "pool": Design("Pool", "Raters take the next item that still needs a rating, for as long as they like. For when raters come and go.", is_crossed=False, is_pool=True, has_sessions=False),
+    "crossover": Design("Crossover", "Every rater rates every item, in two sessions with a washout between them: each pair in one condition in session 1, in the other in session 2. For comparing two conditions within raters.", is_crossed=True, is_pool=False, has_sessions=True),
+}  # fmt: skip
 CHOICES: dict[str, dict[str, Choice]] = {
     "kind": {
         "transition_plausibility": Choice("Transition plausibility", "Raters see one step: could it have had this outcome?"),
@@ -35,12 +53,7 @@ CHOICES: dict[str, dict[str, Choice]] = {
         "rules": Choice("Rules, for their own errors", "Errors planted by offline rules are accepted automatically; a person vets those created by a model."),
         "person": Choice("A person, for every twin", "No twin is used before a person has accepted it in the vetting queue."),
     },
-    "design": {
-        "crossed": Choice("Crossed", "Every rater rates every item. Best for comparing raters; the most work for each."),
-        "balanced": Choice("Balanced", "Each item is rated by a fixed number of raters; every pair of raters shares roughly the same number of items."),
-        "pool": Choice("Pool", "Raters take the next item that still needs a rating, for as long as they like. For when raters come and go."),
-        "crossover": Choice("Crossover", "Every rater rates every item, in two sessions with a washout between them: each pair in one condition in session 1, in the other in session 2. For comparing two conditions within raters."),
-    },
+    "design": {name: Choice(design.name, design.explanation) for name, design in DESIGNS.items()},
     "conditions": {
         "": Choice("None", "The design is not a crossover."),
         "sources": Choice("Two sources", "The same steps, simulated by two casts or with errors planted by two casts. Request the same numbers from both."),
@@ -107,8 +120,9 @@ FIELD_TEXTS: dict[str, Choice] = {
     "by": Choice("If you select several, they are randomised", ""),
 }  # fmt: skip
 TRANSITION, EVIDENCE = KINDS = tuple(CHOICES["kind"])
-DESIGNS, LAYOUTS, MARKS, STOPS = (tuple(CHOICES[key]) for key in ("design", "layouts", "marks", "stop"))
-CROSSED = ("crossed", "crossover")  # designs in which every rater rates every item
+LAYOUTS, MARKS, STOPS = (tuple(CHOICES[key]) for key in ("layouts", "marks", "stop"))
+if set(LAYOUTS) != {item_view.PLAIN, item_view.ALIGNED, item_view.BALANCE, item_view.CONFIRM}:
+    raise RuntimeError(f"the layouts {', '.join(LAYOUTS)} are not those that ratings/blinding/item_view.py shows")
 PERTURBATIONS = ("none", "obvious", "subtle")
 QUESTIONS = {
     TRANSITION: "Could these results have come from this action in a real laboratory?",
@@ -297,12 +311,17 @@ class StudyProtocol(StrictModel):
     @property
     def is_crossover(self) -> bool:
         """Whether every rater rates two conditions in two sessions."""
-        return self.design == "crossover"
+        return DESIGNS[self.design].has_sessions
 
     @property
     def is_crossed(self) -> bool:
         """Whether every rater rates every item."""
-        return self.design in CROSSED
+        return DESIGNS[self.design].is_crossed
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether raters reserve items one at a time, so that nothing is assigned beforehand."""
+        return DESIGNS[self.design].is_pool
 
     @property
     def planted_share(self) -> float | None:
@@ -381,3 +400,17 @@ def load_protocol(data: Mapping[str, Any]) -> StudyProtocol:
 def make_slug(name: str) -> str:
     """Return the name in small letters, digits and hyphens; "" if nothing remains."""
     return "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:80].strip("-")
+
+
+def format_fields_table() -> str:
+    """Return the table of the document's fields for docs/studies.md."""
+    lines = ["| Field | Allowed | If left out | Meaning |", "|---|---|---|---|"]
+    for name, field in StudyProtocol.model_fields.items():
+        allowed = validation.describe_allowed(field.annotation, field.metadata)
+        if any(isinstance(part, OneOf) for part in field.metadata):
+            allowed = ", ".join(f"`{value}`" for value in allowed.split(", "))
+        value = dict(field.default) if isinstance(field.default, Display) else field.default
+        text = "`all`" if value == () else f"`{value if isinstance(value, str) else json.dumps(value, default=str)}`"
+        default = "needed" if field.is_required() else "none" if value in (None, "") else text
+        lines.append(f"| `{name}` | {allowed} | {default} | {FIELD_TEXTS.get(name, Choice('', '')).explanation} |")
+    return "\n".join(lines)

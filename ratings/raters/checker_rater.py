@@ -60,7 +60,10 @@ def payload_to_transition(payload: Payload) -> dict[str, Any]:
         "outcome": {
             # `continues` is the letter of the input, and letters serve as barcodes here, so lineage is what raters see.
             "new_materials": [{**_to_material(made), "replaces": made["continues"]} for made in payload["after"]],
-            "new_observations": [_to_observation(seen) for seen in payload["observations"]],
+            "new_observations": [
+                {"measurement_type": seen["type"], "description": seen["description"], "value": seen["value"]}
+                for seen in payload["observations"]
+            ],
             # Success is reconstructed from the reason, because the payload has no other field for it.
             "success": not rejected,
             "failure_reason": rejected,
@@ -78,10 +81,6 @@ def _to_material(material: Payload) -> dict[str, Any]:
     }
     # An unknown condition is left out: the checker reads a missing field as "not stated".
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _to_observation(seen: Payload) -> dict[str, str]:
-    return {"measurement_type": seen["type"], "description": seen["description"], "value": seen["value"]}
 
 
 def _unique_labels(pairs: list[list[str]]) -> dict[str, str]:

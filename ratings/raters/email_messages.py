@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from email.utils import parseaddr
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -20,7 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.accounts import signing_in
-from ratings.models import Invitation, Rater, Study
+from ratings.models import Invitation, Rater, SignInLink, Study
 from ratings.models.study_events import Reminded
 from ratings.protocol.study_protocol import load_protocol
 from ratings.raters import invitations, rater_overview
@@ -118,7 +118,11 @@ def send_messages(messages: Iterable[Message]) -> Iterator[str]:
     # The connection is opened once: two hundred timeouts in a row would outlast any browser.
     connection_error = _run_safely(connection.open)
     for message in messages:
-        yield connection_error or _run_safely(_build_email(message, connection).send)
+        yield connection_error or _run_safely(
+            EmailMessage(
+                message.subject, message.body, settings.DEFAULT_FROM_EMAIL, [message.to], connection=connection
+            ).send
+        )
     if not connection_error:
         _run_safely(connection.close)
 
@@ -140,10 +144,6 @@ def _run_safely(act: Callable[[], object]) -> str:
         # One line of limited length: it is stored with the invitation and displayed in a table.
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return ""
-
-
-def _build_email(message: Message, connection: Any) -> EmailMessage:
-    return EmailMessage(message.subject, message.body, settings.DEFAULT_FROM_EMAIL, [message.to], connection=connection)
 
 
 def _study_terms(study: Study) -> list[str]:
@@ -343,3 +343,50 @@ def _send_and_record(emails: Sequence[OutgoingEmail]) -> SendResult:
             Invitation.objects.filter(pk=email.invitation.pk).update(sent_at=sent, send_error=error)
         failed += [(email.label, error)] if error else []
     return SendResult(len(emails) - len(failed), failed, [])
+
+
+MIN_INTERVAL = timedelta(minutes=2)  # between two e-mails to one address, so that nobody can flood it
+
+
+def resend_link(token: str, request: HttpRequest) -> None:
+    """Send a new link to the address that an expired link was sent to, if any."""
+    if invitation := invitations.find_invitation(token):
+        _resend_invitation(invitation, request)
+        return
+    # The same response whatever the token is: it must not show which tokens exist.
+    result = signing_in.peek_link(token, request.user, "rater")
+    if result.owner is not None:
+        send_sign_in_link(result.owner, request)
+
+
+def send_sign_in_link(user: User, request: HttpRequest) -> None:
+    """Send a rater an e-mail with a link that signs them in again.
+
+    Nothing is sent to staff, to accounts without an address, or within two minutes of the last link.
+    """
+    recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - MIN_INTERVAL)
+    # Nothing for staff: a link by e-mail would bypass their password and second factor.
+    if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
+        return
+    token = signing_in.create_link(user, "rater")
+    send_in_background(write_sign_in_link(user.email, build_link(token, make_url_builder(request))))
+
+
+def _resend_invitation(invitation: Invitation, request: HttpRequest) -> None:
+    rater = invitation.rater
+    if rater.user is not None:
+        send_sign_in_link(rater.user, request)
+        return
+    last = rater.invitations.first()  # an invitation that an admin revoked stays revoked
+    # Only if the address is still the current one: a link that was sent to a wrong address must not be renewed there.
+    if last is None or not last.email or last.email != invitation.email or last.revoked_at:
+        return
+    if last.created_at > timezone.now() - MIN_INTERVAL:
+        return
+    try:
+        token = invitations.create_invitation(rater, email=last.email)
+    except StudyError:
+        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
+        return
+    url = build_link(token, make_url_builder(request))
+    send_in_background(write_invitation(last.email, rater.study, url, invitations.INVITATION_LIFETIME.days))

@@ -6,13 +6,11 @@ from typing import NamedTuple
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.db.models import Q
-from django.http import HttpRequest
 from django.utils import timezone
 
 from ratings.accounts import signing_in
-from ratings.models import Invitation, Rater, RaterProfile, SignInLink, Study
+from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.models.study_events import Invited, Joined
-from ratings.raters import email_messages
 from ratings.studies import StudyClosed, StudyError, access, readable_elsewhere, reassign
 from ratings.studies.lifecycle import Actor, log_event
 
@@ -259,57 +257,4 @@ def _create_user(invitation: Invitation) -> User:
     is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
     return User.objects.create_user(
         generate_user_name(invitation), email="" if is_address_unusable else invitation.email
-    )
-
-
-MIN_INTERVAL = timedelta(minutes=2)  # between two e-mails to one address, so that nobody can flood it
-
-
-def resend_link(token: str, request: HttpRequest) -> None:
-    """Send a new link to the address that an expired link was sent to, if any."""
-    if invitation := find_invitation(token):
-        _resend_invitation(invitation, request)
-        return
-    # The same response whatever the token is: it must not show which tokens exist.
-    result = signing_in.peek_link(token, request.user, "rater")
-    if result.owner is not None:
-        send_sign_in_link(result.owner, request)
-
-
-def send_sign_in_link(user: User, request: HttpRequest) -> None:
-    """Send a rater an e-mail with a link that signs them in again.
-
-    Nothing is sent to staff, to accounts without an address, or within two minutes of the last link.
-    """
-    recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - MIN_INTERVAL)
-    # Nothing for staff: a link by e-mail would bypass their password and second factor.
-    if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
-        return
-    token = signing_in.create_link(user, "rater")
-    email_messages.send_in_background(
-        email_messages.write_sign_in_link(
-            user.email, email_messages.build_link(token, email_messages.make_url_builder(request))
-        )
-    )
-
-
-def _resend_invitation(invitation: Invitation, request: HttpRequest) -> None:
-    rater = invitation.rater
-    if rater.user is not None:
-        send_sign_in_link(rater.user, request)
-        return
-    last = rater.invitations.first()  # an invitation that an admin revoked stays revoked
-    # Only if the address is still the current one: a link that was sent to a wrong address must not be renewed there.
-    if last is None or not last.email or last.email != invitation.email or last.revoked_at:
-        return
-    if last.created_at > timezone.now() - MIN_INTERVAL:
-        return
-    try:
-        token = create_invitation(rater, email=last.email)
-    except StudyError:
-        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
-        return
-    url = email_messages.build_link(token, email_messages.make_url_builder(request))
-    email_messages.send_in_background(
-        email_messages.write_invitation(last.email, rater.study, url, INVITATION_LIFETIME.days)
     )

@@ -20,7 +20,7 @@ from simulation.casts.casting import PromptTools
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.engine import runner
 from simulation.jobs import Outcome, Work, jobs
-from simulation.leases import Blocked, RetriesExhausted, unit_outcomes
+from simulation.leases import Blocked, RetriesExhausted, leases
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.model_rater import PLAUSIBILITY, SUFFICIENCY, Judgement, LLMRater, RatingInput, RatingKind
 from simulation.models import Job
@@ -114,7 +114,7 @@ def _rate_by_model(work: Work, rater: MachineRater, item: Item, position: int) -
     # These errors are about the item: the model responded, or its prompt cannot fit. They are stored and the next item
     # follows.
     except (Refusal, NoUsableAnswer, TooLong) as error:
-        return _failure_columns(unit_outcomes.classify_fault(error), str(error))
+        return _failure_columns(leases.classify_fault(error), str(error))
     except (RetriesExhausted, Blocked) as error:
         # An error about the context concerns this item alone, even though the provider reported it.
         if error.reason != "context" and (

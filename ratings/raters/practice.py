@@ -127,7 +127,11 @@ def _needs_spare_item(regular: Sequence[PracticeItem], given_answers: Mapping[st
 
 
 def _parse_item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
-    payload, context, target = _blind_transition_entry(entry) if kind == TRANSITION else _blind_evidence_entry(entry)
+    payload, context, target = (
+        _blind_transition_entry(entry)
+        if kind == TRANSITION
+        else (allow_list.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"]))
+    )
     return PracticeItem(
         key=entry["key"],
         spare=entry.get("spare", False),
@@ -145,10 +149,6 @@ def _blind_transition_entry(entry: Mapping[str, Any]) -> tuple[Payload, Payload,
     # The planted error is located by the same function as in real items, so practice teaches the same keys.
     target = allow_list.find_error_keys(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
     return allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"]), tuple(target)
-
-
-def _blind_evidence_entry(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
-    return allow_list.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"])
 
 
 def can_reach(rater: Rater) -> bool:

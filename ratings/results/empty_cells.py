@@ -21,7 +21,6 @@ from ratings.raters import simulated_raters
 from ratings.raters.simulated_raters import Skill
 from ratings.results.analyses import rating_columns, sections_contrasts, sections_raters
 from ratings.results.analyses.document import MIN_OVERLAP
-from ratings.results.analyses.tables import list_records
 from ratings.results.rating_rows import RatingRow
 from ratings.stats import Estimate, dawid_skene, summary
 from ratings.stats.contrasts import build_rating_pool
@@ -39,7 +38,6 @@ AGREEMENT = (
     "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger", "percent_agreement", "cohen_kappa",
 )  # fmt: skip
 FEWEST_RATERS = 3  # least number of raters for an interval for new raters
-FEWEST_SHARED = 20  # least number of shared items with which a pair's kappa enters the mean (document.MIN_OVERLAP)
 
 
 class PlanFacts(NamedTuple):
@@ -69,6 +67,8 @@ def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: st
 
     `missing`: "number" or "interval". `reason`: why it is missing.
     """
+    of_source = " of each source" if "source" in scope else ""
+    more_items = f"ask for more items{of_source}"
     if stat.startswith("retest"):
         if facts.design == "crossover":
             return "use a study of another design: a crossover study repeats no item"
@@ -77,7 +77,7 @@ def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: st
         return "repeat more items, or ask for more items"
     # This is checked before missing classes of items, because no answer may be wrong although both classes are present.
     if "no rating is incorrect" in reason:
-        return f"ask for more items{_format_scope(scope)}: at the planning values a rater may give no wrong answer"
+        return f"{more_items}: at the planning values a rater may give no wrong answer"
     # If a class of items is missing altogether, this explains a missing result better than the number of items does.
     if stat in DETECTION and (suggestion := _suggest_classes(stat, facts)):
         return suggestion
@@ -86,18 +86,17 @@ def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: st
     if stat == "contrast":
         return _suggest_for_contrast(reason, facts)
     if stat in AGREEMENT:
-        return _suggest_for_agreement(scope, reason, facts)
+        return _suggest_for_agreement(more_items, scope, reason, facts)
     if stat == "localisation":
         return _suggest_for_localisation(facts)
     if stat.startswith("dawid_skene"):
         return f"ask for at least {FEWEST_RATERS} raters and {FEWEST_RATERS} ratings per item"
     if missing == "interval" and facts.raters < FEWEST_RATERS:
-        return f"ask for at least {FEWEST_RATERS} raters, or for more items{_format_scope(scope)}"
-    return f"ask for more items{_format_scope(scope)} or more ratings per item"
+        return f"ask for at least {FEWEST_RATERS} raters, or for more items{of_source}"
+    return f"{more_items} or more ratings per item"
 
 
 def _suggest_for_localisation(facts: PlanFacts) -> str:
-    """Return the change that would provide a missing result on localisation."""
     if not facts.planted:
         return _suggest_classes("sensitivity", facts)
     if not facts.marks:
@@ -108,15 +107,12 @@ def _suggest_for_localisation(facts: PlanFacts) -> str:
 
 
 def _suggest_for_contrast(reason: str, facts: PlanFacts) -> str:
-    """Return the change that would provide a missing difference between two sets of ratings."""
     if "fewer than three raters" in reason:
         return f"ask for at least {FEWEST_RATERS} raters on each side, or let the same raters rate both"
     if facts.raters < FEWEST_RATERS:
         return f"ask for at least {FEWEST_RATERS} raters who rate both sides"
     if "both unperturbed and planted" in reason:
-        if suggestion := _suggest_classes("contrast", facts):
-            return suggestion
-        return "include unperturbed and planted items on both sides"
+        return _suggest_classes("contrast", facts) or "include unperturbed and planted items on both sides"
     return "ask for more items on each side, or for more raters who rate both"
 
 
@@ -126,45 +122,32 @@ def _suggest_classes(stat: str, facts: PlanFacts) -> str:
     lacks_planted = stat != "specificity" and not facts.planted
     if not lacks_unperturbed and not lacks_planted:
         return ""
-    if facts.kind == "evidence":
-        return _suggest_records(lacks_unperturbed, facts)
+    if facts.kind == "evidence":  # only a declared truth can be the reference of a record
+        if facts.unstated:
+            return "state whether the evidence of the imported records is sufficient (column `truth`)"
+        if not facts.unperturbed and not facts.planted:
+            return "no change helps: evidence records have no planted errors; import items whose reference is known"
+        return f"also import records that are declared {'sufficient' if lacks_unperturbed else 'insufficient'}"
     if facts.unstated:
         return "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
     return "include unperturbed items" if lacks_unperturbed else "include items with planted errors"
 
 
-def _suggest_records(lacks_sufficient: bool, facts: PlanFacts) -> str:
-    """Return how to add the class that evidence records lack.
-
-    Only a declared truth can be the reference of a record.
-    """
-    if facts.unstated:
-        return "state whether the evidence of the imported records is sufficient (column `truth`)"
-    if not facts.unperturbed and not facts.planted:
-        return "no change helps: evidence records have no planted errors; import items whose reference is known"
-    return f"also import records that are declared {'sufficient' if lacks_sufficient else 'insufficient'}"
-
-
-def _suggest_for_agreement(scope: Mapping[str, str], reason: str, facts: PlanFacts) -> str:
+def _suggest_for_agreement(more_items: str, scope: Mapping[str, str], reason: str, facts: PlanFacts) -> str:
     if facts.per_item < 2:
         return "ask for at least 2 ratings per item"
     if "rarer verdict" in reason or "one and the same" in reason:
-        return f"ask for more items{_format_scope(scope)}: at this share of errors the rarer verdict is too rare"
-    min_overlap = int(scope.get("min_overlap", "1"))
+        return f"{more_items}: at this share of errors the rarer verdict is too rare"
     # If raters share no items at all, the suggestion differs from that for too few shared items.
     if facts.shared[1] == 0 or "no item was rated by both" in reason:
         return "ask for more ratings per item or fewer raters, so that raters share items"
-    if "in common" in reason or FEW_ITEMS in reason or facts.shared[1] < min_overlap:
-        enough = f"so that two raters share {FEWEST_SHARED}"
+    if "in common" in reason or FEW_ITEMS in reason or facts.shared[1] < int(scope.get("min_overlap", "1")):
+        enough = f"so that two raters share {MIN_OVERLAP}"
         # If every rater already rates every item, more ratings per item are impossible, and only more items help.
         if facts.per_item >= facts.raters:
-            return f"ask for more items{_format_scope(scope)}, {enough}"
-        return f"ask for more ratings per item, fewer raters or more items{_format_scope(scope)}, {enough}"
-    return f"ask for more items{_format_scope(scope)} or more ratings per item"
-
-
-def _format_scope(scope: Mapping[str, str]) -> str:
-    return " of each source" if "source" in scope else ""
+            return f"{more_items}, {enough}"
+        return f"ask for more ratings per item, fewer raters or {more_items.removeprefix('ask for ')}, {enough}"
+    return f"{more_items} or more ratings per item"
 
 
 REHEARSALS = 20
@@ -284,26 +267,17 @@ class Forecast(NamedTuple):
 
 
 def _group_by_change(warnings: Iterable[EmptyResult]) -> list[SuggestedChange]:
-    """Return the suggested changes: first for missing numbers, then for missing intervals; those with most warnings
-    first.
-    """
+    """Return the suggested changes: first for missing numbers, then for missing intervals; those with most warnings first."""
     groups: dict[tuple[str, str], list[EmptyResult]] = defaultdict(list)
     for warning in warnings:
         groups[warning.missing, warning.change].append(warning)
     changes = []
-    for (missing, change), same_change in sorted(
-        groups.items(), key=lambda group: (group[0][0] != "number", -len(group[1]))
-    ):
-        most_often = max(same_change, key=lambda warning: warning.times / warning.of_times)
-        columns = [
-            tuple(dict.fromkeys(values))
-            for values in zip(*((warning.name, warning.where, warning.reason) for warning in same_change), strict=True)
-        ]
-        changes.append(
-            SuggestedChange(
-                change, missing, columns[0], columns[1], f"{most_often.times} of {most_often.of_times}", columns[2]
-            )
-        )
+    for missing, change in sorted(groups, key=lambda key: (key[0] != "number", -len(groups[key]))):
+        same_change = groups[missing, change]
+        most = max(same_change, key=lambda warning: warning.times / warning.of_times)
+        cells = zip(*((warning.name, warning.where, warning.reason) for warning in same_change), strict=True)
+        names, where, reasons = (tuple(dict.fromkeys(values)) for values in cells)
+        changes.append(SuggestedChange(change, missing, names, where, f"{most.times} of {most.of_times}", reasons))
     return changes
 
 
@@ -314,9 +288,7 @@ def forecast_empty_results(study: Study, raters: int | None = None) -> Forecast:
 
 
 def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
-    """Return the plan of a draft as JSON: its sizes, the items of each rater by source, and the warnings of the
-    forecast.
-    """
+    """Return the plan of a draft as JSON: its sizes, the items of each rater by source, and the warnings of the forecast."""
     protocol = lifecycle.parse_protocol(study.protocol)
     plan = freeze.preview_opening(protocol, study, raters)
     lines = [
@@ -333,11 +305,15 @@ def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
 
 def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
     """Return the forecast of the results that this plan would lack."""
-    assignments = plan.assignments or _assign_pool_evenly(protocol, plan)
-    if len(assignments) > MOST_RATINGS:
-        return Forecast(
-            (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
+    # A pool study assigns items only when raters arrive, so its plan has no assignments; all raters get equal shares.
+    assignments = plan.assignments or tuple(
+        freeze.plan_assignments(
+            protocol.model_copy(update={"design": "balanced"}), protocol.seed, plan.planned, plan.raters
         )
+    )
+    if len(assignments) > MOST_RATINGS:
+        message = f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
+        return Forecast((), message)
     # Large plans have fewer rehearsals to keep the page fast; their results also vary less between rehearsals.
     times = REHEARSALS if len(assignments) <= MANY_RATINGS else FEWER_REHEARSALS
     rehearsed = [collect_cells(_rehearse_results(protocol, plan, assignments, seed)) for seed in range(times)]
@@ -356,27 +332,26 @@ def collect_cells(results: Sequence[Estimate]) -> dict[ResultKind, MissingCells]
     """
     groups: dict[ResultKind, list[Estimate]] = defaultdict(list)
     for row in results:
-        groups[_get_kind(row)].append(row)
+        rater_or_pair = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
+        scope = tuple(sorted((name, str(value)) for name, value in _drop_raters(row.args).items()))
+        groups[ResultKind(row.stat, scope, rater_or_pair)].append(row)
     return {key: _summarise_cells(key, rows) for key, rows in groups.items()}
 
 
-def _get_kind(row: Estimate) -> ResultKind:
-    rater_or_pair = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
-    scope = {name: str(value) for name, value in row.args.items() if name not in ("rater", "raters")}
-    return ResultKind(row.stat, tuple(sorted(scope.items())), rater_or_pair)
+def _drop_raters(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if name not in ("rater", "raters")}
 
 
 def _summarise_cells(key: ResultKind, rows: Sequence[Estimate]) -> MissingCells:
     not_by_construction = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
-    scope_args = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
-    summary_line = summary.describe_estimate(rows[0]._replace(args=scope_args))
+    line = summary.describe_estimate(rows[0]._replace(args=_drop_raters(rows[0].args)))
     rater_label = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
-    remainder = summary_line.scope.removeprefix("all together").lstrip(", ") if rater_label else summary_line.scope
+    remainder = line.scope.removeprefix("all together").lstrip(", ") if rater_label else line.scope
     return MissingCells(
         len(rows),
         tuple(row.reason for row in not_by_construction if row.value is None),
         tuple(row.reason for row in not_by_construction if row.value is not None and row.low is None),
-        summary_line.name,
+        line.name,
         ", ".join(filter(None, [rater_label, remainder])),
     )
 
@@ -393,11 +368,8 @@ def _iter_warnings(
         reasons = [cell.without_number if missing == "number" else cell.without_interval for cell in rehearsed]
         if not any(reasons):
             continue
-        design_reasons = [
-            cell_reasons
-            for cell, cell_reasons in zip(rehearsed, reasons, strict=True)
-            if is_by_design(cell.n, cell_reasons)
-        ]
+        cells = zip(rehearsed, reasons, strict=True)
+        design_reasons = [cell_reasons for cell, cell_reasons in cells if is_by_design(cell.n, cell_reasons)]
         # A result without a number has no interval either.
         is_always_missing = all(
             len(cell.without_number) + (missing == "interval") * len(cell.without_interval) == cell.n
@@ -406,13 +378,10 @@ def _iter_warnings(
         sure = bool(design_reasons) and is_always_missing and len(rehearsed) == times
         reason = next(cell_reasons[0] for cell_reasons in [*design_reasons, *reasons] if cell_reasons)
         change = suggest_change(key.stat, dict(key.scope), missing, reason, facts)
-        where = rehearsed[0].where if is_always_missing else _replace_each_by_some(rehearsed[0].where)
+        where = rehearsed[0].where
+        if not is_always_missing:
+            where = where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
         yield EmptyResult(key, rehearsed[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
-
-
-def _replace_each_by_some(where: str) -> str:
-    """Return the scope with "some" instead of "each" raters or pairs of raters."""
-    return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
 def _rehearse_results(
@@ -427,34 +396,25 @@ def _rehearse_results(
     conditions = {str(_compute_item_code(item.key)): item.condition for item in plan.planned if item.condition}
     names = designs.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
     contrasts = sections_contrasts.iter_design_contrasts(build_rating_pool(data.table), conditions, names)
-    return results + [
-        _build_contrast_result(
-            row.family, row.first, row.second, row.quantity, row.difference, row.low, row.high, row.reason
-        )
-        for row in contrasts
-    ]
+    return results + [build_contrast_result(**row._asdict(), difference=row.difference) for row in contrasts]
 
 
-def list_design_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
-    """Return the contrasts that a study plan alone implies, from a results table, as estimates."""
-    names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
-    rows = [row for row in list_records(table) if row["family"] in sections_contrasts.BY_DESIGN]
-    return [_build_contrast_result(*(row[name] for name in names)) for row in rows]
-
-
-def _build_contrast_result(
+def build_contrast_result(
+    *,
     family: str,
     first: str,
     second: str,
     quantity: str,
-    value: float | None,
+    difference: float | None,
     low: float | None,
     high: float | None,
     reason: str,
+    **others: Any,
 ) -> Estimate:
+    """Return a contrast, given by the columns of its table, as an estimate."""
     args = {"family": family, "quantity": quantity, "sides": f"{first} less {second}"}
     interval = None if low is None or high is None else (low, high)
-    return build_estimate("contrast", value, {}, args=args, interval=interval, reason="" if interval else reason)
+    return build_estimate("contrast", difference, {}, args=args, interval=interval, reason="" if interval else reason)
 
 
 def _iter_simulated_rows(
@@ -463,7 +423,8 @@ def _iter_simulated_rows(
     items = {item.key: item for item in plan.planned}
     codes = {key: _compute_item_code(key) for key in items}
     for assignment in assignments:
-        yield _simulate_row(protocol, plan, items[assignment.key], assignment, codes[assignment.key], seed)
+        origin = plan.origins.get(assignment.key, {})
+        yield _simulate_row(protocol.kind, origin, items[assignment.key], assignment, codes[assignment.key], seed)
 
 
 def _compute_item_code(key: str) -> uuid.UUID:
@@ -472,38 +433,28 @@ def _compute_item_code(key: str) -> uuid.UUID:
 
 
 def _simulate_row(
-    protocol: StudyProtocol,
-    plan: OpeningPreview,
-    item: PlannedItem,
-    assignment: PlannedAssignment,
-    code: uuid.UUID,
-    seed: int,
+    kind: str, origin: Mapping[str, Any], item: PlannedItem, assignment: PlannedAssignment, code: uuid.UUID, seed: int
 ) -> RatingRow:
     label = f"R{assignment.rater + 1:02}"
     # A repeat and the second session have their own random streams, because a rater may answer differently the second time.
-    rater_seed = (
-        label
-        if (assignment.occasion, assignment.session) == (FIRST, 1)
-        else f"{label} {assignment.occasion} {assignment.session}"
-    )
-    origin = plan.origins.get(item.key, {})
+    is_first = (assignment.occasion, assignment.session) == (FIRST, 1)
+    rater_seed = label if is_first else f"{label} {assignment.occasion} {assignment.session}"
     target, reference = origin.get("target", []), origin.get("reference", "")
-    if protocol.kind == EVIDENCE:
-        verdict, confidence = simulated_raters.judge_evidence(
-            _get_classifier_verdict(origin), item.key, label, SKILL, seed, rater_seed
-        )
+    if kind == EVIDENCE:
+        verdicts = origin.get("verdicts") or {}
+        is_sufficient = bool(verdicts[min(verdicts)]) if verdicts else bool(origin.get("truth"))
+        verdict, confidence = simulated_raters.judge_evidence(is_sufficient, item.key, label, SKILL, seed, rater_seed)
     else:
         error = simulated_raters.error_kind(item.source[1], reference)
         verdict, confidence = simulated_raters.judge_transition(error, item.key, label, SKILL, seed, rater_seed)
-    reports_error = not verdict and assignment.marks != "off"
-    marked_rows = (
-        simulated_raters.choose_marks(target, [MISSING], item.key, SKILL, seed, rater_seed) if reports_error else ()
-    )
+    marked: Sequence[str] = ()
+    if not verdict and assignment.marks != "off":
+        marked = simulated_raters.choose_marks(target, [MISSING], item.key, SKILL, seed, rater_seed)
     return RatingRow(
         item=code, rater=label, number=assignment.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
         opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=assignment.position, occasion=assignment.occasion,
         session=assignment.session, released_at=None, surplus=False, layout=assignment.layout, layout_shown=assignment.layout,
-        context=assignment.with_context, marks=assignment.marks, marked=list(marked_rows), first_verdict=None, first_confidence=None, revision=1,
+        context=assignment.with_context, marks=assignment.marks, marked=list(marked), first_verdict=None, first_confidence=None, revision=1,
         active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
@@ -513,18 +464,6 @@ def _simulate_row(
 
 
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # no result depends on dates
-
-
-def _get_classifier_verdict(origin: Mapping[str, Any]) -> bool:
-    verdicts = origin.get("verdicts") or {}
-    return bool(verdicts[min(verdicts)]) if verdicts else bool(origin.get("truth"))
-
-
-def _assign_pool_evenly(protocol: StudyProtocol, plan: OpeningPreview) -> tuple[PlannedAssignment, ...]:
-    """Return assignments for a plan of the pool design, with equal shares for all raters."""
-    # A pool study assigns items only when raters arrive, so its plan has no assignments.
-    even = protocol.model_copy(update={"design": "balanced"})
-    return tuple(freeze.plan_assignments(even, protocol.seed, plan.planned, plan.raters))
 
 
 def _collect_facts(

@@ -5,7 +5,8 @@ from typing import Any
 
 from ratings.models import Analysis
 from ratings.results.figures import render
-from ratings.results.figures.registry import FIGURES, render_for_print
+from ratings.results.figures.registry import FIGURES
+from ratings.results.figures.render import render_for_print
 from simulation.jobs import jobs
 
 PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str], bytes]]] = {

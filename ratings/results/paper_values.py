@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -31,11 +31,12 @@ Quantity = Literal[
     "consensus_sufficient_rate", "pass_at_k",
 ]  # fmt: skip
 _QUANTITIES_OF_SEVERAL_MODELS = (
-    "model_agreement",
-    "conditional_agreement",
-    "majority_sufficient_rate",
-    "consensus_sufficient_rate",
-)
+    "model_agreement", "conditional_agreement", "majority_sufficient_rate", "consensus_sufficient_rate",
+)  # fmt: skip
+# Quantities that are printed as numbers; all others are percentages.
+NUMBERS = (
+    "mean_confidence", "avg_pairwise_kappa", "human_model_kappa", "auc_confidence_correct", "dprime", "mrmc_mean_auc",
+)  # fmt: skip
 # Allowed range of a value. Every quantity that is not listed is a share or an area, from 0 to 1.
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "mean_confidence": (1, 5),
@@ -86,14 +87,17 @@ class PaperValue(BaseModel):
         return self
 
     @property
+    def identity(self) -> tuple[Any, ...]:
+        """Return what distinguishes this number from all others."""
+        return self.quantity, self.study, self.model, self.role, self.error, self.k
+
+    @property
     def description(self) -> str:
-        """Return a sentence with the value, the model and role that it describes, its n and interval, and where it
-        is printed.
-        """
+        """Return a sentence with the value, the model and role that it describes, its n and interval, and where it is printed."""
         subject = f" for {self.model} as {self.role.replace('_', ' ')}" if self.model and self.role else ""
         if self.value is None and self.range is None:
             return f"Published{subject}: no value, {self.reason} ({self.where})."
-        value_text = _format_value(self.value, self.quantity) if self.value is not None else self._format_range()
+        value_text = _format_values([self.value] if self.value is not None else self.range, self.quantity)
         spread = f" ± {self.sd:g}" if self.sd is not None else ""
         return f"Published{subject}: {value_text}{spread} ({self.format_basis()}; {self.where})."
 
@@ -102,35 +106,20 @@ class PaperValue(BaseModel):
         if self.n is None and self.interval is None:
             return NOT_REPORTED
         n_text = f"n = {self.n:,}" if self.n is not None else "n not reported"
-        interval_text = (
-            f"95% interval {' to '.join(_format_value(end, self.quantity) for end in self.interval)}"
-            if self.interval
-            else ""
+        interval = (
+            f"95% interval {_format_values(self.interval, self.quantity)}" if self.interval else "interval not reported"
         )
-        return f"{n_text}, {interval_text or 'interval not reported'}"
+        return f"{n_text}, {interval}"
 
     def format_spread(self) -> str:
         """Return the standard deviation, n and interval that the paper reports; "" if it reports none of them."""
         parts = [f"± {self.sd:g}"] if self.sd is not None else []
         return "; ".join(parts if self.format_basis() == NOT_REPORTED else [*parts, self.format_basis()])
 
-    def _format_range(self) -> str:
-        assert self.range is not None
-        return " to ".join(_format_value(end, self.quantity) for end in self.range)
 
-
-_NUMBERS = (
-    "mean_confidence",
-    "avg_pairwise_kappa",
-    "human_model_kappa",
-    "auc_confidence_correct",
-    "dprime",
-    "mrmc_mean_auc",
-)
-
-
-def _format_value(value: float, quantity: str) -> str:
-    return f"{value:g}" if quantity in _NUMBERS else f"{100 * value:.3g}%"
+def _format_values(values: Iterable[float] | None, quantity: str) -> str:
+    """Return one value, or the two ends of a range."""
+    return " to ".join(f"{value:g}" if quantity in NUMBERS else f"{100 * value:.3g}%" for value in values or ())
 
 
 class PaperValues(BaseModel):
@@ -172,9 +161,7 @@ def _describe_problem(problem: Mapping[str, Any]) -> str:
 
 
 def _find_faults(data: Any) -> Iterator[str]:
-    """Yield the faults that remain in entries of valid types: values out of range, and entries that contradict each
-    other.
-    """
+    """Yield the faults that remain in entries of valid types: values out of range, and entries that contradict each other."""
     entries = data.get("values") if isinstance(data, dict) else None
     keys: dict[str, int] = {}
     identities: dict[tuple[Any, ...], int] = {}
@@ -186,23 +173,18 @@ def _find_faults(data: Any) -> Iterator[str]:
             continue  # already reported
         location = f"values[{index}]"
         yield from (f"{location}.{fault}" for fault in _find_entry_faults(entry))
-        if entry.key in keys:
-            yield f"{location}.key: {entry.key!r} is used twice, first in values[{keys[entry.key]}]"
-        elif (first_index := identities.get(_get_identity(entry))) is not None:
-            yield f"{location}: has the same quantity, study, model, role, error and k as values[{first_index}]"
-        keys.setdefault(entry.key, index)
-        identities.setdefault(_get_identity(entry), index)
+        first_key, first_same = keys.setdefault(entry.key, index), identities.setdefault(entry.identity, index)
+        if first_key != index:
+            yield f"{location}.key: {entry.key!r} is used twice, first in values[{first_key}]"
+        elif first_same != index:
+            yield f"{location}: has the same quantity, study, model, role, error and k as values[{first_same}]"
 
 
 def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
     lowest, highest = _LIMITS.get(entry.quantity, (0, 1))
     ends = {"range": entry.range, "interval": entry.interval}
-    values = {
-        "value": () if entry.value is None else (entry.value,),
-        **{name: pair or () for name, pair in ends.items()},
-    }
-    for name, numbers in values.items():
-        if outside := [number for number in numbers if not lowest <= number <= highest]:
+    for name, numbers in {"value": None if entry.value is None else (entry.value,), **ends}.items():
+        if outside := [number for number in numbers or () if not lowest <= number <= highest]:
             yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {lowest:g} to {highest:g}"
     for name, pair in ends.items():
         if pair and pair[0] > pair[1]:
@@ -237,7 +219,7 @@ def find_paper_value(
     """Return the paper's entry with exactly this quantity, study, declared model, role, error type and k, or None."""
     identity = (quantity, study, model, role, error, k)
     # The match is exact, because a number for another model or role must never appear beside ours.
-    return next((entry for entry in load_paper_values() if _get_identity(entry) == identity), None)
+    return next((entry for entry in load_paper_values() if entry.identity == identity), None)
 
 
 # Labels for ensembles of the paper's classifiers in benchmarks that further classifiers judged too.
@@ -259,9 +241,7 @@ def find_published_fraction(judge: str, kind: str, models: Collection[str] = ())
 
 
 def find_ensemble(ensemble: str) -> PaperValue | None:
-    """Return the paper's entry for the share of records that most, or all, of its classifiers judge sufficient, or
-    None.
-    """
+    """Return the paper's entry for the share of records that most, or all, of its classifiers judge sufficient, or None."""
     quantity = _ENSEMBLE_QUANTITIES.get(ensemble)
     return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
 
@@ -277,25 +257,17 @@ def pair_with_reasons(matches: Iterable[PaperValue | str | None]) -> list[tuple[
     entries = list(matches)
     if not any(isinstance(entry, PaperValue) for entry in entries):
         return [(None, "")] * len(entries)
-    return [_pair_with_reason(entry) for entry in entries]
-
-
-def _pair_with_reason(entry: PaperValue | str | None) -> tuple[float | None, str]:
-    if isinstance(entry, PaperValue):
-        return entry.value, "" if entry.value is not None else entry.reason or NO_ENTRY
-    return None, entry or NO_ENTRY
-
-
-def _get_identity(entry: PaperValue) -> tuple[Any, ...]:
-    return entry.quantity, entry.study, entry.model, entry.role, entry.error, entry.k
+    return [
+        (entry.value, "" if entry.value is not None else entry.reason or NO_ENTRY)
+        if isinstance(entry, PaperValue)
+        else (None, entry or NO_ENTRY)
+        for entry in entries
+    ]
 
 
 def iter_values(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
     """Yield the entries that match, in the order of the file."""
     return filter(matches, load_paper_values())
-
-
-ROLES: tuple[str, ...] = get_args(Role)
 
 
 # Paths into the JSON of the frozen run configuration.
@@ -354,12 +326,8 @@ def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[st
             declarations += rows.values_list(column, flat=True).distinct()
     if benchmark is not None:
         declarations += benchmark.runs.order_by().values_list("setup__cast__successor_of", flat=True)
-    return _group_by_original(declaration for declaration in declarations if declaration)
-
-
-def _group_by_original(declarations: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     successors_of: dict[str, set[str]] = defaultdict(set)
-    for declaration in declarations:
+    for declaration in filter(None, declarations):
         for successor, original in declaration.items():
             successors_of[original].add(successor)
     return {original: tuple(sorted(successors)) for original, successors in successors_of.items()}

@@ -1,7 +1,7 @@
 """Load ratings as rows for reports and files. The rows have the sources of their items only after unblinding.
 
 Five other modules join ratings to sources, each with its own access check: before unblinding, `interim` for a logged interim
-analysis; after unblinding, `item_summaries` for counts per item, `results` for a rater's own answers, and
+analysis; after unblinding, `list_item_rows` for counts per item, `results` for a rater's own answers, and
 `archive.study_files` and `api.items` for the table of items.
 
 A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
@@ -9,7 +9,7 @@ not surplus, and the rater was not removed. Rates and agreement also leave out r
 not judge. Ratings of removed raters are in no row at all.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,9 +18,7 @@ from uuid import UUID
 from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, When
 
 from ratings.models import Assignment, Rating, Study
-from ratings.models.answers import FIRST
 from ratings.protocol import reference
-from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, reference_to_label
 from ratings.studies import SealedError
 
 # An empty condition, which selects every rating of the study.
@@ -128,63 +126,11 @@ class RatingRow(BlindRow):
 
     @property
     def localised(self) -> bool | None:
-        """Return whether the rater marked a row with the planted error; None if unknown, or if marks were not
-        offered.
-        """
+        """Return whether the rater marked a row with the planted error; None if unknown, or if marks were not offered."""
         if not self.target or self.marks == "off" or self.verdict is None:
             return None
         # If the verdict is that nothing is wrong, the error counts as not localised, as in localisation ROC studies.
         return self.verdict is False and not set(self.target).isdisjoint(self.marked)
-
-
-def iter_rating_rows(
-    study: Study, *items: UUID, within: Q = ALL_RATINGS, limit: int | None = None
-) -> Iterator[RatingRow]:
-    """Yield every rating with its source, in one query and constant memory.
-
-    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
-
-    Raises SealedError before the study is unblinded.
-    """
-    # The check is here and not only in views, because exports, jobs and the API also call this function.
-    if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
-    return _iter_unblinded_rows(study, items, within, limit)
-
-
-def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = None) -> Iterator[BlindRow]:
-    """Yield every rating without its source, in one query. `within`: a condition. `limit`: the largest number of rows.
-
-    The rows are sorted by random item code, with imported ratings last, so the order reveals no source.
-    """
-    # The person who imported ratings knows the items of the imported rows. If these rows were sorted by item code, their
-    # positions would reveal which other ratings are of the same item, so their sort key has no item code.
-    item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
-    order = (
-        "imported",
-        item,
-        f"{_ASSIGNMENT}rater__number",
-        f"{_ASSIGNMENT}rater",
-        f"{_ASSIGNMENT}occasion",
-        f"{_ASSIGNMENT}position",
-    )
-    rows = _select_ratings(study).filter(within).order_by(*order).values_list(*_BLIND_COLUMNS)[:limit]
-    return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
-
-
-def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
-    """Yield (item, rater, verdict) of the ratings that enter rates, without sources, to compute the expected
-    precision.
-    """
-    # The same conditions as BlindRow.is_judged, as SQL.
-    judged_ratings = _select_ratings(study).filter(
-        verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
-    )
-    columns = f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", "verdict"
-    verdicts: Iterator[tuple[UUID, str, bool]] = (
-        judged_ratings.order_by().values_list(*columns).iterator(chunk_size=2000)
-    )
-    return verdicts
 
 
 _ASSIGNMENT = "assignment__"
@@ -199,17 +145,59 @@ _BLIND_COLUMNS = (
 )  # fmt: skip
 # The columns have the order of the fields that RatingRow adds.
 _SOURCE_COLUMNS = (
-    "pair",
-    "label",
-    "perturbation",
-    "truth",
-    "reference",
-    "experiment",
-    "action",
-    "verdicts",
-    "target",
-    "twin__kind",
-)
+    "pair", "label", "perturbation", "truth", "reference", "experiment", "action", "verdicts", "target", "twin__kind",
+)  # fmt: skip
+
+
+def iter_rating_rows(
+    study: Study, *items: UUID, within: Q = ALL_RATINGS, limit: int | None = None
+) -> Iterator[RatingRow]:
+    """Yield every rating with its source, in one query and constant memory.
+
+    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
+
+    Raises SealedError before the study is unblinded.
+    """
+    # The check is here and not only in views, because exports, jobs and the API also call this function.
+    check_unsealed(study)
+    ratings = _select_ratings(study).filter(within)
+    if items:
+        ratings = ratings.filter(assignment__item__code__in=items)
+    columns = (*_BLIND_COLUMNS, *(f"{_ASSIGNMENT}item__source__{name}" for name in _SOURCE_COLUMNS))
+    # A generator over a cursor: exports of any size run in constant memory.
+    return (RatingRow(*row) for row in ratings.values_list(*columns)[:limit].iterator(chunk_size=500))
+
+
+def check_unsealed(study: Study) -> None:
+    """Raise SealedError before the study is unblinded."""
+    if not study.is_unblinded:
+        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
+
+
+def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = None) -> Iterator[BlindRow]:
+    """Yield every rating without its source, in one query. `within`: a condition. `limit`: the largest number of rows.
+
+    The rows are sorted by random item code, with imported ratings last, so the order reveals no source.
+    """
+    # The person who imported ratings knows the items of the imported rows. If these rows were sorted by item code, their
+    # positions would reveal which other ratings are of the same item, so their sort key has no item code.
+    item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
+    names = ("rater__number", "rater", "occasion", "position")
+    ratings = (
+        _select_ratings(study).filter(within).order_by("imported", item, *(f"{_ASSIGNMENT}{name}" for name in names))
+    )
+    return (BlindRow(*row) for row in ratings.values_list(*_BLIND_COLUMNS)[:limit].iterator(chunk_size=500))
+
+
+def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
+    """Yield (item, rater, verdict) of the ratings that enter rates, without sources, to compute the expected precision."""
+    # The same conditions as BlindRow.is_judged, as SQL.
+    judged = _select_ratings(study).filter(
+        verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
+    )
+    columns = f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", "verdict"
+    verdicts: Iterator[tuple[UUID, str, bool]] = judged.order_by().values_list(*columns).iterator(chunk_size=2000)
+    return verdicts
 
 
 def _select_ratings(study: Study) -> Any:
@@ -219,26 +207,12 @@ def _select_ratings(study: Study) -> Any:
     )
 
 
-def _iter_unblinded_rows(study: Study, items: Collection[UUID], within: Q, limit: int | None) -> Iterator[RatingRow]:
-    ratings = _select_ratings(study).filter(assignment__item__code__in=items) if items else _select_ratings(study)
-    columns = (*_BLIND_COLUMNS, *(f"{_ASSIGNMENT}item__source__{name}" for name in _SOURCE_COLUMNS))
-    rows = ratings.filter(within).values_list(*columns)[:limit]
-    # A generator over a cursor: exports of any size run in constant memory.
-    return (RatingRow(*row) for row in rows.iterator(chunk_size=500))
-
-
 # The conditions of BlindRow.counts as a database expression: assignments with a rating that counts, of raters not removed.
-_COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
-_JUDGED = Q(rating__verdict__isnull=False)
+_COUNTS = Q(occasion=1, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _ITEM_COLUMNS = (
-    "code",
-    "source__label",
-    "source__perturbation",
-    "source__truth",
-    "source__reference",
-    "source__experiment",
+    "code", "source__label", "source__perturbation", "source__truth", "source__reference", "source__experiment",
     "source__action",
-)
+)  # fmt: skip
 
 
 class ItemSummary(NamedTuple):
@@ -287,42 +261,36 @@ def count_items(study: Study) -> ItemTotals:
 
 def _annotate_counts(study: Study, *columns: str) -> Any:
     """Return each rated item of the study with the numbers of its ratings that count."""
-    # The check is in this function because both public functions call it, so neither can omit the check.
-    if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
+    check_unsealed(study)
     rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
     counted = rows.annotate(
         yes=Count("rating", filter=Q(rating__verdict=True)),
-        judged=Count("rating", filter=_JUDGED),
+        judged=Count("rating", filter=Q(rating__verdict__isnull=False)),
         given=Count("rating"),
     )
-    return counted.annotate(is_disputed=_disputed_condition())
+    # The condition of `is_disputed`. Counts are doubled rather than halved, to avoid a division. A tie is not disputed.
+    against = (
+        Q(item__source__reference__in=reference.WITHOUT_ERROR, judged__gt=2 * F("yes"))
+        | Q(item__source__reference__in=reference.WITH_ERROR, judged__lt=2 * F("yes"))
+    )  # fmt: skip
+    disputed = Case(
+        When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField()
+    )
+    return counted.annotate(is_disputed=disputed)
 
 
 def build_item_summary(row: dict[str, object]) -> ItemSummary:
     """Return the summary of one row of `list_item_rows`."""
     # Values are unpacked by position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
-    code, label, perturbation, truth, reference, experiment, action, yes, n_judged, n_ratings, disputed = row.values()
-    numbers = yes, n_judged, n_ratings - n_judged, disputed  # type: ignore[operator]
-    return ItemSummary(code, label, perturbation, truth, reference, experiment, action, *numbers)  # type: ignore[arg-type]
+    *source, yes, n_judged, n_ratings, disputed = row.values()
+    return ItemSummary(*source, yes, n_judged, n_ratings - n_judged, disputed)  # type: ignore[arg-type,operator]
 
 
-def is_disputed(reference: str, yes: int, n_judged: int) -> bool:
+def is_disputed(item_reference: str, yes: int, n_judged: int) -> bool:
     """Return whether two or more raters judged the item and most of them contradict its reference.
 
     Disputed items are only flagged; no result depends on this.
     """
-    label = reference_to_label(reference)
+    label = reference.reference_to_label(item_reference)
     against = n_judged - yes if label else yes
     return label is not None and n_judged >= 2 and 2 * against > n_judged
-
-
-def _disputed_condition() -> Case:
-    """Return the condition of `is_disputed` as a database expression."""
-    # Counts are doubled rather than halved, to avoid a division. A tie is not disputed.
-    mostly_no, mostly_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
-    against = (
-        Q(item__source__reference__in=WITHOUT_ERROR) & mostly_no
-        | Q(item__source__reference__in=WITH_ERROR) & mostly_yes
-    )
-    return Case(When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField())

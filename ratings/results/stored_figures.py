@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from ratings.models import Analysis, Benchmark, Study
-from ratings.results.figures.names import NAMES
+from ratings.results.figures.registry import FIGURES
 from ratings.results.figures.tables import Document
 from simulation.jobs import jobs
 from simulation.models import Job
@@ -49,7 +49,7 @@ def list_stored_figures(analysis: Analysis, links: Links) -> dict[str, StoredFig
         name: _build_figure(name, analysis.document, profiles, links)
         for name, profiles in drawings_by_name.items()
         # A figure is left out if this release no longer has it, or if one of its two sizes is not stored yet.
-        if name in NAMES and profiles.keys() == {"wide", "narrow"}
+        if name in FIGURES and profiles.keys() == {"wide", "narrow"}
     }
 
 
@@ -101,11 +101,11 @@ def build_result_figure(job: Job, name: str, files: list[FigureFile]) -> StoredF
         return None
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     inline = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
-    return StoredFigure(name, NAMES[name].title, NAMES[name].note, job.result["summary"], inline[0], inline[1], files)
+    return StoredFigure(name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], inline[0], inline[1], files)
 
 
 def _build_figure(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> StoredFigure:
-    figure, wide, narrow = NAMES[name], profiles["wide"], profiles["narrow"]
+    figure, wide, narrow = FIGURES[name], profiles["wide"], profiles["narrow"]
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     inline = mark_safe(wide.svg), mark_safe(narrow.svg)
     files = [FigureFile(ending.upper(), links(name, ending)) for ending in ENDINGS]

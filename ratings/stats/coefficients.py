@@ -389,7 +389,8 @@ def _encode_repeats(repeats: Iterable[RepeatedRating]) -> RepeatAnswers:
     columns = [
         (items[item], raters.index(rater), codes[first], codes[second]) for item, rater, first, second in ordered
     ]
-    return RepeatAnswers(*np.array(columns, dtype=np.int64).T, raters, len(codes))
+    item_codes, rater_codes, first_codes, second_codes = np.array(columns, dtype=np.int64).T
+    return RepeatAnswers(item_codes, rater_codes, first_codes, second_codes, raters, len(codes))
 
 
 def _estimate_agreement_and_kappa(

@@ -263,8 +263,8 @@ def has_repeated_cases(table: Ratings, case: Ints) -> bool:
 
 def select_pool(pool: RatingPool, mask: Bools) -> RatingPool:
     """Return the pool with only the ratings that the mask selects."""
-    columns = (column[mask] for column in (pool.cluster, pool.case, pool.label, pool.error))
-    return RatingPool(pool.table.select_ratings(mask), *columns, pool.deff)
+    columns = {name: getattr(pool, name)[mask] for name in ("cluster", "case", "label", "error")}
+    return pool._replace(table=pool.table.select_ratings(mask), **columns)
 
 
 def compute_rate_contrast(

@@ -4,14 +4,13 @@ The model assumes that every item has one true class and that, given this class,
 each with their own probabilities. If raters share an error, the assumption fails and the error is estimated as the truth.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from ratings.stats.estimates import Estimate, build_generator
+from ratings.stats.estimates import Estimate, build_estimate, build_generator
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 
 RESTARTS = 10
@@ -28,11 +27,9 @@ _FLOOR = 1e-300  # least value of a probability before its logarithm is taken
 class DawidSkeneFit(NamedTuple):
     """The fitted parameters of the chosen start.
 
-    prevalence: share of each class, shape (classes,). errors[j, k, l]: probability that rater j answers class l to an item
-    of class k, shape (raters, classes, classes), NaN if the rater rated no item of class k. truth[i, k]: probability that
-    item i is of class k. `starts_alike`: number of starts that ended at the log likelihood of this fit. `best_other`: by how
-    much the highest log likelihood of another start exceeds that of this fit. `gain`: by how much the log likelihood of this
-    fit exceeds that of the first start, if another start was chosen.
+    prevalence: share of each class. errors[j, k, l]: probability that rater j answers class l to an item of class k; NaN if
+    the rater rated none. truth[i, k]: probability that item i is of class k. `starts_alike` ended at this log likelihood.
+    `best_other`: by how much another start's log likelihood is higher; `gain`: by how much this one exceeds the first's.
     """
 
     classes: tuple[Any, ...]
@@ -83,8 +80,7 @@ def fit_table(table: Ratings, *, seed: int = 0, restarts: int = RESTARTS) -> Daw
     item_indices, item = np.unique(table.item, return_inverse=True)
     rater_indices, rater = np.unique(table.rater, return_inverse=True)
     names = tuple(table.items[index] for index in item_indices), tuple(table.raters[index] for index in rater_indices)
-    codes = item.astype(np.int64), rater.astype(np.int64), table.verdict
-    return fit_model(*names, table.categories, *codes, seed=seed, restarts=restarts)
+    return fit_model(*names, table.categories, item, rater, table.verdict, seed=seed, restarts=restarts)
 
 
 def estimate_latent_truth(table: Ratings, *, seed: int = 0) -> list[Estimate]:
@@ -93,40 +89,27 @@ def estimate_latent_truth(table: Ratings, *, seed: int = 0) -> list[Estimate]:
     Every estimate has the label of the fit as its reason. If an item has a known reference, or there are fewer than three
     raters, the only estimate is undefined, with the reason.
     """
-    # A known reference needs no estimate.
-    if np.any(table.reference >= 0):
-        return [_build_undefined(table, "items have a known reference; nothing needs estimating")]
     try:
+        if np.any(table.reference >= 0):
+            raise ValueError("items have a known reference; nothing needs estimating")
         model = fit_table(table, seed=seed)
     except ValueError as error:
-        return [_build_undefined(table, str(error))]
+        return [build_estimate("dawid_skene_prevalence", None, table.sample_sizes, reason=str(error))]
     n = {**table.sample_sizes, "starts": model.starts, "starts_alike": model.starts_alike}
-    shares = [
-        _label_estimate("dawid_skene_prevalence", {"category": name}, model.prevalence[index], n, model.description)
-        for index, name in enumerate(model.classes)
+    rows: list[tuple[str, dict[str, Any], float]] = [
+        ("dawid_skene_prevalence", {"category": name}, share)
+        for name, share in zip(model.classes, model.prevalence, strict=True)
     ]
-    return shares + [
-        _label_estimate(
-            "dawid_skene_errors",
-            {"rater": rater, "truth": true, "verdict": verdict},
-            model.errors[j, k, index],
-            n,
-            model.description,
-        )
-        for j, rater in enumerate(model.raters)
-        for k, true in enumerate(model.classes)
-        for index, verdict in enumerate(model.classes)
+    for j, k, index in np.ndindex(model.errors.shape):
+        args = {"rater": model.raters[j], "truth": model.classes[k], "verdict": model.classes[index]}
+        rows.append(("dawid_skene_errors", args, float(model.errors[j, k, index])))
+    # The label is no interval's method, so the estimates are built without `build_estimate`.
+    return [
+        Estimate(stat, args, None, None, None, "", n, "the rater met no item of this class")
+        if np.isnan(value)
+        else Estimate(stat, args, float(value), None, None, "estimate", n, model.description)
+        for stat, args, value in rows
     ]
-
-
-def _build_undefined(table: Ratings, reason: str) -> Estimate:
-    return Estimate("dawid_skene_prevalence", {}, None, None, None, "", table.sample_sizes, reason)
-
-
-def _label_estimate(stat: str, args: Mapping[str, Any], value: float, n: Mapping[str, int], label: str) -> Estimate:
-    if np.isnan(value):
-        return Estimate(stat, args, None, None, None, "", n, "the rater met no item of this class")
-    return Estimate(stat, args, float(value), None, None, "estimate", n, label)
 
 
 def fit_model(
@@ -200,13 +183,8 @@ def _group_patterns(item: Ints, rater: Ints, verdict: Ints, sizes: tuple[int, in
 
 
 def _compute_vote_shares(data: _PatternData) -> Floats:
-    # Up to 80 MB, a dense array is simpler; larger sums are computed as a sparse product.
-    votes = data.votes.toarray() if data.votes.shape[0] * data.votes.shape[1] < 10**7 else None
-    if votes is not None:
-        sums = votes.reshape(-1, data.raters, data.classes).sum(axis=1)
-    else:
-        class_sums = sparse.csr_array(np.tile(np.eye(data.classes), (data.raters, 1)))
-        sums = (data.votes @ class_sums).toarray()
+    # Votes are whole numbers, so their sums are exact.
+    sums = (data.votes @ sparse.csr_array(np.tile(np.eye(data.classes), (data.raters, 1)))).toarray()
     shares: Floats = sums / sums.sum(axis=1, keepdims=True)
     return shares
 

@@ -42,12 +42,11 @@ PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
 # Least co-minority count for an interval of a model's kappa. It is lower than CO_MINORITY, because the mean of a model's
 # kappas with each rater varies less than a mean over pairs of raters.
 CO_MINORITY_MODEL = 3.0
-MIN_ITEMS_FOR_DIFFERENCE = (
-    50  # with 40 items, the coverage of the interval of a difference of kappas was 78 to 90 % (bench/coverage.py)
-)
-_MODEL_PREFIX = (
-    "\uffff"  # prefix of a model's name in the joined table: no rater's name has it, and it sorts models after people
-)
+# With 40 items, the coverage of the interval of a difference of kappas was 78 to 90 % (bench/coverage.py).
+MIN_ITEMS_FOR_DIFFERENCE = 50
+# Prefix of a model's name in the joined table: no rater's name has it, and it sorts models after people.
+_MODEL_PREFIX = "\uffff"
+_NO_DIFFERENCE = "people are what the models are compared with"
 
 Verdicts = Mapping[str, int]  # the verdict, 1 or 0, by item
 
@@ -126,15 +125,15 @@ def compare_models(
     """
     if not table.is_binary:
         raise ValueError("models are compared with people on verdicts of 1 and 0")
-    people = _select_items(table, find_common_items(table, models))
-    all_models = {**models, **(_build_ensembles(models) if len(models) > 1 else {})}
+    common_items = find_common_items(table, models)
+    people = table.select_ratings(np.array([item in common_items for item in table.items], dtype=np.bool_)[table.item])
+    all_models = dict(models)
+    if len(models) > 1:
+        all_models |= {MAJORITY: compute_majority(models).verdicts, CONSENSUS: compute_consensus(models)}
     kind_of = dict.fromkeys(all_models, "ensemble") | dict.fromkeys(models, "machine") | dict(kinds or {})
     joined = _JoinedTable(people, all_models, min_overlap)
-    kind_by_model = {name: kind_of[name] for name in all_models}
-    return [
-        _compare_people(people, min_overlap, seed, resamples),
-        *joined.iter_comparisons(kind_by_model, seed, resamples),
-    ]
+    comparisons = joined.iter_comparisons({name: kind_of[name] for name in all_models}, seed, resamples)
+    return [_compare_people(people, min_overlap, seed, resamples), *comparisons]
 
 
 def compute_majority(models: Mapping[str, Verdicts]) -> Ensemble:
@@ -143,10 +142,8 @@ def compute_majority(models: Mapping[str, Verdicts]) -> Ensemble:
     for verdicts in models.values():
         for item, verdict in verdicts.items():
             votes.setdefault(item, []).append(verdict)
-    ties = sum(2 * sum(item_votes) == len(item_votes) for item_votes in votes.values())
-    return Ensemble(
-        {item: int(2 * sum(item_votes) > len(item_votes)) for item, item_votes in sorted(votes.items())}, ties
-    )
+    majority = {item: int(2 * sum(of_item) > len(of_item)) for item, of_item in sorted(votes.items())}
+    return Ensemble(majority, sum(2 * sum(of_item) == len(of_item) for of_item in votes.values()))
 
 
 def compute_consensus(models: Mapping[str, Verdicts]) -> dict[str, int]:
@@ -171,10 +168,7 @@ def build_conditional_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]
 def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
     """Return the share of each model's verdicts that are 1."""
     rates = {name: estimate_rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
-    return [
-        Fraction(name, rate_of_model.k, rate_of_model.n, rate_of_model.value, rate_of_model.low, rate_of_model.high)
-        for name, rate_of_model in rates.items()
-    ]
+    return [Fraction(name, rate.k, rate.n, rate.value, rate.low, rate.high) for name, rate in rates.items()]
 
 
 def collect_rater_verdicts(table: Ratings) -> dict[str, dict[str, int]]:
@@ -189,35 +183,17 @@ def _compute_cell(row: str, col: str, models: Mapping[str, Verdicts], is_conditi
     row_verdicts, column_verdicts = models[row], models[col]
     common_items = [item for item in row_verdicts if item in column_verdicts]
     base = [item for item in common_items if row_verdicts[item] == 1] if is_conditional else common_items
-    matches = sum(
-        column_verdicts[item] == 1 if is_conditional else column_verdicts[item] == row_verdicts[item] for item in base
-    )
+    # In the conditional base, equal to the row's verdict means that both are 1.
+    matches = sum(column_verdicts[item] == row_verdicts[item] for item in base)
     return MatrixCell(row, col, matches / len(base) if base else None, len(common_items), len(base))
 
 
-def _build_ensembles(models: Mapping[str, Verdicts]) -> dict[str, Verdicts]:
-    return {MAJORITY: compute_majority(models).verdicts, CONSENSUS: compute_consensus(models)}
-
-
-def _select_items(table: Ratings, items: set[str]) -> Ratings:
-    is_kept = np.array([item in items for item in table.items], dtype=np.bool_)
-    return table.select_ratings(is_kept[table.item])
-
-
 def _compare_people(ratings: Ratings, min_overlap: int, seed: int, resamples: int) -> ModelComparison:
-    by_statistic = {
-        row.stat: row
-        for row in estimate_pair_means(ratings, min_overlap, seed=seed, resamples=resamples)
-        if dict(row.args) == {"min_overlap": min_overlap}
-    }
-    kappa = by_statistic["avg_pairwise_kappa"]
-    return ModelComparison(
-        PEOPLE, "people", by_statistic["avg_pairwise_agreement"], kappa, _build_undefined_difference(kappa)
-    )
-
-
-def _build_undefined_difference(kappa: Estimate) -> Estimate:
-    return build_estimate("model_difference", None, kappa.n, reason="people are what the models are compared with")
+    rows = estimate_pair_means(ratings, min_overlap, seed=seed, resamples=resamples)
+    of_all = {row.stat: row for row in rows if dict(row.args) == {"min_overlap": min_overlap}}
+    kappa = of_all["avg_pairwise_kappa"]
+    difference = build_estimate("model_difference", None, kappa.n, reason=_NO_DIFFERENCE)
+    return ModelComparison(PEOPLE, "people", of_all["avg_pairwise_agreement"], kappa, difference)
 
 
 class _JoinedTable:
@@ -225,8 +201,7 @@ class _JoinedTable:
 
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
-        # References, pairs and factors are removed, because models' verdicts have none, and all ratings of an item must have
-        # the same.
+        # All ratings of an item must have the same reference, pair and factors, and models' verdicts have none.
         rows = [row._replace(reference=None, pair="", factors={}) for row in people.to_records()]
         source = {row.item: row.source for row in rows}
         rows += [
@@ -242,20 +217,15 @@ class _JoinedTable:
         all_pairs = all_pairs.select_pairs(~is_model[all_pairs.first])
         pair_model = np.where(is_model[all_pairs.second], all_pairs.second, -1)
         is_used = np.zeros(len(all_pairs), dtype=np.bool_)
-        for model_index in np.unique(pair_model):
-            is_used[pair_model == model_index] = choose_pairs(
-                all_pairs.shared_items[pair_model == model_index], min_overlap
-            )
-        self.used = all_pairs.select_pairs(is_used)
-        self.model = np.where(is_model[self.used.second], self.used.second, -1)  # by used pair; -1: two people
-        self.others = self._build_incidence()
-
-    def _build_incidence(self) -> csr_array:
-        """Return a matrix with a 1 where a person is in a pair of people, shape (raters, used pairs)."""
-        people = np.flatnonzero(self.model < 0)
-        person = np.concatenate([self.used.first[people], self.used.second[people]])
+        # If people, or a model, have no pair with enough shared items, all their pairs with a shared item are used.
+        for index in np.unique(pair_model):
+            is_used[pair_model == index] = choose_pairs(all_pairs.shared_items[pair_model == index], min_overlap)
+        self.used, self.model = all_pairs.select_pairs(is_used), pair_model[is_used]  # by used pair; -1: two people
+        # A matrix with a 1 where a person is in a pair of people, shape (raters, used pairs).
+        pair = np.flatnonzero(self.model < 0)
+        person = np.concatenate([self.used.first[pair], self.used.second[pair]])
         shape = (len(self.table.raters), len(self.used))
-        return csr_array((np.ones(len(person)), (person, np.concatenate([people, people]))), shape=shape)
+        self.others = csr_array((np.ones(len(person)), (person, np.concatenate([pair, pair]))), shape=shape)
 
     def compute_means(self, agreement: Floats, kappa: Floats) -> dict[str, _Means]:
         """Return the means over raters by model name; the key "" has those of each rater's means with the other raters.
@@ -267,12 +237,8 @@ class _JoinedTable:
         for model_index in np.unique(self.model[self.model >= 0]):
             of_model = self.model == model_index
             difference = kappa[of_model] - with_others.kappa[self.used.first[of_model]]
-            name = self.table.raters[model_index].removeprefix(_MODEL_PREFIX)
-            means[name] = _Means(
-                compute_defined_mean(agreement[of_model]),
-                compute_defined_mean(kappa[of_model]),
-                compute_defined_mean(difference),
-            )
+            columns = map(compute_defined_mean, (agreement[of_model], kappa[of_model], difference))
+            means[self.table.raters[model_index].removeprefix(_MODEL_PREFIX)] = _Means(*columns)
         return means
 
     def iter_comparisons(self, names: Mapping[str, str], seed: int, resamples: int) -> Iterator[ModelComparison]:
@@ -281,9 +247,8 @@ class _JoinedTable:
         rng = build_generator(seed, "human_model")
         resampled: dict[str, list[_Means]] = {name: [] for name in observed}
         for cells in iter_resampled_cells(ScopedPairs(self.table, self.used), self.table.item_source, resamples, rng):
-            for name, means in self.compute_means(
-                self.used.compute_agreement(cells), self.used.compute_kappa(cells)
-            ).items():
+            block = self.compute_means(self.used.compute_agreement(cells), self.used.compute_kappa(cells))
+            for name, means in block.items():
                 resampled[name].append(means)
         for name, kind in {"": "people", **names}.items():
             yield self._build_comparison(name, kind, observed.get(name), resampled.get(name, []))
@@ -292,29 +257,47 @@ class _JoinedTable:
         self, name: str, kind: str, observed: _Means | None, resampled: Sequence[_Means]
     ) -> ModelComparison:
         pairs = self._select_pairs(name)
-        n, no_pairs = self._count_sample(name, pairs), self._explain_no_pairs(name, pairs)
-        args = {"min_overlap": self.min_overlap, **({"model": name} if name else {})}
-        few_items = self._explain_small_overlap(pairs)
+        n, args = (
+            self._count_sample(name, pairs),
+            {"min_overlap": self.min_overlap, **({"model": name} if name else {})},
+        )
+        few_items, few_of_people = (
+            explain_few_items(of_scope.shared_items, self.min_overlap) for of_scope in (pairs, self._select_pairs(""))
+        )
         too_few = few_items or _explain_unreliable_kappa(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
-        stats = ("model_agreement", "model_kappa", "model_difference") if name else _LEAVE_ONE_OUT
-        sources = len(np.unique(self.table.source))
+        # The interval of a mean agreement stays reliable where one verdict is rare.
+        withheld = dict.fromkeys(_Means._fields, too_few)
+        if not few_items and not _has_small_overlap(pairs):
+            withheld["agreement"] = ""
+        if few_of_people:
+            withheld["difference"] = too_few or few_of_people
+        elif n["items"] < MIN_ITEMS_FOR_DIFFERENCE:
+            few = f"{n['items']} items; below {MIN_ITEMS_FOR_DIFFERENCE} no interval of the difference is reliable"
+            withheld["difference"] = few
+        widening = compute_widening(n["items"], len(np.unique(self.table.source)))
         estimates = []
-        for stat, field in zip(stats, _Means._fields, strict=True):
-            value = getattr(observed, field) if observed else None
-            resamples = [getattr(means, field) for means in resampled]
+        for field in _Means._fields:
+            stat = f"{'model' if name or field == 'difference' else 'leave_one_out'}_{field}"
             if not name and field == "difference":
-                estimates.append(build_estimate(stat, None, n, args=args, reason=_NO_DIFFERENCE))
-            else:
-                withheld = "" if field == "agreement" and not few_items and not _has_small_overlap(pairs) else too_few
-                if field == "difference" and (people := self._explain_small_overlap(self._select_pairs(""))):
-                    withheld = withheld or people
-                elif field == "difference" and n["items"] < MIN_ITEMS_FOR_DIFFERENCE:
-                    withheld = f"{n['items']} items; below {MIN_ITEMS_FOR_DIFFERENCE} no interval of the difference is reliable"
-                replicates = np.concatenate([np.zeros(0), *resamples])
-                interval_basis = _IntervalBasis(
-                    replicates, compute_widening(n["items"], sources), field != "agreement", withheld
-                )
-                estimates.append(_build_model_estimate(stat, args, n, no_pairs, value, interval_basis))
+                estimates.append(build_estimate(stat, None, n, args, reason=_NO_DIFFERENCE))
+                continue
+            value = getattr(observed, field) if observed else None
+            if value is None or np.isnan(value[0]):
+                reason = self._explain_undefined(name, field, pairs)
+                estimates.append(build_estimate(stat, None, n, args, reason=reason))
+                continue
+            replicates = np.concatenate([np.zeros(0), *(getattr(means, field) for means in resampled)])
+            corrects_bias = field != "agreement"
+            # A difference of two kappas, each between -1 and 1, is between -2 and 2.
+            limit = 2 if field == "difference" else 1
+            interval = compute_these_raters_interval(
+                float(value[0]), replicates, bias_corrected=corrects_bias, widening=widening, within=(-limit, limit)
+            )
+            if withheld[field]:
+                interval = ResampledInterval(None, reason=withheld[field])
+            counts = {**n, "undefined_resamples": interval.undefined} if interval.undefined else n
+            method = ITEM_BOOTSTRAP_CORRECTED if corrects_bias else ITEM_BOOTSTRAP
+            estimates.append(build_estimate(stat, value[0], counts, args, interval.interval, method, interval.reason))
         return ModelComparison(name or LEAVE_ONE_OUT, kind, *estimates)
 
     def _select_pairs(self, name: str) -> RaterPairs:
@@ -340,24 +323,18 @@ class _JoinedTable:
             "pairs_undefined": undefined,
         }
 
-    def _explain_no_pairs(self, name: str, pairs: RaterPairs) -> str:
-        if len(pairs):
-            return ""
-        if not name:
-            return "no pair of raters has one of these items in common"
-        return "no item was judged by the model and rated by a person"
-
-    def _explain_small_overlap(self, pairs: RaterPairs) -> str:
-        """Return why the mean over these pairs has no interval because pairs share few items, or ""."""
-        return explain_few_items(pairs.shared_items, self.min_overlap)
+    @staticmethod
+    def _explain_undefined(name: str, field: str, pairs: RaterPairs) -> str:
+        if not len(pairs):
+            missing = "no item was judged by the model and rated by a person"
+            return missing if name else "no pair of raters has one of these items in common"
+        if field == "difference":
+            return "there is no kappa of a rater both with the model and with another rater"
+        return "0/0 in every pair: both gave one and the same answer throughout"
 
 
 def _has_small_overlap(pairs: RaterPairs) -> bool:
     return len(pairs) > 0 and bool(pairs.shared_items.min() < MIN_ITEMS_FOR_INTERVAL)
-
-
-_LEAVE_ONE_OUT = ("leave_one_out_agreement", "leave_one_out_kappa", "model_difference")
-_NO_DIFFERENCE = "people are what the models are compared with"
 
 
 def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
@@ -372,43 +349,6 @@ def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
             f"below {floor:.0f} no interval of kappa is reliable"
         )
     return ""
-
-
-class _IntervalBasis(NamedTuple):
-    """The data of an interval (see intervals.compute_these_raters_interval).
-
-    `withheld`: why no interval is given, regardless of the other fields, or "".
-    """
-
-    replicates: Floats
-    widening: float
-    bias_corrected: bool
-    withheld: str
-
-
-def _build_model_estimate(
-    stat: str,
-    args: Mapping[str, object],
-    n: Mapping[str, int],
-    no_pairs: str,
-    value: Floats | None,
-    basis: _IntervalBasis,
-) -> Estimate:
-    if value is None or np.isnan(value[0]):
-        undefined_reason = "0/0 in every pair: both gave one and the same answer throughout"
-        if stat == "model_difference":
-            undefined_reason = "there is no kappa of a rater both with the model and with another rater"
-        return build_estimate(stat, None, n, args=args, reason=no_pairs or undefined_reason)
-    # A difference of two kappas, each between -1 and 1.
-    within = (-2, 2) if stat == "model_difference" else (-1, 1)
-    resampled = compute_these_raters_interval(
-        float(value[0]), basis.replicates, bias_corrected=basis.bias_corrected, widening=basis.widening, within=within
-    )
-    if basis.withheld:
-        resampled = ResampledInterval(None, reason=basis.withheld)
-    extra_n = {"undefined_resamples": resampled.undefined} if resampled.undefined else {}
-    method = ITEM_BOOTSTRAP_CORRECTED if basis.bias_corrected else ITEM_BOOTSTRAP
-    return build_estimate(stat, value[0], {**n, **extra_n}, args, resampled.interval, method, resampled.reason)
 
 
 def _average_rows(which: csr_array, values: Floats) -> Floats:

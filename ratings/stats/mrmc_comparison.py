@@ -118,7 +118,7 @@ class ConditionMean(NamedTuple):
         if is_extreme(self.value) and (self.value in AREA_RANGE or not self.se > 0):
             return compute_score_interval(self.value, *self.sizes, quantile)
         # The quantile of Student's t that has the same tail probability as this normal quantile.
-        half_width = (quantile if math.isinf(self.df) else -float(stdtrit(self.df, ndtr(-quantile)))) * self.se
+        half_width = (quantile if math.isinf(self.df) else -float(stdtrit(self.df, float(ndtr(-quantile))))) * self.se
         if not is_extreme(self.value):
             return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
         half_width /= self.value * (1 - self.value)

@@ -9,12 +9,13 @@ from planning values.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import betabinom, norm, t
+from scipy.stats import betabinom
 
 from ratings.stats import mrmc
+from ratings.stats.estimates import NORMAL, student_quantile
 from ratings.stats.mrmc import OneCondition
 from ratings.stats.proportions import compute_wilson_interval
 from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
@@ -28,9 +29,8 @@ from ratings.stats.resampling import (
     explain_rare_verdict,
 )
 
-Z = float(norm.ppf(0.975))
-ADDED_RATERS = (2, 4)
-ITEM_FACTORS = (1.5, 2.0)
+ADDED_RATERS = {2: "two", 4: "four"}
+ITEM_FACTORS = {1.5: "half again", 2.0: "twice"}
 
 
 class Design(NamedTuple):
@@ -55,11 +55,10 @@ class Design(NamedTuple):
 
 
 class VarianceComponents(NamedTuple):
-    """The variance components of verdicts.
+    """The variance components of verdicts, of which a share p is 1.
 
-    `share`: share p of verdict 1. `rho_item`: correlation of two raters' verdicts on one item. `rho_rater`: correlation of
-    one rater's verdicts on two items. Both are shares of the variance p(1 - p). `kappa`: mean pairwise kappa, None if
-    undefined. `kappa_raters`: variance of kappa that one rater contributes; if it is None, `reason` states why.
+    `rho_item`, `rho_rater`: correlations of two raters' verdicts on one item and of one rater's verdicts on two items, shares
+    of p(1 - p). `kappa`: mean of pairs. `kappa_raters`: variance of kappa that one rater contributes; None with a `reason`.
     """
 
     share: float
@@ -71,10 +70,7 @@ class VarianceComponents(NamedTuple):
 
 
 class AucComponents(NamedTuple):
-    """The variance components of the mean AUC (`value`) of `raters` raters, measured with `items` items.
-
-    `between`: variance between raters. `cov2`: mean covariance of two raters' AUCs. `error`: mean variance of one rater's AUC.
-    """
+    """The components of a mean AUC: variance between raters, covariance of two raters, variance of one rater's AUC."""
 
     value: float
     between: float
@@ -85,10 +81,7 @@ class AucComponents(NamedTuple):
 
 
 class PrecisionStep(NamedTuple):
-    """The expected precision of a study with these numbers of raters and items.
-
-    `is_present`: whether this is the study's present shape. If `half_width` is None, `description` states why.
-    """
+    """The precision to expect of a study of this shape; if `half_width` is None, `description` states why."""
 
     quantity: str  # rate, kappa or auc
     source: str
@@ -133,9 +126,8 @@ def estimate_components(table: Ratings) -> VarianceComponents:
     leave_one_out = compute_leave_one_out_means(rater_pairs, rater_pairs.cohen_kappa)
     if not np.all(np.isfinite(leave_one_out)):
         return VarianceComponents(share, by_item, by_rater, kappa, None, UNDEFINED_WITHOUT_A_RATER)
-    return VarianceComponents(
-        share, by_item, by_rater, kappa, len(leave_one_out) * compute_jackknife_variance(leave_one_out)
-    )
+    rater_variance = len(leave_one_out) * compute_jackknife_variance(leave_one_out)
+    return VarianceComponents(share, by_item, by_rater, kappa, rater_variance)
 
 
 def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None:
@@ -153,9 +145,8 @@ def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None
     # A moment estimate of a variance can be negative by chance, but a variance cannot.
     cov2 = max(condition.cov2, 0.0)
     between = max(condition.msr - condition.var_error + cov2, 0.0)
-    return AucComponents(
-        condition.mean, between, cov2, max(condition.var_error, cov2), ratings.sample_sizes["items"], condition.raters
-    )
+    error, items = max(condition.var_error, cov2), ratings.sample_sizes["items"]
+    return AucComponents(condition.mean, between, cov2, error, items, condition.raters)
 
 
 def compute_rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
@@ -206,7 +197,7 @@ def compute_rate_half_width(components: VarianceComponents, design: Design) -> f
     per_rater = np.full(design.raters, design.rating_count / design.raters)
     variance = compute_rate_variance(components.share, components.rho_item, components.rho_rater, per_item, per_rater)
     effective_ratings = min(design.rating_count, components.share * (1 - components.share) / variance)
-    low, high = compute_wilson_interval(components.share, effective_ratings, float(t.ppf(0.975, clusters - 1)))
+    low, high = compute_wilson_interval(components.share, effective_ratings, student_quantile(clusters - 1))
     return (high - low) / 2
 
 
@@ -215,7 +206,7 @@ def compute_kappa_half_width(components: VarianceComponents, design: Design) -> 
     if explain_no_kappa(components, design) or components.kappa is None or components.kappa_raters is None:
         return None
     variance = compute_kappa_variance(components.share, components.kappa, design.items, design.per_item)
-    return Z * math.sqrt(variance + components.kappa_raters / design.raters)
+    return NORMAL * math.sqrt(variance + components.kappa_raters / design.raters)
 
 
 def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
@@ -232,9 +223,8 @@ def compute_auc_half_width(components: AucComponents | None, design: Design) -> 
     if components is None or explain_no_auc(components, design):
         return None
     condition = _project_condition(components, design)
-    low, high = mrmc.compute_new_raters_interval(
-        condition, mrmc.AREA_RANGE if mrmc.is_extreme(condition.mean) else mrmc.UNBOUNDED
-    )
+    within = mrmc.AREA_RANGE if mrmc.is_extreme(condition.mean) else mrmc.UNBOUNDED
+    low, high = mrmc.compute_new_raters_interval(condition, within)
     return (high - low) / 2
 
 
@@ -265,38 +255,19 @@ def list_next_steps(table: Ratings) -> list[PrecisionStep]:
         return []
     sources = [table.sources[index] for index in np.unique(table.source)]
     steps: list[PrecisionStep] = []
-    for name in sources:
-        ratings = table.select_source(name)
-        verdict_components = estimate_components(ratings)
-        steps += _list_steps(
-            "rate",
-            name,
-            ratings,
-            partial(compute_rate_half_width, verdict_components),
-            partial(_explain_no_rate, verdict_components),
-        )
-    for name in dict.fromkeys(["" if len(sources) > 1 else sources[0], *sources]):
-        ratings = table.select_source(name) if name else table
-        verdict_components = estimate_components(ratings)
-        steps += _list_steps(
-            "kappa",
-            name,
-            ratings,
-            partial(compute_kappa_half_width, verdict_components),
-            partial(explain_no_kappa, verdict_components),
-        )
-    if not np.any(table.reference == 1):
-        return steps
-    for name in table.error_sources:
-        ratings = table.select_against_unperturbed(name)
-        components_of_auc = estimate_auc_components(table, name)
-        steps += _list_steps(
-            "auc",
-            name,
-            ratings,
-            partial(compute_auc_half_width, components_of_auc),
-            partial(explain_no_auc, components_of_auc),
-        )
+
+    def add_steps(quantity: str, name: str, ratings: Ratings, components: Any, compute: Any, explain: Any) -> None:
+        designs = _list_designs(measure_design(ratings))
+        steps.extend(_iter_steps(quantity, name, designs, partial(compute, components), partial(explain, components)))
+
+    by_source = {name: table.select_source(name) for name in sources}
+    for name, ratings in by_source.items():
+        add_steps("rate", name, ratings, estimate_components(ratings), compute_rate_half_width, _explain_no_rate)
+    for name, ratings in {**({"": table} if len(sources) > 1 else {}), **by_source}.items():
+        add_steps("kappa", name, ratings, estimate_components(ratings), compute_kappa_half_width, explain_no_kappa)
+    for name in table.error_sources if np.any(table.reference == 1) else ():
+        ratings, components = table.select_against_unperturbed(name), estimate_auc_components(table, name)
+        add_steps("auc", name, ratings, components, compute_auc_half_width, explain_no_auc)
     return steps
 
 
@@ -305,11 +276,8 @@ _NO_AUC = "three raters who rated two unperturbed and two planted items with the
 
 
 def _explain_no_rate(components: VarianceComponents, design: Design) -> str:
-    return (
-        "all verdicts are alike so far"
-        if components.share in (0.0, 1.0)
-        else "two raters and two items are needed first"
-    )
+    is_constant = components.share in (0.0, 1.0)
+    return "all verdicts are alike so far" if is_constant else "two raters and two items are needed first"
 
 
 _PLANNED_AUC = 0.75  # planning value of the AUC, used while the study is sealed and no AUC may be computed
@@ -323,71 +291,43 @@ def list_planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho:
         positives = round(shape.rating_count) - negatives
         if not positives or not negatives:
             return None
-        return Z * math.sqrt(compute_auc_variance(_PLANNED_AUC, positives, negatives, shape.per_item, rho))
+        return NORMAL * math.sqrt(compute_auc_variance(_PLANNED_AUC, positives, negatives, shape.per_item, rho))
 
-    return list(
-        _iter_design_steps(
-            "auc", "", _list_designs(design), compute_planned_half_width, lambda shape: "there are no ratings yet"
-        )
-    )
-
-
-def _list_steps(
-    quantity: str, source: str, ratings: Ratings, half_width: HalfWidth, explain_missing: ExplainMissing
-) -> Iterator[PrecisionStep]:
-    return _iter_design_steps(quantity, source, _list_designs(measure_design(ratings)), half_width, explain_missing)
+    designs = _list_designs(design)
+    return list(_iter_steps("auc", "", designs, compute_planned_half_width, lambda shape: "there are no ratings yet"))
 
 
 def _list_designs(now: Design) -> list[tuple[str, Design]]:
-    raters = [(_describe_more(more, "rater"), now.add_raters(more)) for more in ADDED_RATERS]
-    items = [(f"{_TIMES[times]} the items", now.scale_items(times)) for times in ITEM_FACTORS]
-    return [("", now), *raters, *items]
+    raters = [(f"{number} more raters", now.add_raters(more)) for more, number in ADDED_RATERS.items()]
+    return [("", now), *raters, *((f"{name} the items", now.scale_items(by)) for by, name in ITEM_FACTORS.items())]
 
 
 # Half of the range of a share, a kappa or an AUC. An interval with this half-width excludes nothing.
 HALF_SCALE = {"rate": 0.5, "kappa": 1.0, "auc": 0.5}
-_TIMES = {1.5: "half again", 2.0: "twice"}
-_NUMBERS = {2: "two", 4: "four"}
 
 
-def _describe_more(more: int, noun: str) -> str:
-    return f"{_NUMBERS.get(more, more)} more {noun}s"
-
-
-def _iter_design_steps(
+def _iter_steps(
     quantity: str,
     source: str,
     designs: Sequence[tuple[str, Design]],
     half_width: HalfWidth,
     explain_missing: ExplainMissing,
 ) -> Iterator[PrecisionStep]:
-    present_half_width, present_design = half_width(designs[0][1]), designs[0][1]
-    for name, design in designs if present_half_width is not None else designs[:1]:
+    present, one_rater = half_width(designs[0][1]), designs[0][1].raters == 1
+    for name, design in designs if present is not None else designs[:1]:
         expected = half_width(design)
-        if expected is not None and expected >= HALF_SCALE[quantity]:
-            description = f"{name or 'now'}: as wide as the whole scale, so it shows nothing"
-            yield PrecisionStep(quantity, source, design.raters, design.items, None, not name, description)
-            continue
-        description = (
-            explain_missing(design)
-            if expected is None
-            else _describe_step(
-                name, expected, present_half_width or 0.0, present_design.raters == 1, HALF_SCALE[quantity]
-            )
-        )
+        if expected is None:
+            description = explain_missing(design)
+        elif expected >= HALF_SCALE[quantity]:
+            expected, description = None, f"{name or 'now'}: as wide as the whole scale, so it shows nothing"
+        elif not name:
+            description = f"now ±{expected:.2f}{' for this rater alone' if one_rater else ''}"
+        # An interval from one rater is for that rater, one from several raters is for new raters: they are not compared.
+        elif one_rater or present is None or present >= HALF_SCALE[quantity]:
+            description = f"{name}: ±{expected:.2f} for new raters"
+        else:
+            description = f"{name}: {present:.2f} to {expected:.2f}"
         yield PrecisionStep(quantity, source, design.raters, design.items, expected, not name, description)
-
-
-def _describe_step(name: str, expected: float, present: float, one_rater: bool, half_scale: float) -> str:
-    """Return a sentence with the expected half-width, compared with the present one if both can be compared."""
-    # An interval from one rater is for that rater, one from several raters is for new raters: they are not compared.
-    if not name:
-        return f"now ±{expected:.2f}{' for this rater alone' if one_rater else ''}"
-    return (
-        f"{name}: ±{expected:.2f} for new raters"
-        if one_rater or present >= half_scale
-        else f"{name}: {present:.2f} to {expected:.2f}"
-    )
 
 
 def _compute_correlation(residuals: Floats, codes: Ints, variance: float) -> float:
@@ -410,7 +350,6 @@ def _compute_item_kappa_variance(share: float, kappa: float, per_item: int) -> f
     variance = share * (1 - share)
     disagreement = yes_count * (per_item - yes_count) / (per_item * (per_item - 1))
     mean = float(probability @ disagreement)
-    influence = (
-        -(disagreement - mean) / variance + mean * (1 - 2 * share) * (yes_count / per_item - share) / variance**2
-    )
+    slope = mean * (1 - 2 * share) * (yes_count / per_item - share)
+    influence = -(disagreement - mean) / variance + slope / variance**2
     return float(probability @ influence**2)

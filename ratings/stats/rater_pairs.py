@@ -44,9 +44,10 @@ class RaterPairs:
     def select_pairs(self, mask: Bools) -> "RaterPairs":
         """Return the table of the pairs that the mask selects, with only the raters in these pairs."""
         new_index, has_cell = np.cumsum(mask) - 1, mask[self.pair]
-        cells = (column[has_cell] for column in (self.first_category, self.second_category, self.count))
         first, second = self.first[mask], self.second[mask]
-        return RaterPairs(np.union1d(first, second), first, second, new_index[self.pair[has_cell]], *cells)
+        pair, count = new_index[self.pair[has_cell]], self.count[has_cell]
+        categories = self.first_category[has_cell], self.second_category[has_cell]
+        return RaterPairs(np.union1d(first, second), first, second, pair, *categories, count)
 
     @cached_property
     def shared_items(self) -> Floats:
@@ -186,8 +187,9 @@ def tabulate_pairs(table: Ratings) -> RaterPairs:
     cells = (pair, row[is_upper] // size, column[is_upper] // size, products.data[is_upper])
     # The cells are sorted, so that sums of floats, and hence results, do not depend on the order of SciPy's entries.
     order = np.lexsort((cells[2], cells[1], cells[0]))
-    codes = (cell[order].astype(np.int64) for cell in cells[:3])
-    return RaterPairs(raters, raters[pair_codes // size], raters[pair_codes % size], *codes, cells[3][order])
+    pair, first_category, second_category = (cell[order].astype(np.int64) for cell in cells[:3])
+    sides = raters[pair_codes // size], raters[pair_codes % size]
+    return RaterPairs(raters, *sides, pair, first_category, second_category, cells[3][order])
 
 
 def compute_leave_one_out_means(pairs: RaterPairs, values: Floats) -> Floats:

@@ -269,7 +269,7 @@ def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] 
     # Sums of floats depend on the order of their terms, so ratings are sorted to make results independent of the input order.
     entries.sort(key=lambda entry: entry[:2])
     *columns, positions = zip(*entries, strict=True) if entries else [()] * 7
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.array(column, dtype=np.float64 if name == "confidence" else np.int64)
         for name, column in zip(_COLUMN_FIELDS, columns, strict=True)
     }

@@ -114,33 +114,20 @@ _COUNTS: Mapping[str, str] = {
 
 def build_sections(rows: Iterable[Estimate]) -> list[Section]:
     """Return the results as text, in sections and in the order of the summary."""
-    title_of = {stat: title for title, stats in _SECTIONS.items() for stat in stats}
-    position = {stat: index for index, stat in enumerate(stat for stats in _SECTIONS.values() for stat in stats)}
+    place = {stat: (title, index) for title, stats in _SECTIONS.items() for index, stat in enumerate(stats)}
     by_title: dict[str, list[Estimate]] = {title: [] for title in (*_SECTIONS, OTHER_SECTION)}
-    for row in rows:
-        by_title[title_of.get(row.stat, OTHER_SECTION)].append(row)
-    return [
-        Section(
-            title,
-            [describe_estimate(row) for row in sorted(results, key=lambda row: position.get(row.stat, len(position)))],
-        )
-        for title, results in by_title.items()
-        if results
-    ]
+    for row in sorted(rows, key=lambda row: place.get(row.stat, (OTHER_SECTION, 0))[1]):
+        by_title[place.get(row.stat, (OTHER_SECTION, 0))[0]].append(row)
+    return [Section(title, list(map(describe_estimate, results))) for title, results in by_title.items() if results]
 
 
 def describe_estimate(row: Estimate) -> SummaryLine:
     """Return one result with its fields as text."""
+    value = "undefined" if row.value is None else f"{row.value:.3f}"
     interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
-    return SummaryLine(
-        name=_describe_statistic(row),
-        scope=_describe_args(row.args),
-        value="undefined" if row.value is None else f"{row.value:.3f}",
-        interval=interval,
-        n=", ".join(format_sample_size(name, count) for name, count in row.n.items()),
-        method=METHODS[row.method] if row.method else "",
-        reason=row.reason,
-    )
+    n = ", ".join(format_sample_size(name, count) for name, count in row.n.items())
+    method = METHODS[row.method] if row.method else ""
+    return SummaryLine(_describe_statistic(row), _describe_args(row.args), value, interval, n, method, row.reason)
 
 
 def escape_unprintable(text: str) -> str:
@@ -154,14 +141,9 @@ def _describe_statistic(row: Estimate) -> str:
     if row.stat in _NAMED_BY_REFERENCE:
         reference = row.reference or PLANTED
         name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
-    is_few_items = row.reason.startswith(
-        FEW_ITEMS
-    )  # such a mean is over pairs with fewer shared items than min_overlap
-    options = [
-        _describe_option(key, row.args[key])
-        for key in _ARGS_IN_NAME
-        if key in row.args and not (is_few_items and key == "min_overlap")
-    ]
+    # A mean with this reason is over pairs with fewer shared items than min_overlap.
+    hidden = "min_overlap" if row.reason.startswith(FEW_ITEMS) else ""
+    options = [_describe_option(key, row.args[key]) for key in _ARGS_IN_NAME if key in row.args and key != hidden]
     return f"{name} ({', '.join(options)})" if options else name
 
 
@@ -210,9 +192,8 @@ _SINGULAR: Mapping[str, str] = {
     "misses": "miss", "resamples": "resample", "verdicts": "verdict", "starts": "start",
     "false alarms": "false alarm", "correct rejections": "correct rejection",
 }  # fmt: skip
-_PLURAL = re.compile(
-    rf"^({'|'.join(_SINGULAR)})\b"
-)  # only the counted noun at the start becomes singular; what it is "of" stays plural
+# Only the counted noun at the start becomes singular; what it is "of" stays plural.
+_PLURAL = re.compile(rf"^({'|'.join(_SINGULAR)})\b")
 
 
 BINARY_STATISTICS = (
@@ -237,15 +218,17 @@ def compute_summary(
     Most are given for all sources together and for each source. Means over pairs of raters are given for pairs with at least
     `min_overlap` shared items, and for pairs with at least 1. Statistics that cannot be computed are undefined, with the reason.
     """
+    n = table.sample_sizes
     rows = [*_estimate_rates(table), *pairwise.estimate_prevalence(table)]
     rows += _estimate_pair_means(table, min_overlap, seed, resamples)
     rows += _estimate_coefficients(table, seed, resamples)
-    rows += pairwise.estimate_pairs(table, min_overlap) or _list_undefined_pairs(table)
+    no_pairs = [build_estimate(stat, None, n, reason=pairwise.NO_PAIRS) for stat in pairwise.PAIR_STATISTICS]
+    rows += pairwise.estimate_pairs(table, min_overlap) or no_pairs
     rows += estimate_retest(repeats, seed=seed, resamples=resamples)
     if table.is_binary:
         rows += detection.summarise_detection(table, seed, resamples)
     else:
-        rows += [build_estimate(stat, None, table.sample_sizes, reason=_NOT_BINARY) for stat in BINARY_STATISTICS]
+        rows += [build_estimate(stat, None, n, reason=_NOT_BINARY) for stat in BINARY_STATISTICS]
     return rows + dawid_skene.estimate_latent_truth(table, seed=seed)
 
 
@@ -276,9 +259,8 @@ def _estimate_coefficients(table: Ratings, seed: int, resamples: int) -> list[Es
     for answer in ("confidence", "signed"):
         if answer not in present:
             reason = _NOT_BINARY if answer == "signed" and not table.is_binary else _NO_CONFIDENCE
-            rows.append(
-                build_estimate(ALPHA, None, table.sample_sizes, args={"level": "ordinal", "of": answer}, reason=reason)
-            )
+            args = {"level": "ordinal", "of": answer}
+            rows.append(build_estimate(ALPHA, None, table.sample_sizes, args, reason=reason))
     return rows
 
 
@@ -299,17 +281,15 @@ def format_json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
 
 def describe_ratings(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()) -> list[str]:
     """Return sentences that describe the ratings of a summary; they are printed before its results."""
-    n = table.sample_sizes
+    items, raters, ratings = (format_sample_size(name, count) for name, count in table.sample_sizes.items())
+    with_reference = format_sample_size("items", int((table.item_reference >= 0).sum()))
+    categories = f"Verdicts are categories: {', '.join(map(str, table.categories))}."
     lines = [
-        f"{format_sample_size('ratings', n['ratings'])} of {format_sample_size('items', n['items'])} by {format_sample_size('raters', n['raters'])}."
+        f"{ratings} of {items} by {raters}.",
+        "Verdicts are 1 (plausible, sufficient, true) and 0." if table.is_binary else categories,
+        f"Sources: {'; '.join(table.sources)}." if len(table.sources) > 1 else "There is one source.",
+        f"Reference of {with_reference}: {REFERENCES[table.reference_name]}.",
     ]
-    if table.is_binary:
-        lines.append("Verdicts are 1 (plausible, sufficient, true) and 0.")
-    else:
-        lines.append(f"Verdicts are categories: {', '.join(map(str, table.categories))}.")
-    lines.append(f"Sources: {'; '.join(table.sources)}." if len(table.sources) > 1 else "There is one source.")
-    with_reference = int((table.item_reference >= 0).sum())
-    lines.append(f"Reference of {format_sample_size('items', with_reference)}: {REFERENCES[table.reference_name]}.")
     lines += [f"Left out: {format_sample_size('ratings', n)}: {reason}." for reason, n in left_out.items()]
     lines += [f"Note: {note}." for note in notes]
     return [*lines, *filter(None, [pairwise.describe_skew(table)])]
@@ -325,29 +305,22 @@ def format_text_lines(rows: Sequence[Estimate], introduction: Sequence[str]) -> 
 
 
 def _format_section(section: Section) -> Iterator[str]:
-    letters = {method: chr(97 + index) for index, method in enumerate(dict.fromkeys(line.method for line in section.lines if line.method))}  # fmt: skip
-    names = dict.fromkeys(line.name for line in section.lines)
-    for name in names:
+    methods = dict.fromkeys(line.method for line in section.lines if line.method)
+    letters = {method: chr(97 + index) for index, method in enumerate(methods)}
+    for name in dict.fromkeys(line.name for line in section.lines):
         statistic_lines = [line for line in section.lines if line.name == name]
         printed = statistic_lines[:MAX_LINES]
         width = max(len(escape_unprintable(line.scope)) for line in printed)
         yield f"  {escape_unprintable(name)}"
         # Otherwise hundreds of pairs that share no item would fill the screen with the same sentence.
-        if (
-            len(statistic_lines) > 2
-            and len({(line.value, line.reason) for line in statistic_lines}) == 1
-            and statistic_lines[0].value == "undefined"
-        ):
-            yield f"    all {len(statistic_lines):,} undefined: {escape_unprintable(statistic_lines[0].reason)}"
+        (value, reason), *others = {(line.value, line.reason) for line in statistic_lines}
+        if len(statistic_lines) > 2 and not others and value == "undefined":
+            yield f"    all {len(statistic_lines):,} undefined: {escape_unprintable(reason)}"
             continue
         previous_reason = ""
         for line in printed:
-            cells = (
-                f"{escape_unprintable(line.scope):{width}}",
-                f"{line.value:>9}",
-                f"{line.interval or 'no interval':16}",
-            )
-            yield f"    {'  '.join(cells)}  {letters.get(line.method, ' ')}  n: {escape_unprintable(line.n)}"
+            numbers = f"{line.value:>9}  {line.interval or 'no interval':16}  {letters.get(line.method, ' ')}"
+            yield f"    {escape_unprintable(line.scope):{width}}  {numbers}  n: {escape_unprintable(line.n)}"
             # Consecutive lines with the same reason print it only once.
             if line.reason and (line.reason != previous_reason or not line.method):
                 yield f"        {escape_unprintable(line.reason)}"

@@ -84,23 +84,22 @@ def preview_assignments(study: Study) -> AssignmentMatrix:
     names = {item.key: format_source(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
     labels = [f"R{number:02}" for number in range(1, plan.raters + 1)]
-    cells = [
-        _Cell(
-            labels[assignment.rater], assignment.key, assignment.occasion, assignment.layout, False, assignment.session
-        )
-        for assignment in plan.assignments
-    ]
+    cells = [_Cell(labels[a.rater], a.key, a.occasion, a.layout, False, a.session) for a in plan.assignments]
     return _build_matrix(labels, order, cells, names)._replace(alike=plan.alike)
 
 
 def load_assignments(study: Study) -> AssignmentMatrix:
     """Return who rates what in an opened study."""
     labels = list(study.raters.order_by("number", "pk").values_list("label", flat=True))
-    # In the order of random codes: a column's position must reveal no source.
-    item_order = [
-        str(code) for code in Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)
+    assignments = Assignment.objects.filter(item__study=study, released_at__isnull=True)
+    rows = assignments.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk", "session")
+    cells = [
+        _Cell(label, str(item), occasion, layout, rating is not None, session)
+        for label, item, occasion, layout, rating, session in rows
     ]
-    return _build_matrix(labels, item_order, _load_cells(study), {})
+    # In the order of random codes: a column's position must reveal no source.
+    codes = Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)
+    return _build_matrix(labels, [str(code) for code in codes], cells, {})
 
 
 def format_source(label: str, perturbation: str) -> str:
@@ -111,35 +110,16 @@ def format_source(label: str, perturbation: str) -> str:
 def _build_matrix(
     labels: Sequence[str], order: Sequence[str], cells: Sequence[_Cell], names: Mapping[str, str]
 ) -> AssignmentMatrix:
-    groups = _group_items([names[key] for key in order]) if names else ()
-    lines = tuple(
-        _build_row(label, cells_of_rater, groups, names) for label, cells_of_rater in _group_by_rater(labels, cells)
-    )
+    names_in_order = [names[key] for key in order if names]
+    groups = tuple(ItemGroup(name, names_in_order.index(name), n) for name, n in Counter(names_in_order).items())
+    cells_by_rater: dict[str, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        cells_by_rater[cell.rater].append(cell)
+    lines = tuple(_build_row(label, cells_by_rater[label], groups, names) for label in labels)
     column = {key: number for number, key in enumerate(order)}
     picture = _draw_picture(labels, cells, column) if 0 < len(cells) <= _MAX_DRAWN_CELLS else None
     first_cells = [cell for cell in cells if cell.occasion == FIRST]
     return AssignmentMatrix(len(order), len(first_cells), groups, lines, _count_shared_items(first_cells), picture)
-
-
-def _load_cells(study: Study) -> list[_Cell]:
-    assignments = Assignment.objects.filter(item__study=study, released_at__isnull=True)
-    rows = assignments.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk", "session")
-    return [
-        _Cell(label, str(item), occasion, layout, rating is not None, session)
-        for label, item, occasion, layout, rating, session in rows
-    ]
-
-
-def _group_items(names: Sequence[str]) -> tuple[ItemGroup, ...]:
-    counts = Counter(names)
-    return tuple(ItemGroup(name, names.index(name), count) for name, count in counts.items())
-
-
-def _group_by_rater(labels: Sequence[str], cells: Iterable[_Cell]) -> list[tuple[str, list[_Cell]]]:
-    cells_by_rater: dict[str, list[_Cell]] = defaultdict(list)
-    for cell in cells:
-        cells_by_rater[cell.rater].append(cell)
-    return [(label, cells_by_rater[label]) for label in labels]
 
 
 def _build_row(
@@ -174,12 +154,7 @@ def _draw_picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping
     kinds: dict[str, list[str]] = {"waiting": [], "done": [], "repeats": []}
     for cell in cells:
         kind = "repeats" if cell.occasion != FIRST else "done" if cell.done else "waiting"
-        kinds[kind].append(_draw_cell(column[cell.item], row_of_rater[cell.rater], kind))
-    return MatrixPicture(10 * len(column), 10 * len(labels), *("".join(kinds[kind]) for kind in kinds))
-
-
-def _draw_cell(x: int, y: int, kind: str) -> str:
-    """Return the SVG path of a cell. A repeat is drawn as a smaller square inside the cell."""
-    if kind == "repeats":
-        return f"M{10 * x + 3} {10 * y + 3}h3v3h-3z"
-    return f"M{10 * x} {10 * y}h9v9h-9z"
+        x, y = 10 * column[cell.item], 10 * row_of_rater[cell.rater]
+        # A repeat is drawn as a smaller square inside the cell.
+        kinds[kind].append(f"M{x + 3} {y + 3}h3v3h-3z" if kind == "repeats" else f"M{x} {y}h9v9h-9z")
+    return MatrixPicture(10 * len(column), 10 * len(labels), *map("".join, kinds.values()))

@@ -9,7 +9,6 @@ from django.db.models.functions import Coalesce, Greatest
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
 from ratings.protocol import Arm, CandidateItem, PlanError, StudyProtocol, assign_items, draw_items, study_protocol
 from ratings.protocol.plan_types import IdenticalCases, PlannedItem, Source
-from ratings.protocol.study_protocol import CROSSED
 from wetbench_site.text import format_count
 
 
@@ -19,17 +18,22 @@ def load_study_protocol(study: Study) -> StudyProtocol:
 
 def is_pool_study(study: Study) -> bool:
     """Return whether raters reserve items one at a time, so that nothing is assigned beforehand."""
-    return bool(study.protocol.get("design") == "pool")
+    return _get_design(study).is_pool
 
 
 def is_crossed(study: Study) -> bool:
     """Return whether every rater rates every item, in one session or in two."""
-    return study.protocol.get("design") in CROSSED
+    return _get_design(study).is_crossed
 
 
 def is_crossover(study: Study) -> bool:
     """Return whether every rater rates two conditions in two sessions."""
-    return bool(study.protocol.get("design") == "crossover")
+    return _get_design(study).has_sessions
+
+
+# Without reading the other fields of the document, which takes longer.
+def _get_design(study: Study) -> study_protocol.Design:
+    return study_protocol.DESIGNS[study.protocol.get("design", "balanced")]
 
 
 def get_reservation_time(study: Study) -> timedelta:
@@ -45,14 +49,9 @@ def get_arm(rater: Rater) -> Arm:
     """Return this rater's own display arm, or the study's first arm if arms change from item to item."""
     protocol = load_study_protocol(rater.study)
     all_arms = list_arms_of(protocol)
-    return (
-        assign_items.arm_of_rater(all_arms, rater.study.random_seed, rater.number)
-        if protocol.display.by == "rater"
-        else all_arms[0]
-    )
-
-
-SCREENS = (1, 2)
+    if protocol.display.by == "item":
+        return all_arms[0]
+    return assign_items.arm_of_rater(all_arms, rater.study.random_seed, rater.number)
 
 
 def choose_crossover_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> list[CandidateItem]:
@@ -60,12 +59,16 @@ def choose_crossover_items(candidate_items: Sequence[CandidateItem], protocol: S
     there are too few.
     """
     imported = [found for found in candidate_items if found.origin.get("imported_id")]
-    drawable = _index_drawable_items(candidate_items)
+    drawable = index_drawable_items(candidate_items)
     requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
     candidates = [found.candidate for found in drawable.values()]
     if protocol.conditions == "screens":
         chosen = draw_items.choose_items(candidates, requested, protocol.seed, versions=1)
-        return [_copy_for_screen(f, n) for f in [*(drawable[c.key] for c in chosen), *imported] for n in SCREENS]
+        return [
+            found._replace(candidate=found.candidate._replace(key=f"{found.candidate.key}/screen {n}"), screen=n)
+            for found in [*(drawable[candidate.key] for candidate in chosen), *imported]
+            for n in (1, 2)
+        ]
     first = _map_counterparts(protocol)
     cases = draw_items.choose_cases(candidates, first, {source: requested[source] for source in first}, protocol.seed)
     versions = [version for case in cases for version in case]
@@ -83,9 +86,8 @@ def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: St
     """
     if protocol.conditions != "sources":
         return IdenticalCases()
-    return draw_items.count_identical_cases(
-        (found.candidate for found in _index_drawable_items(candidate_items).values()), _map_counterparts(protocol)
-    )
+    candidates = (found.candidate for found in index_drawable_items(candidate_items).values())
+    return draw_items.count_identical_cases(candidates, _map_counterparts(protocol))
 
 
 def describe_identical_cases(alike: IdenticalCases) -> str:
@@ -98,7 +100,7 @@ def describe_identical_cases(alike: IdenticalCases) -> str:
     )
 
 
-def _index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
+def index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
     """Return, by key, the pool items that may be drawn: those whose content differs from that of every imported item."""
     imported_contents = {found.candidate.content for found in candidate_items if found.origin.get("imported_id")}
     return {
@@ -117,9 +119,8 @@ def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> 
         return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
     casts = _list_casts(protocol, (cast for cast, _ in sources.values()))
     if len(casts) != 2:
-        raise PlanError(
-            f"the items come from {len(casts)} sources ({', '.join(casts)}); a crossover compares exactly 2"
-        )
+        names = ", ".join(casts)
+        raise PlanError(f"the items come from {len(casts)} sources ({names}); a crossover compares exactly 2")
     return {key: 1 + casts.index(cast) for key, (cast, _) in sources.items()}
 
 
@@ -162,19 +163,14 @@ def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple
     """
     item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
-        screens = map_arms(protocol)
-        differences = [
-            pair for pair in zip(*(_describe_arm(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]
-        ]
+        both = zip(*(_describe_arm(arm) for arm in map_arms(protocol).values()), strict=True)
+        differences = [pair for pair in both if pair[0] != pair[1]]
         return ", ".join(first for first, _ in differences), ", ".join(second for _, second in differences)
     if protocol.conditions == "twins":
         errors = {perturbation for _, perturbation in item_sources} - {"none"}
         return "original", f"twin, {errors.pop()} error" if len(errors) == 1 else "twin"
-    first_name, second_name, *_ = [
-        *_list_casts(protocol, (label for label, _ in item_sources)),
-        "condition 1",
-        "condition 2",
-    ]
+    casts = _list_casts(protocol, (label for label, _ in item_sources))
+    first_name, second_name, *_ = [*casts, "condition 1", "condition 2"]
     return first_name, second_name
 
 
@@ -251,8 +247,3 @@ def _map_counterparts(protocol: StudyProtocol) -> dict[Source, Source]:
         return {(s.cast, s.perturbation): (casts[0], s.perturbation) for s in protocol.sources if s.cast != casts[0]}
     originals = [source.cast for source in protocol.sources if source.perturbation == "none"]
     return {(s.cast, s.perturbation): (originals[0], "none") for s in protocol.sources if s.perturbation != "none"}
-
-
-def _copy_for_screen(item: CandidateItem, screen: int) -> CandidateItem:
-    copy_candidate = item.candidate._replace(key=f"{item.candidate.key}/screen {screen}")
-    return item._replace(candidate=copy_candidate, screen=screen)

@@ -63,13 +63,10 @@ def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> S
     planned = designs.replace_pairs(planned) if protocol.is_crossover else planned
     assignments = plan_assignments(protocol, study.random_seed, planned, n_raters)
     create_assignments(study, assignments, create_raters(study, n_raters))
-    left_out, shown_count = (
-        pool.count_left_out(inventory.left_out, protocol),
-        len(pool.select_shown_elsewhere(chosen, protocol.kind)),
-    )
-    return StudySize(
-        len(items), n_raters, left_out, shown_count, designs.count_identical_cases(inventory.usable, protocol)
-    )
+    left_out = pool.count_left_out(inventory.left_out, protocol)
+    n_shown = len(pool.select_shown_elsewhere(chosen, protocol.kind))
+    alike = designs.count_identical_cases(inventory.usable, protocol)
+    return StudySize(len(items), n_raters, left_out, n_shown, alike)
 
 
 def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> OpeningPreview:
@@ -79,11 +76,16 @@ def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters:
     planned = _plan_items(protocol, chosen)
     n_raters = _count_raters(protocol, planned, raters or protocol.raters)
     assignments = plan_assignments(protocol, protocol.seed, planned, n_raters)
-    ratings = sum(plan.needed for plan in planned)
-    matrix = assign_items.build_matrix(planned, assignments, n_raters)
-    return OpeningPreview(len(planned), n_raters, ratings, matrix, tuple(planned), tuple(assignments),
-                   {found.candidate.key: found.origin for found in chosen},
-                   designs.count_identical_cases(inventory.usable, protocol))  # fmt: skip
+    return OpeningPreview(
+        items=len(planned),
+        raters=n_raters,
+        ratings=sum(plan.needed for plan in planned),
+        matrix=assign_items.build_matrix(planned, assignments, n_raters),
+        planned=tuple(planned),
+        assignments=tuple(assignments),
+        origins={one.candidate.key: one.origin for one in chosen},
+        alike=designs.count_identical_cases(inventory.usable, protocol),
+    )
 
 
 def _choose_usable(inventory: pool.PoolInventory, protocol: StudyProtocol, raters: int | None) -> list[CandidateItem]:
@@ -108,16 +110,10 @@ def choose_items(
     """Return as many items of each source as the study requests, and every item that was imported into it."""
     if protocol.is_crossover:
         return designs.choose_crossover_items(candidate_items, protocol)
-    imported = [drawable for drawable in candidate_items if drawable.origin.get("imported_id")]
-    imported_contents = {drawable.candidate.content for drawable in imported}
-    # A pool item with the content of an imported one would be in the study twice.
-    drawable = {
-        f.candidate.key: f
-        for f in candidate_items
-        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
-    }
+    imported = [one for one in candidate_items if one.origin.get("imported_id")]
+    drawable = designs.index_drawable_items(candidate_items)
     requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
-    candidates = [f.candidate for f in drawable.values()]
+    candidates = [one.candidate for one in drawable.values()]
     chosen = draw_items.choose_items(candidates, requested, protocol.seed, _max_versions(protocol, raters))
     return [drawable[candidate.key] for candidate in chosen] + imported
 
@@ -151,21 +147,23 @@ def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, 
     now = timezone.now()
     rows = [
         Item(
-            study=study,
-            payload=f.payload,
-            payload_sha256=payload_digest(f.payload),
-            pair_sha256=pair_digest(f.payload),
-            context=f.context,
-            context_sha256=payload_digest(f.context),
-            screen=f.screen,
-            created_at=now,
+            study=study, payload=f.payload, payload_sha256=payload_digest(f.payload), pair_sha256=pair_digest(f.payload),
+            context=f.context, context_sha256=payload_digest(f.context), screen=f.screen, created_at=now,
         )
         for f in shuffled
-    ]
+    ]  # fmt: skip
     created = Item.objects.bulk_create(rows, batch_size=500)
     items = dict(zip([f.candidate.key for f in shuffled], created, strict=True))
     pairs = _assign_pairs(study, shuffled)
-    sources = [_build_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in shuffled]
+    sources = []
+    for f in shuffled:
+        label, perturbation = f.candidate.source
+        sources.append(
+            ItemSource(
+                item=items[f.candidate.key], pair=pairs[f.candidate.pair], label=label, perturbation=perturbation,
+                experiment=f.candidate.experiment, action=f.candidate.action, **f.origin,
+            )
+        )  # fmt: skip
     ItemSource.objects.bulk_create(sources, batch_size=500)
     return items
 
@@ -180,43 +178,16 @@ def create_raters(study: Study, n: int) -> list[Rater]:
 def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], raters: Sequence[Rater]) -> None:
     """Store planned assignments, whose keys are the primary keys of items."""
     pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
-    rows = [
-        build_assignment(assignment, raters[assignment.rater], pairs[int(assignment.key)]) for assignment in assignments
-    ]
+    rows = [build_assignment(one, raters[one.rater], pairs[int(one.key)]) for one in assignments]
     # So that no primary key reveals an order.
     random.Random(f"assignments/{study.random_seed}").shuffle(rows)
     Assignment.objects.bulk_create(rows, batch_size=500)
 
 
 def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUID) -> Assignment:
-    arm: dict[str, Any] = {
-        "layout": assignment.layout,
-        "with_context": assignment.with_context,
-        "marks": assignment.marks,
-    }
-    return Assignment(
-        item_id=int(assignment.key),
-        rater=rater,
-        position=assignment.position,
-        occasion=assignment.occasion,
-        session=assignment.session,
-        slot=assignment.slot,
-        pair=pair,
-        **arm,
-    )
-
-
-def _build_source(item: Item, found: CandidateItem, pair: uuid.UUID) -> ItemSource:
-    candidate = found.candidate
-    return ItemSource(
-        item=item,
-        pair=pair,
-        label=candidate.source[0],
-        perturbation=candidate.source[1],
-        experiment=candidate.experiment,
-        action=candidate.action,
-        **found.origin,
-    )
+    columns = ("position", "occasion", "session", "slot", "layout", "with_context", "marks")
+    values = {column: getattr(assignment, column) for column in columns}
+    return Assignment(item_id=int(assignment.key), rater=rater, pair=pair, **values)
 
 
 def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uuid.UUID]:
@@ -231,13 +202,10 @@ def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uu
 
 
 def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> list[PlannedItem]:
-    ratings_per_item = protocol.ratings_per_item
     condition = designs.map_conditions(protocol, chosen) if protocol.is_crossover else {}
+    candidates = (found.candidate for found in chosen)
     return [
-        PlannedItem(
-            f.candidate.key, f.candidate.source, f.candidate.pair, ratings_per_item, condition.get(f.candidate.key, 0)
-        )
-        for f in chosen
+        PlannedItem(c.key, c.source, c.pair, protocol.ratings_per_item, condition.get(c.key, 0)) for c in candidates
     ]
 
 
@@ -252,8 +220,9 @@ def _max_versions(protocol: StudyProtocol, raters: int | None) -> int | None:
     if protocol.design == "crossed":
         return 1
     if raters and raters < ratings_per_item:
+        are = "is" if raters == 1 else "are"
         raise PlanError(
-            f"{raters} rater{' is' if raters == 1 else 's are'} too few for {ratings_per_item} ratings per item; {ratings_per_item} would work"
+            f"{format_count(raters, 'rater')} {are} too few for {ratings_per_item} ratings per item; {ratings_per_item} would work"
         )
     return raters // ratings_per_item if raters else None
 
@@ -264,8 +233,7 @@ def _count_raters(protocol: StudyProtocol, planned: Sequence[PlannedItem], rater
     ratings_per_item, max_items = protocol.ratings_per_item, protocol.items_per_rater
     if protocol.is_crossover:
         return ratings_per_item
-    # Rounded up: with at most this many items each, fewer raters could not give all ratings.
-    needed_for_max = (
-        -(-ratings_per_item * len(planned) // max_items) if max_items and protocol.design != "crossed" else 0
-    )
-    return max(balance_loads.count_raters_needed(planned), ratings_per_item, needed_for_max)
+    if max_items and protocol.design != "crossed":
+        # Rounded up: with at most this many items each, fewer raters could not give all ratings.
+        ratings_per_item = max(ratings_per_item, -(-ratings_per_item * len(planned) // max_items))
+    return max(balance_loads.count_raters_needed(planned), ratings_per_item)

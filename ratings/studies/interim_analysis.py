@@ -8,7 +8,7 @@ export, reveal its source.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,9 +24,8 @@ from ratings.studies.lifecycle import log_event
 if TYPE_CHECKING:
     from ratings.stats.proportions import Rate
 
-MIN_CHANGED_RATINGS = (
-    10  # ratings that a source must gain or lose before its row changes: a smaller step could be attributed to a rater
-)
+# Ratings that a source must gain or lose before its row changes: a smaller step could be attributed to a rater.
+MIN_CHANGED_RATINGS = 10
 QUARTERS = 4
 _INTERIM_STATUSES = ("open", "paused", "closed")
 Source = tuple[str, str]  # label and error type
@@ -157,17 +156,11 @@ def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[Rat
         for first in snapshot:
             if first.verdict is not None:
                 by_source[first.source].append(first)
-        moved = {
-            s: own
-            for s, own in by_source.items()
-            if len(own) >= MIN_CHANGED_RATINGS and _count_differences(own, shown.get(s, [])) >= MIN_CHANGED_RATINGS
-        }
-        shown = {**shown, **moved}
+        for source, own in by_source.items():
+            changed = {first.key for first in own} ^ {first.key for first in shown.get(source, [])}
+            if min(len(own), len(changed)) >= MIN_CHANGED_RATINGS:
+                shown = {**shown, source: own}
         yield shown
-
-
-def _count_differences(ratings: Collection[_FirstRating], other_ratings: Collection[_FirstRating]) -> int:
-    return len({first.key for first in ratings} ^ {first.key for first in other_ratings})
 
 
 def _compute_rate(ratings: Sequence[_FirstRating]) -> "Rate | None":

@@ -16,12 +16,12 @@ from django.utils import timezone
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from ratings.protocol import KnownNames, ProtocolError, StudyProtocol, study_protocol
-from ratings.studies import StudyError, designs, freeze, pool, progress, reassign
-from ratings.studies.pool import SourceStock
+from ratings.studies import StudyError, designs, freeze, pool, reassign
 from simulation.models import CatalogueEntry
 from wetbench_site.observability.logs import log_security_event
 
 Actor = User | None
+_SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
 
 def get_study(slug_or_code: str) -> Study:
@@ -52,11 +52,6 @@ def _list_known_names() -> KnownNames:
 def list_bench_actions() -> list[str]:
     """Return the actions that an item may show: all except those that only control the episode, such as submitting."""
     return list(CatalogueEntry.objects.exclude(kind="control").order_by("name").values_list("name", flat=True))
-
-
-def report_pool(protocol: StudyProtocol, study: Study | None = None) -> list[SourceStock]:
-    """Return for each source how many items the study requests and how many the pool has."""
-    return pool.count_stock(protocol, study)
 
 
 @transaction.atomic
@@ -137,13 +132,9 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     study.protocol["raters"] = size.raters
     study.save(update_fields=["protocol"])
     content = Opened(
-        items=size.items,
-        raters=size.raters,
-        left_out=size.left_out,
-        shown=size.shown,
-        identical_cases=size.alike.cases,
-        cases=size.alike.of,
-    )
+        items=size.items, raters=size.raters, left_out=size.left_out, shown=size.shown,
+        identical_cases=size.alike.cases, cases=size.alike.of,
+    )  # fmt: skip
     _change_status(study, "open", content, by, opened_at=timezone.now())
 
 
@@ -162,9 +153,8 @@ def resume_study(study: Study, by: Actor = None) -> None:
 @transaction.atomic
 def close_study(study: Study, by: Actor = None) -> None:
     """Stop accepting ratings; those submitted remain sealed."""
-    _change_status(
-        _lock_study(study, "closed", "open", "paused"), "closed", study_events.Closed(), by, closed_at=timezone.now()
-    )
+    study = _lock_study(study, "closed", "open", "paused")
+    _change_status(study, "closed", study_events.Closed(), by, closed_at=timezone.now())
 
 
 @transaction.atomic
@@ -174,7 +164,11 @@ def reopen_study(study: Study, by: Actor = None) -> None:
     Raises StudyError if the study is unblinded: by then its sources may have been seen.
     """
     locked = _lock_study(study, "reopened", "closed")
-    _change_status(locked, "open", _reassign_freed(locked), by, closed_at=None)
+    reopened = Reopened()
+    if not designs.is_pool_study(locked):
+        dealt = reassign.assign_free_slots(locked, reassign.list_eligible_raters(locked))
+        reopened = Reopened(dealt=dealt.assigned, left=dealt.unassigned)
+    _change_status(locked, "open", reopened, by, closed_at=None)
     # While it was closed, other studies may have been unblinded that contain versions of its items.
     reassign.release_readable_items(locked)
 
@@ -184,13 +178,8 @@ def unblind_study(study: Study, by: Actor) -> None:
     """Unblind a closed study permanently. Unblinding it again changes nothing."""
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
-    _change_status(
-        _lock_study(study, "unblinded", "closed"),
-        "unblinded",
-        study_events.Unblinded(),
-        by,
-        unblinded_at=timezone.now(),
-    )
+    locked = _lock_study(study, "unblinded", "closed")
+    _change_status(locked, "unblinded", study_events.Unblinded(), by, unblinded_at=timezone.now())
     # Insiders of this study can now read its sources, and running studies may contain versions of the same items.
     reassign.release_in_related_studies(study)
 
@@ -224,11 +213,6 @@ def revise_guide(study: Study, text: str, by: Actor = None) -> int:
     return number
 
 
-def is_stop_rule_met(study: Study) -> bool:
-    """Return whether the study's stop rule is met; until then every number is interim."""
-    return progress.evaluate_stop_rule(study).met
-
-
 def log_event(study: Study, content: Content, by: Actor = None) -> None:
     """Add an event to the study's log. If it concerns the seal or access, add it to the security log as well."""
     StudyEvent.record_event(study, content, by)
@@ -238,31 +222,10 @@ def log_event(study: Study, content: Content, by: Actor = None) -> None:
         log_security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
 
 
-_SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
-
-
 def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
     """Return the columns of a draft that are copied from its document."""
-    return {
-        "name": protocol.name,
-        "kind": protocol.kind,
-        "question": protocol.question,
-        "protocol": protocol.to_document(),
-        "seed": protocol.seed,
-        "ratings_per_item": protocol.ratings_per_item,
-        "guide": protocol.guide,
-        "deadline": protocol.deadline,
-    }
-
-
-def _reassign_freed(study: Study) -> Reopened:
-    """Reassign the items of raters who left while the study was closed. Return how much was reassigned and how much
-    waits for another rater.
-    """
-    if designs.is_pool_study(study):
-        return Reopened()
-    dealt = reassign.assign_free_slots(study, reassign.list_eligible_raters(study))
-    return Reopened(dealt=dealt.assigned, left=dealt.unassigned)
+    columns = ("name", "kind", "question", "seed", "ratings_per_item", "guide", "deadline")
+    return {"protocol": protocol.to_document(), **{name: getattr(protocol, name) for name in columns}}
 
 
 def _find_free_name(study: Study) -> dict[str, str]:
@@ -277,9 +240,8 @@ def _find_free_name(study: Study) -> dict[str, str]:
 def _lock_study(study: Study, action: str, *statuses: str) -> Study:
     locked = Study.objects.select_for_update().get(pk=study.pk)
     if locked.status not in statuses:
-        raise StudyError(
-            f"{locked.name} is {locked.status}; only a study that is {' or '.join(statuses)} can be {action}"
-        )
+        needed = " or ".join(statuses)
+        raise StudyError(f"{locked.name} is {locked.status}; only a study that is {needed} can be {action}")
     return locked
 
 

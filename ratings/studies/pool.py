@@ -33,26 +33,12 @@ def build_candidates(rows: Iterable[ImportedItem]) -> list[CandidateItem]:
 
 
 def _build_imported_candidate(row: ImportedItem) -> CandidateItem:
+    # Without a pair in the file it is the pool's: outcomes of one action on the same materials are versions of one thing.
+    pair = payload_digest({"imported pair": row.pair}) if row.pair else pair_digest(row.payload)
     source = (row.label, row.perturbation)
-    candidate = Candidate(
-        f"imported/{row.key}", source, _compute_pair(row), row.payload_sha256, row.experiment, row.action
-    )
-    origin = {
-        "imported_id": row.pk,
-        "truth": row.truth,
-        "reference": row.reference,
-        "target": row.target,
-        "verdicts": row.verdicts,
-    }
-    return CandidateItem(candidate, row.payload, row.context, origin)
-
-
-def _compute_pair(row: ImportedItem) -> str:
-    """Return the pair that the file states, else the digest that the pool uses."""
-    if row.pair:
-        return payload_digest({"imported pair": row.pair})
-    # As in the pool: all outcomes of one action on the same materials are versions of one thing.
-    return pair_digest(row.payload)
+    candidate = Candidate(f"imported/{row.key}", source, pair, row.payload_sha256, row.experiment, row.action)
+    origin = {name: getattr(row, name) for name in ("truth", "reference", "target", "verdicts")}
+    return CandidateItem(candidate, row.payload, row.context, {"imported_id": row.pk, **origin})
 
 
 class SourceStock(NamedTuple):
@@ -128,9 +114,8 @@ def take_inventory(protocol: StudyProtocol, study: Study | None = None) -> PoolI
 
     Without a `study` there are no imported items.
     """
-    pool_candidates = [
-        *(_iter_evidence_candidates(protocol) if protocol.kind == EVIDENCE else _iter_transition_candidates(protocol))
-    ]
+    iter_candidates = _iter_evidence_candidates if protocol.kind == EVIDENCE else _iter_transition_candidates
+    pool_candidates = list(iter_candidates(protocol))
     pool_candidates += [(found, NO_SECRET) for found in (list_imported_candidates(study) if study else ())]
     usable, held = quarantine.separate_held(pool_candidates, study)
     usable, left_out = (usable, []) if protocol.allow_unblinded else separate_unblinded(usable)
@@ -146,11 +131,6 @@ def separate_unblinded(candidates: Sequence[CandidateItem]) -> tuple[list[Candid
     return sealed, [found for found, pair in zip(candidates, pairs, strict=True) if pair in unblinded_pairs]
 
 
-def count_stock(protocol: StudyProtocol, study: Study | None = None) -> list[SourceStock]:
-    """Return for each source of the study how many items it requests and how many there are."""
-    return take_stock(protocol, study).lines
-
-
 def take_stock(protocol: StudyProtocol, study: Study | None = None) -> PoolStock:
     """Return the stock of each source, and the number of items that are left out."""
     inventory = take_inventory(protocol, study)
@@ -159,8 +139,10 @@ def take_stock(protocol: StudyProtocol, study: Study | None = None) -> PoolStock
     left_out = _count_by_source(inventory.left_out)
     shown = _count_by_source(select_shown_elsewhere(inventory.usable, protocol.kind))
     sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
-    lines = [SourceStock(source, have[key], inventory.unvetted[key], held[key], left_out[key], shown[key])
-             for source, key in sources]  # fmt: skip
+    lines = [
+        SourceStock(source, have[key], inventory.unvetted[key], held[key], left_out[key], shown[key])
+        for source, key in sources
+    ]
     total, identical = sum(line.shown for line in lines), designs.count_identical_cases(inventory.usable, protocol)
     return PoolStock(lines, count_left_out(inventory.left_out, protocol), total, identical)
 
@@ -174,11 +156,9 @@ def select_shown_elsewhere(candidates: Sequence[CandidateItem], kind: str) -> li
 
 def count_left_out(left_out: Sequence[CandidateItem], protocol: StudyProtocol) -> int:
     """Return how many different items are left out, among those of the study's sources and those imported into it."""
-    requested_sources = {(source.cast, source.perturbation) for source in protocol.sources}
-    requested_items = [
-        found for found in left_out if found.origin.get("imported_id") or found.candidate.source in requested_sources
-    ]
-    return len({found.candidate.content for found in requested_items})
+    sources = {(source.cast, source.perturbation) for source in protocol.sources}
+    requested = [one for one in left_out if one.origin.get("imported_id") or one.candidate.source in sources]
+    return len({found.candidate.content for found in requested})
 
 
 def _count_by_source(candidates: Sequence[CandidateItem]) -> Counter[tuple[str, str]]:
@@ -205,7 +185,8 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
     originals = _list_casts_of_kind(protocol, "none")
     earlier_steps = _EarlierSteps(wanted=True in protocol.display.context)
     originals_by_content: dict[str, str] = {}
-    simulated_by_models = _find_runs_by_models()
+    runs_with_model = Run.objects.filter(setup__cast__transition_model__has_key="model")
+    simulated_by_models = set(runs_with_model.values_list("pk", flat=True))
     for row in _filter_usable_steps(protocol).filter(episode__cast__in=originals):
         if row.content_sha256 not in originals_by_content:
             payload = blind_transition(row.step)
@@ -215,10 +196,8 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
             # to be right.
             truth = None if row.episode.run_id in simulated_by_models else True
             origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
-            yield (
-                CandidateItem(candidate, payload, earlier_steps.build_context(row), origin),
-                Secret(_extract_reasoning_secret(row.step["outcome"])),
-            )
+            secret = Secret(_extract_reasoning_secret(row.step["outcome"]))
+            yield CandidateItem(candidate, payload, earlier_steps.build_context(row), origin), secret
     for twin in _iter_twins(protocol):
         row = twin.transition
         if row.content_sha256 not in originals_by_content:
@@ -226,10 +205,9 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
         payload = blind_transition(row.step, twin.outcome)
         # A twin that is identical to its original in what raters see shows no error: it is left out.
         if (content := payload_digest(payload)) != originals_by_content[row.content_sha256]:
-            yield (
-                _build_twin_candidate(twin, payload, content, earlier_steps.build_context(row)),
-                _extract_twin_secret(twin),
-            )
+            secret_text = "\n".join((twin.explanation, _extract_reasoning_secret(twin.outcome or {})))
+            candidate_item = _build_twin_candidate(twin, payload, content, earlier_steps.build_context(row))
+            yield candidate_item, Secret(secret_text, row.step["outcome"])
 
 
 def _build_twin_candidate(twin: Twin, payload: Payload, content: str, context: Payload) -> CandidateItem:
@@ -241,18 +219,12 @@ def _build_twin_candidate(twin: Twin, payload: Payload, content: str, context: P
     origin = {
         "transition_id": twin.transition_id,
         "twin_id": twin.pk,
-        "truth": _get_truth(counts_as),
+        # The plausibility of another model's plain answer is unknown.
+        "truth": None if counts_as == "none" else False,
         "reference": find_reference(counts_as, None),
         "target": target,
     }
     return CandidateItem(candidate, payload, context, origin)
-
-
-def _extract_twin_secret(twin: Twin) -> Secret:
-    """Return the secret of a twin: the explanation of the planted error, and the outcome of the original."""
-    return Secret(
-        "\n".join((twin.explanation, _extract_reasoning_secret(twin.outcome or {}))), twin.transition.step["outcome"]
-    )
 
 
 def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
@@ -260,19 +232,6 @@ def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
     # Ordinary reasoning may well share words with what raters see, so it is not compared.
     _, marker, secret = str(outcome.get("reasoning") or "").partition("SECRET")
     return secret if marker else ""
-
-
-def _find_runs_by_models() -> set[int]:
-    """Return the runs in which a language model answered."""
-    runs = Run.objects.filter(setup__cast__transition_model__has_key="model")
-    return set(runs.values_list("pk", flat=True))
-
-
-def _get_truth(perturbation: str) -> bool | None:
-    """Return False for a planted error; None otherwise, because the plausibility of another model's plain answer is
-    unknown.
-    """
-    return None if perturbation == "none" else False
 
 
 def _build_candidate(
@@ -366,9 +325,8 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
     steps = Transition.objects.exclude(action_name__in=_list_control_actions()).order_by("number")
     reviews = EvidenceReview.objects.order_by("-primary", "classifier")
     related = Prefetch("transitions", steps), Prefetch("reviews", reviews)
-    for episode in (
-        rows.filter(reviews__isnull=False).distinct().select_related("experiment").prefetch_related(*related)
-    ):
+    judged = rows.filter(reviews__isnull=False).distinct()
+    for episode in judged.select_related("experiment").prefetch_related(*related):
         steps_taken = [row.step for row in episode.transitions.all()]
         payload = blind_evidence(episode.experiment.goal, steps_taken)
         # The digest is also the content: two episodes that read alike are one item.

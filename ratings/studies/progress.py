@@ -1,8 +1,8 @@
 """The progress of a study and of its raters, counted by the database. It is the same before and after unblinding.
 
-Nothing here reads where an item came from; results by source are in `ratings.results.analyses`."""
+Nothing here reads where an item came from; results by source are in `ratings.results.analyses`.
+"""
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,19 @@ from django.utils import timezone
 from ratings.models import TRANSITION, Assignment, ItemSource, PracticeAnswer, Rater, Rating, RatingEvent, Study
 from ratings.models.answers import FIRST
 from ratings.protocol import study_protocol
+from wetbench_site.text import format_count, hash_text
 
-_MINUTES_PER_ITEM = {
-    True: 2,
-    False: 5,
-}  # minutes for one outcome, for a full record: an estimate, shown before anybody has rated
+# Minutes for one outcome, for a full record: an estimate, shown before anybody has rated.
+_MINUTES_PER_ITEM = {True: 2, False: 5}
 _PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
+_IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
+_LIVE = Q(assignments__released_at__isnull=True)
+_RATED = Q(assignments__rating__isnull=False)
+# The sum of the keys alone stays the same when two rows exchange their states.
+_KEY_SQUARE = F("pk") * F("pk") % 1_000_003
+_RATER = "assignment__rater"
+# Imported ratings without a known time have 0 seconds: they must not pull a median down.
+_ELAPSED_SECONDS = Case(When(imported=True, seconds=0, then=Value(None)), default=F("seconds"))
 
 
 def count_items(rater: Rater) -> int | None:
@@ -40,19 +47,15 @@ def describe_time_needed(rater: Rater, items: int | None) -> str:
     minutes_per_item = _MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
     if items is None:
         return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
-    return f"About {_format_duration(_PREPARATION_MINUTES + items * minutes_per_item)} in all; you can stop and come back as often as you like"
-
-
-def _format_duration(minutes: int) -> str:
+    minutes = _PREPARATION_MINUTES + items * minutes_per_item
     # Rounded up to five minutes, and to half hours from an hour on: more digits would promise too much.
     if minutes < 55:
-        return f"{-(-minutes // 5) * 5} minutes"
-    halves = round(minutes / 30)
-    hours, half = divmod(halves, 2)
-    return f"{hours}{' and a half' if half else ''} hour{'' if halves == 2 else 's'}"
-
-
-_IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
+        duration = f"{-(-minutes // 5) * 5} minutes"
+    else:
+        halves = round(minutes / 30)
+        hours, half = divmod(halves, 2)
+        duration = f"{hours}{' and a half' if half else ''} hour{'' if halves == 2 else 's'}"
+    return f"About {duration} in all; you can stop and come back as often as you like"
 
 
 class StopStatus(NamedTuple):
@@ -92,7 +95,9 @@ def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTal
     if protocol.stop == "deadline" and study.deadline:
         # The deadline's day is included: raters read it as the last day on which they can rate.
         met = (today or timezone.localdate()) > study.deadline
-        return StopStatus(met, given, planned, _describe_deadline(study.deadline, met))
+        day = f"{study.deadline.day} {study.deadline:%B %Y}"
+        text = f"The last day was {day}." if met else f"Ratings are collected until the end of {day}."
+        return StopStatus(met, given, planned, text)
     if protocol.stop == "ratings" and protocol.stop_ratings:
         missing = protocol.stop_ratings - given
         return StopStatus(missing <= 0, given, protocol.stop_ratings, _describe_missing(missing))
@@ -126,15 +131,10 @@ def count_ratings(study: Study) -> int:
     return Rating.objects.filter(_IS_COUNTED, assignment__rater__study=study, assignment__rater__dropped=False).count()
 
 
-def _describe_deadline(deadline: date, met: bool) -> str:
-    day = f"{deadline.day} {deadline:%B %Y}"
-    return f"The last day was {day}." if met else f"Ratings are collected until the end of {day}."
-
-
 def _describe_missing(missing: int) -> str:
     if missing <= 0:
         return "All the ratings the study set out to collect are there."
-    return f"{missing:,} rating{'s' * (missing != 1)} to go."
+    return f"{format_count(missing, 'rating')} to go."
 
 
 def compute_state_digest(study: Study) -> str:
@@ -146,7 +146,11 @@ def compute_state_digest(study: Study) -> str:
     """
     values = [*_collect_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
     if study.is_unblinded:
-        values.append(_collect_check_results(study))
+        # The checker's verdicts on twins and steps, with the number of items for each and sums that identify the items.
+        sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+        verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
+        counted = verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_KEY_SQUARE))
+        values.append(sorted(map(repr, counted)))
     return _hash_values(values)
 
 
@@ -157,46 +161,26 @@ def compute_progress_digest(study: Study) -> str:
 
 
 def _hash_values(values: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
+    return hash_text(json.dumps(values, default=str))
 
 
 def _collect_progress(study: Study) -> list[Any]:
     places = _aggregate_rows(Assignment.objects.filter(rater__study=study), **_ASSIGNMENT_AGGREGATES)
-    events = _filter_rating_events(study, places["first"] or 0, places["last"] or 0)
+    # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
+    # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
+    events = RatingEvent.objects.filter(
+        assignment__rater__study=study,
+        assignment__gte=places["first"] or 0,
+        assignment__lte=places["last"] or 0,
+    )
+    left = {**_sum_keys("out", dropped=True), **_sum_keys("left", withdrawn_at__isnull=False)}
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
         _aggregate_rows(events, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
         places,
-        _aggregate_rows(
-            study.raters,
-            n=Count("pk"),
-            **_sum_keys("out", dropped=True),
-            **_sum_keys("left", withdrawn_at__isnull=False),
-        ),
+        _aggregate_rows(study.raters, n=Count("pk"), **left),
         _aggregate_rows(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
     ]
-
-
-def _filter_rating_events(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
-    """Return the log of a study's answers."""
-    events = RatingEvent.objects.filter(assignment__rater__study=study)
-    # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
-    # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
-    return events.filter(assignment__gte=first, assignment__lte=last)
-
-
-def _collect_check_results(study: Study) -> list[str]:
-    """Return the checker's verdicts on twins and steps, with the number of items for each and sums that identify the
-    items.
-    """
-    sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
-    verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
-    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_KEY_SQUARE))))
-
-
-_KEY_SQUARE = (
-    F("pk") * F("pk") % 1_000_003
-)  # the sum of the keys alone stays the same when two rows exchange their states
 
 
 def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
@@ -220,11 +204,6 @@ def _aggregate_rows(rows: Any, **aggregates: Any) -> dict[str, Any]:
     return values
 
 
-_RATER = "assignment__rater"
-# Imported ratings without a known time have 0 seconds: they must not pull a median down.
-_ELAPSED_SECONDS = Case(When(imported=True, seconds=0, then=Value(None)), default=F("seconds"))
-
-
 def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     """Return the median seconds per item, by the rater's key.
 
@@ -242,10 +221,6 @@ def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     for key, seconds in ranked.filter(twice__gte=F("of"), twice__lte=F("of") + 2).values_list(_RATER, "timed"):
         middle[key].append(seconds)
     return {key: mean(times) for key, times in middle.items()}
-
-
-_LIVE = Q(assignments__released_at__isnull=True)
-_RATED = Q(assignments__rating__isnull=False)
 
 
 class RaterCounts(NamedTuple):
@@ -274,19 +249,15 @@ def count_study(study: Study) -> StudyCounts:
     """Return the current counts: counted now, or cached within the last minute for the same state of the study."""
     if not settings.TALLY_SECONDS:
         return _compute_counts(study)
-    mark = compute_progress_digest(study)
-    cached: StudyCounts | None = cache.get(_cache_key(mark))
+    digest = compute_progress_digest(study)
+    cached: StudyCounts | None = cache.get(f"tallies/{digest}")
     if cached is not None:
         return cached
     counts = _compute_counts(study)
     # A rating may have come in while counting: then the counts belong to no digest, and are not cached.
-    if compute_progress_digest(study) == mark:
-        cache.set(_cache_key(mark), counts, settings.TALLY_SECONDS)
+    if compute_progress_digest(study) == digest:
+        cache.set(f"tallies/{digest}", counts, settings.TALLY_SECONDS)
     return counts
-
-
-def _cache_key(digest: str) -> str:
-    return f"tallies/{digest}"
 
 
 def _compute_counts(study: Study) -> StudyCounts:
@@ -356,23 +327,24 @@ def build_report(study: Study, counted: StudyCounts | None = None) -> StudyRepor
     that have already counted.
     """
     counts = counted or count_study(study)
-    raters = tuple(
-        _build_rater_line(rater, counts.raters.get(rater.pk)) for rater in study.raters.order_by("number", "pk")
-    )
+    tally = counts.study
+    rows = study.raters.order_by("number", "pk")
+    raters = tuple(_build_rater_line(rater, counts.raters.get(rater.pk)) for rater in rows)
+    imported = f"{tally.imported} of {tally.given} ratings were collected elsewhere and imported."
     return StudyReport(
         progress=StudyProgress(
-            done=counts.study.given,
-            total=counts.study.given + counts.study.missing,
-            items=counts.study.items,
+            done=tally.given,
+            total=tally.given + tally.missing,
+            items=tally.items,
             raters=len(raters),
             raters_done=sum(line.done == line.total for line in raters),
-            missing=counts.study.missing,
+            missing=tally.missing,
         ),
         raters=raters,
         simulated=_describe_simulated(raters),
-        imported=_describe_imported(counts.study.imported, counts.study.given),
-        cannot_judge=counts.study.cannot_judge,
-        surplus=counts.study.surplus,
+        imported=imported if tally.imported else "",
+        cannot_judge=tally.cannot_judge,
+        surplus=tally.surplus,
     )
 
 
@@ -400,12 +372,7 @@ def _describe_simulated(raters: Sequence[RaterProgress]) -> str:
         return ""
     if len(simulated) == len(raters):
         return f"All {len(raters)} raters are simulated."
-    n_simulated = sum(line.done for line in simulated)
-    n_ratings = sum(line.done for line in raters)
+    n_simulated, n_ratings = (sum(line.done for line in lines) for lines in (simulated, raters))
     return (
         f"{len(simulated)} of {len(raters)} raters are simulated; they gave {n_simulated:,} of {n_ratings:,} ratings."
     )
-
-
-def _describe_imported(imported: int, given: int) -> str:
-    return f"{imported} of {given} ratings were collected elsewhere and imported." if imported else ""

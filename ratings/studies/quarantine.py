@@ -225,16 +225,9 @@ def record_decision(
     if not locked_study.is_draft:
         raise DecisionError("The study has been opened, so its items are frozen")
     known_things = _check_things(held, decision, things or {})
+    columns = {"decision": decision, "things": known_things, "by": by, "at": timezone.now()}
     row, _ = Quarantine.objects.update_or_create(
-        study=study,
-        payload_sha256=held.digest,
-        defaults={
-            **_quarantine_columns(held),
-            "decision": decision,
-            "things": known_things,
-            "by": by,
-            "at": timezone.now(),
-        },
+        study=study, payload_sha256=held.digest, defaults={**_quarantine_columns(held), **columns}
     )
     content = QuarantineDecided(
         decision="released" if decision == "released" else "dropped",

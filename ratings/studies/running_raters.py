@@ -30,17 +30,16 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     if n < 1 or study.raters.count() + n > MAX_RATERS:
         raise StudyError(f"{n} rater places cannot be added: add at least 1, up to {MAX_RATERS} in the study")
     raters = freeze.create_raters(study, n)
-    moved = 0
-    if designs.is_crossed(study):
+    moved, is_crossed = 0, designs.is_crossed(study)
+    if is_crossed:
         _raise_ratings_per_item(study, n)
     if designs.is_crossover(study):
         moved = _assign_sessions(study, raters)
     elif not designs.is_pool_study(study):
         moved = reassign.assign_free_slots(study, raters).assigned
-    if not (designs.is_pool_study(study) or designs.is_crossed(study)):
-        moved += reassign.even_out_workload(study, raters)
-    crossed = designs.is_crossed(study)  # its document states as many raters as ratings per item, whoever left
-    study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
+        moved += 0 if is_crossed else reassign.even_out_workload(study, raters)
+    # The document of a crossed study states as many raters as ratings per item, whoever left.
+    study.protocol["raters"] = study.ratings_per_item if is_crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
     log_event(study, RatersAdded(added=tuple(rater.label for rater in raters), items=moved), by)
     return raters
@@ -154,7 +153,8 @@ def _lock_running_study(study: Study) -> Study:
 
 def _raise_ratings_per_item(study: Study, n: int) -> None:
     """Raise the ratings per item by n, less the slots that raters who left have freed."""
-    items = study.items.annotate(live=Count("assignments", filter=_LIVE_HERE))
+    is_live = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)
+    items = study.items.annotate(live=Count("assignments", filter=is_live))
     most = max(items.values_list("live", flat=True), default=0) + n
     study.ratings_per_item = max(study.ratings_per_item, most)
     study.protocol["ratings_per_item"] = study.ratings_per_item
@@ -198,6 +198,3 @@ def _load_planned_items(study: Study, slots: dict[str, list[int]]) -> list[Plann
         for key, (source, pair) in sources_by_item.items()
         if key in slots
     ]
-
-
-_LIVE_HERE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)

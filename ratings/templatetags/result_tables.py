@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django import template
 
-from ratings.templatetags.study_numbers import format_seconds
+from ratings.templatetags.ratings_tags import format_seconds
 
 register = template.Library()
 

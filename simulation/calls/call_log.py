@@ -33,18 +33,12 @@ _MAX_KNOWN_HASHES = 5000
 _known_hashes: set[str] = set()
 
 
-class PendingCall(NamedTuple):
-    """A call under way."""
-
-    call: ModelCall
-    limiter_at_maximum: bool  # its answer would not change the rate limiter, and is not recorded there
-
-
 class CallResult(NamedTuple):
-    """The outcome of a call, and its duration in seconds."""
+    """The outcome of a call."""
 
     outcome: Completion | ProviderError
     seconds: float
+    limiter_at_maximum: bool  # an answer would not change the rate limiter, and is not recorded there
 
 
 def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
@@ -71,16 +65,16 @@ def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
         raise Blocked("budget", f"{needed}, more than the run's limits leave")
 
 
-def log_call_end(pending: PendingCall, lease: Lease[Any], result: CallResult) -> bool:
+def log_call_end(call: ModelCall, lease: Lease[Any], result: CallResult) -> bool:
     """Store the result of a call. Return False if another worker has taken over the leased row."""
     # The answer was paid for: a short absence of the database must not lose it.
     for _ in range(_MAX_STORE_ATTEMPTS):
         try:
-            return _store_result(pending, lease, result)
+            return _store_result(call, lease, result)
         except leases.DATABASE_UNAVAILABLE:
             close_old_connections()
             time.sleep(settings.POLL_SECONDS / 2)
-    return _store_result(pending, lease, result)
+    return _store_result(call, lease, result)
 
 
 def mark_lost_calls() -> int:
@@ -102,8 +96,8 @@ def clean_text(text: str, max_length: int) -> str:
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()[:max_length]
 
 
-def _store_result(pending: PendingCall, lease: Lease[Any], result: CallResult) -> bool:
-    call, outcome = pending.call, result.outcome
+def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> bool:
+    outcome = result.outcome
     changes = _columns_of_completion(call, outcome) if isinstance(outcome, Completion) else _columns_of_error(outcome)
     changes |= {"ended_at": timezone.now(), "milliseconds": int(result.seconds * 1000)}
     with transaction.atomic():
@@ -114,7 +108,7 @@ def _store_result(pending: PendingCall, lease: Lease[Any], result: CallResult) -
         stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
         if isinstance(outcome, ProviderError):
             rate_limit.record_fault(call.gate, outcome)
-        elif not pending.limiter_at_maximum:
+        elif not result.limiter_at_maximum:
             rate_limit.record_answer(call.gate)
         if stored:
             _settle_reservation(lease.row.run, call, changes)

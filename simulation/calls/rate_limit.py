@@ -82,8 +82,7 @@ def request_slot(name: str) -> Admission:
     admission = _admit_without_lock(name, now)
     if admission is not None:
         return admission
-    # Near the limit, the limiter's row stays locked until the call is stored: two workers must not both take the last
-    # slot.
+    # Near the limit, its row stays locked until the call is stored: two workers must not both take the last slot.
     gate = _lock_limiter(name)
     if gate.blocked:
         return Admission(False, block_message=gate.blocked, reason="credentials")
@@ -107,8 +106,7 @@ def record_answer(name: str) -> None:
     max_calls = float(settings.PROVIDER_CALLS_MAX)
     # A limit that was never lowered doubles with every full round of answers; any other rises by one call per round.
     gain = Case(When(lowered_at=None, then=Value(1.0)), default=1.0 / F("limit"), output_field=FloatField())
-    # One UPDATE, which matches no row while the limit is at its maximum without faults: this runs for every
-    # answer.
+    # One UPDATE for every answer, which matches no row while the limit is at its maximum without faults.
     changed = ProviderGate.objects.filter(Q(limit__lt=max_calls) | Q(faults_running__gt=0), name=name)
     changed.update(limit=Least(Value(max_calls), F("limit") + gain), faults_running=0)
 
@@ -167,12 +165,10 @@ def _lock_limiter(name: str) -> ProviderGate:
 
 
 def _close_limiter(gate: ProviderGate, error: ProviderError, now: datetime) -> None:
-    """Close the limiter for as long as this fault requires."""
     if error.error_class in SHARED_FAULTS:
         _lower_limit(gate, now)
     is_closed = gate.closed_until is not None and gate.closed_until > now
-    # Calls that left before the limiter closed and fail while it is closed are no new evidence, so they are not
-    # counted.
+    # Calls that left before the limiter closed and fail while it is closed are no new evidence.
     gate.faults_running += not is_closed
     closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, is_closed))
     if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
@@ -185,8 +181,7 @@ def _lower_limit(gate: ProviderGate, now: datetime) -> None:
     # At least this long between two cuts: a burst of 429 is one signal.
     if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=settings.GATE_LOWER_SECONDS):
         return
-    # Start from the number of calls under way: a limit far above it would have to be lowered many times to have an
-    # effect.
+    # Start from the number of calls under way: lowering a limit far above it would have no effect.
     under_way = max(_calls_under_way(gate.name).count(), _start_calls())
     gate.limit = max(1.0, 0.8 * min(gate.limit, settings.PROVIDER_CALLS_MAX, under_way))
     gate.lowered_at = now

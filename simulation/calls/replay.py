@@ -17,10 +17,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from simulation.calls import call_log, rate_limit, run_usage
-from simulation.calls.call_log import CallResult, PendingCall
+from simulation.calls.call_log import CallResult
 from simulation.casts import RoleConfig, RunConfig, pricing, run_config
 from simulation.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater, leases
-from simulation.leases.unit_outcomes import CallDone
+from simulation.leases.leases import CallDone
 from simulation.models import ModelCall
 from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
@@ -59,9 +59,7 @@ class CallReplayer:
     number: int
     connector: Connector
     has_called: bool = False
-    # For ratings: the ids of this job and of the jobs that it continues. Their answers are replayed, so nothing is
-    # paid for twice.
-    job_ids: tuple[int, ...] = ()
+    job_ids: tuple[int, ...] = ()  # for ratings: this job and those that it continues, whose answers are replayed
 
     def create_speaker(self, player: RoleConfig) -> CompletionFunction:
         """Return a function that completes prompts with this player's model. Its n-th call is the n-th turn in the unit."""
@@ -90,7 +88,7 @@ class CallReplayer:
         self.has_called = True
         # Failures of an earlier job, while the provider was unavailable, do not count against the job that continues it.
         attempts = [call for call in earlier if call.job_id in (None, self.lease.row.pk)]
-        pending = self._log_call_start(player, endpoint, prompt, request, turn, attempts)
+        call, at_maximum = self._log_call_start(player, endpoint, prompt, request, turn, attempts)
         # Models answer after seconds or minutes, and a process has only a few database connections.
         release_connection()
         started = time.monotonic()
@@ -98,11 +96,11 @@ class CallReplayer:
             outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
         except ProviderError as error:
             outcome = error
-        if not call_log.log_call_end(pending, self.lease, CallResult(outcome, time.monotonic() - started)):
+        if not call_log.log_call_end(call, self.lease, CallResult(outcome, time.monotonic() - started, at_maximum)):
             raise LeaseLost
         if isinstance(outcome, Completion):
             return outcome
-        raise self._choose_reaction(outcome, [*attempts, pending.call])
+        raise self._choose_reaction(outcome, [*attempts, call])
 
     def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:
         """Return all earlier calls of this turn. Mark those that a former holder of the row left under way as lost."""
@@ -126,8 +124,11 @@ class CallReplayer:
         request: WireRequest,
         turn: int,
         attempts: list[ModelCall],
-    ) -> PendingCall:
-        """Check every condition for sending the request, and log the call, in one transaction."""
+    ) -> tuple[ModelCall, bool]:
+        """Check every condition for sending the request, and log the call, in one transaction.
+
+        Return the call, and whether the rate limiter is at its maximum.
+        """
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
         worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
@@ -166,7 +167,7 @@ class CallReplayer:
             # A former holder of the row, presumed dead, has logged this attempt. The next try finds its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
         call_log.remember_stored_texts(stored_request)
-        return PendingCall(call, admission.is_at_maximum)
+        return call, admission.is_at_maximum
 
     def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:
         admission = rate_limit.request_slot(gate)

@@ -53,6 +53,10 @@ class UsageTotals(NamedTuple):
     def tokens(self) -> int:
         return sum(getattr(self, name) for name in TOKEN_CLASSES)
 
+    @property
+    def cache_write(self) -> int:
+        return self.cache_write_5m + self.cache_write_1h
+
 
 class SpeakerUsage(NamedTuple):
     """The usage of one player in one role."""
@@ -89,8 +93,7 @@ class BudgetCheck(NamedTuple):
 
 def get_cached_price(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
     """Return the result of `get_price_on`, which this process caches for PRICE_SECONDS."""
-    # Every call needs a price, so it is not queried each time. A missing price is not cached: it is usually about
-    # to be entered.
+    # Every call needs a price. A missing price is not cached: it is usually about to be entered.
     cached = _cached_prices.get((model_name, day))
     if cached is not None and time.monotonic() < cached[2]:
         return cached[:2]

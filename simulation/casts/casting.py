@@ -18,7 +18,7 @@ from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel
 from simulation.offline import hidden_truth
 from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
-from simulation.offline.handlers import HANDLERS
+from simulation.offline.handlers import describe_missing_part
 from simulation.offline.injectors import Injector
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
@@ -178,10 +178,8 @@ def _build_classifier(
 
 
 def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """Return each action whose handler the offline transition model lacks, and a list of the allowed handlers."""
-    allowed = ", ".join(sorted(HANDLERS))
-    unknown = [kind for kind in catalogue.types.values() if kind.handler not in HANDLERS]
-    return [(kind.name, f"is {kind.handler!r}; allowed: {allowed}") for kind in unknown]
+    """Return each action that the offline transition model cannot carry out, and what its handler lacks."""
+    return [(kind.name, lacking) for kind in catalogue.types.values() if (lacking := describe_missing_part(kind))]
 
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:

@@ -33,7 +33,14 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
     # All or nothing: a laboratory with new actions and old experiments would reject its own protocols.
     with transaction.atomic():
         loaded = {
-            "actions": _upsert_rows(CatalogueEntry, ["name"], [_action_row(data) for data in action_files]),
+            "actions": _upsert_rows(
+                CatalogueEntry,
+                ["name"],
+                [
+                    {"name": data["name"], "kind": data["kind"], "data": data, "sha256": hash_json(data)}
+                    for data in action_files
+                ],
+            ),
             "experiments": _upsert_rows(Experiment, ["slug"], [_experiment_row(data) for _, data in specs]),
         }
         # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
@@ -54,40 +61,43 @@ def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
 
     Nothing is removed.
     """
-    models = _upsert_rows(LanguageModel, ["name"], [_model_row(data) for data in files.models])
+    models = _upsert_rows(
+        LanguageModel,
+        ["name"],
+        [
+            {
+                "name": data["name"],
+                "provider": data["provider"],
+                "model_id": data["model_id"],
+                "aliases": data.get("aliases", []),
+                "options": data.get("options", {}),
+                "context_limit": data.get("context_limit"),
+                "lifecycle": data.get("lifecycle", "unknown"),
+                "retires_on": _parse_day(data.get("retires_on")),
+                "lifecycle_source": data.get("lifecycle_source", ""),
+                "lifecycle_read_on": _parse_day(data.get("lifecycle_read_on")),
+                "note": data.get("note", ""),
+            }
+            for data in files.models
+        ],
+    )
     prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
     prices += [(price["model"], price) for price in files.prices]
     keys = dict(LanguageModel.objects.values_list("name", "pk"))
     return {
         "models": models,
         "prices": _upsert_rows(ModelPrice, ["model_id", "effective_from"], _latest_prices(keys, prices)),
-        "casts": _upsert_rows(CastDefinition, ["name"], [_cast_row(data) for data in files.casts]),
+        "casts": _upsert_rows(
+            CastDefinition,
+            ["name"],
+            [{"name": data["name"], "description": data["description"], "data": data} for data in files.casts],
+        ),
     }
-
-
-def _action_row(data: dict[str, Any]) -> dict[str, Any]:
-    return {"name": data["name"], "kind": data["kind"], "data": data, "sha256": hash_json(data)}
 
 
 def _experiment_row(data: dict[str, Any]) -> dict[str, Any]:
     columns = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
     return columns | {"data": data, "sha256": hash_json(data)}
-
-
-def _model_row(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": data["name"],
-        "provider": data["provider"],
-        "model_id": data["model_id"],
-        "aliases": data.get("aliases", []),
-        "options": data.get("options", {}),
-        "context_limit": data.get("context_limit"),
-        "lifecycle": data.get("lifecycle", "unknown"),
-        "retires_on": _parse_day(data.get("retires_on")),
-        "lifecycle_source": data.get("lifecycle_source", ""),
-        "lifecycle_read_on": _parse_day(data.get("lifecycle_read_on")),
-        "note": data.get("note", ""),
-    }
 
 
 def _latest_prices(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -101,10 +111,6 @@ def _price_row(model: int, data: Mapping[str, Any]) -> dict[str, Any]:
     amounts = {key: None if data.get(key) is None else Decimal(data[key]) for key in TOKEN_CLASSES}
     source = {"source": data["source"], "read_on": _parse_day(data["read_on"])}
     return {"model_id": model, "effective_from": _parse_day(data["effective_from"]), **amounts, **source}
-
-
-def _cast_row(data: dict[str, Any]) -> dict[str, Any]:
-    return {"name": data["name"], "description": data["description"], "data": data}
 
 
 def _parse_day(written: str | None) -> date | None:

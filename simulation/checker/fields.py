@@ -20,6 +20,7 @@ _PROMPT_PHRASES = re.compile(
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
+_UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
 # Texts that simulators write instead of null.
 _NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
 
@@ -52,126 +53,66 @@ def check_enumerations(transition: Transition) -> Findings:
     """L11: yield a finding if a field is missing or has a value that is not allowed. Other spellings are accepted."""
     yield Decided("L11")
     for view in transition.outputs:
-        if not isinstance(view.raw.get("name"), str) or not view.name.strip():
-            yield error_finding(
-                "L11", view.path, "text", _describe_value(view.raw.get("name")), f"{view.path} has no name"
-            )
-        if not isinstance(view.raw.get("properties", {}), dict):
-            yield error_finding(
-                "L11",
-                view.path,
-                "an object",
-                _describe_value(view.raw.get("properties")),
-                f"the properties of {view.path} are not an object",
-            )
+        raw, path = view.raw, view.path
+        if not isinstance(raw.get("name"), str) or not view.name.strip():
+            yield _field_error(path, "text", raw.get("name"), f"{path} has no name")
+        if not isinstance(raw.get("properties", {}), dict):
+            yield _field_error(path, "an object", raw["properties"], f"the properties of {path} are not an object")
+        material_type = words.parse_material_type(raw.get("material_type"))
         for field, member, allowed in (
             ("available_for_use", view.availability, AVAILABILITY),
-            ("material_type", words.parse_material_type(view.raw.get("material_type")), MATERIAL_TYPES),
+            ("material_type", material_type, MATERIAL_TYPES),
             ("environmental_condition", view.condition, CONDITIONS),
         ):
-            yield from _check_member(transition, view.path, field, view.raw.get(field), member, allowed)
+            if not member:
+                yield _check_member(transition, path, field, raw.get(field), ", ".join(allowed))
     for seen in transition.observations:
-        yield from _check_measurement_type(seen.path, seen.raw.get("measurement_type"))
+        kind, expected = seen.raw.get("measurement_type"), ", ".join(MEASUREMENT_TYPES)
+        if not isinstance(kind, str) or not kind.strip() or len(kind) > 60:
+            yield _field_error(seen.path, expected, kind, f"measurement_type is {_describe_value(kind)}")
+        elif kind.strip().lower() not in MEASUREMENT_TYPES:
+            text = "measurement_type is none of the four kinds"
+            yield warning_finding("L11", seen.path, expected, _describe_value(kind), text, decidable=False)
         if not isinstance(seen.raw.get("description"), str):
-            yield error_finding(
-                "L11",
-                seen.path,
-                "text",
-                _describe_value(seen.raw.get("description")),
-                f"{seen.path} has no description",
-            )
-    if not isinstance(transition.outcome.get("success"), bool):
-        yield error_finding(
-            "L11",
-            "success",
-            "true or false",
-            _describe_value(transition.outcome.get("success")),
-            "success is neither true nor false",
-        )
+            yield _field_error(seen.path, "text", seen.raw.get("description"), f"{seen.path} has no description")
+    success = transition.outcome.get("success")
+    if not isinstance(success, bool):
+        yield _field_error("success", "true or false", success, "success is neither true nor false")
+
+
+def _field_error(path: str, expected: str, value: Any, text: str) -> Finding:
+    return error_finding("L11", path, expected, _describe_value(value), text)
+
+
+def _check_member(transition: Transition, path: str, field: str, value: Any, allowed: str) -> Finding:
+    # A simulator that never writes this field has another format, which is not an error of the step.
+    views = (*transition.inputs, *transition.outputs)
+    if value is None and not any(isinstance(view.raw.get(field), str) for view in views):
+        return warning_finding("L11", path, allowed, "nothing", f"{field} is missing")
+    return _field_error(path, allowed, value, f"{field} is {_describe_value(value)}")
 
 
 def check_coherence(transition: Transition) -> Findings:
     """L22: yield an error if a success has a failure reason or no result, or a failure has no reason or a result."""
     yield Decided("L22")
-    reason = transition.outcome.get("failure_reason")
+    reason, action = transition.outcome.get("failure_reason"), transition.action
     has_reason = isinstance(reason, str) and reason.strip().lower().rstrip(".") not in _NO_REASON
     success = transition.outcome.get("success")
     if success is True and has_reason:
-        yield error_finding(
-            "L22", "failure_reason", "none", "a reason", "the action succeeded, but a reason for failure is given"
-        )
-    if success is False:
-        if not has_reason:
-            yield error_finding(
-                "L22", "failure_reason", "a reason", "none", "the action failed, but no reason is given"
-            )
-        yield from _check_failure_effects(transition)
-    elif (
-        success is True
-        and not transition.outputs
-        and not transition.observations
-        and transition.family not in (families.CONTROL, families.UNKNOWN)
-    ):
-        yield error_finding(
-            "L22",
-            transition.action,
-            "materials or observations",
-            "nothing",
-            f"{transition.action} succeeded, but led to neither materials nor observations",
-        )
-
-
-def _check_failure_effects(transition: Transition) -> Iterator[Finding]:
-    """Yield an error if a failed action returns a new or changed material."""
-    for output in transition.outputs:
+        text = "the action succeeded, but a reason for failure is given"
+        yield error_finding("L22", "failure_reason", "none", "a reason", text)
+    if success is False and not has_reason:
+        text = "the action failed, but no reason is given"
+        yield error_finding("L22", "failure_reason", "a reason", "none", text)
+    has_result = transition.outputs or transition.observations
+    if success is True and not has_result and transition.family not in (families.CONTROL, families.UNKNOWN):
+        text = f"{action} succeeded, but led to neither materials nor observations"
+        yield error_finding("L22", action, "materials or observations", "nothing", text)
+    for output in transition.outputs if success is False else ():
         before = transition.find_input(output)
-        is_unchanged = before is not None and all(
-            before.raw.get(key) == output.raw.get(key)
-            for key in ("properties", "available_for_use", "environmental_condition", "material_type")
-        )
-        if not is_unchanged:
-            yield error_finding(
-                "L22",
-                output.name,
-                "nothing changed",
-                "a new or changed material",
-                f"the action failed, but {output.name} is new or changed",
-            )
-
-
-def _check_member(
-    transition: Transition, path: str, field: str, value: Any, member: str, allowed: tuple[str, ...]
-) -> Iterator[Finding]:
-    if member:
-        return
-    # A simulator that never writes this field has another format, which is not an error of the step.
-    if value is None and not any(
-        isinstance(view.raw.get(field), str) for view in (*transition.inputs, *transition.outputs)
-    ):
-        yield warning_finding("L11", path, ", ".join(allowed), "nothing", f"{field} is missing")
-        return
-    yield error_finding("L11", path, ", ".join(allowed), _describe_value(value), f"{field} is {_describe_value(value)}")
-
-
-def _check_measurement_type(path: str, value: Any) -> Iterator[Finding]:
-    """Yield an error if the type is not a short text, and a warning if it is none of the four kinds."""
-    if not isinstance(value, str) or not value.strip() or len(value) > 60:
-        yield error_finding(
-            "L11",
-            path,
-            ", ".join(MEASUREMENT_TYPES),
-            _describe_value(value),
-            f"measurement_type is {_describe_value(value)}",
-        )
-    elif value.strip().lower() not in MEASUREMENT_TYPES:
-        yield warning_finding(
-            "L11",
-            path,
-            ", ".join(MEASUREMENT_TYPES),
-            _describe_value(value),
-            "measurement_type is none of the four kinds",
-            decidable=False,
-        )
+        if before is None or any(before.raw.get(key) != output.raw.get(key) for key in _UNCHANGED_BY_FAILURE):
+            text = f"the action failed, but {output.name} is new or changed"
+            yield error_finding("L22", output.name, "nothing changed", "a new or changed material", text)
 
 
 def iter_visible_texts(transition: Transition) -> Iterator[tuple[str, str]]:

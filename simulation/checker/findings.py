@@ -69,27 +69,23 @@ def compare(
     above: Decimal | None = None,
     below: Decimal | None = None,
     limit: str | None = None,
+    shown: tuple[str, str] | None = None,
 ) -> Findings:
     """Yield a note that two amounts were compared and, if the one found is out of tolerance, an error.
 
     The amounts are in the base unit of their dimension. `above` and `below` are how much the amount found may exceed
     and fall short of the expected one; None allows any difference. `limit` is written before the expected amount; it is
-    by default "at most" or "at least" if only one side is limited. The tolerance of the finding is the one applied.
+    by default "at most" or "at least" if only one side is limited. `shown` has both amounts as the finding shows them,
+    by default in the dimension's units. The tolerance of the finding is the one applied.
     """
     yield Decided(code, quantity=True)
     is_above = above is not None and found > expected + above
     if is_above or (below is not None and found < expected - below):
         if limit is None:
             limit = "at most" if below is None else "at least" if above is None else ""
-        tolerance = above if is_above else below
-        yield error_finding(
-            code,
-            subject,
-            f"{limit} {units.format_value(expected, dimension)}".strip(),
-            units.format_value(found, dimension),
-            text,
-            units.format_value(tolerance or Decimal(0), dimension),
-        )
+        expected_text, found_text = shown or [units.format_value(value, dimension) for value in (expected, found)]
+        tolerance = units.format_value((above if is_above else below) or Decimal(0), dimension)
+        yield error_finding(code, subject, f"{limit} {expected_text}".strip(), found_text, text, tolerance)
 
 
 class Report(NamedTuple):
@@ -103,12 +99,6 @@ class Report(NamedTuple):
     @property
     def error_findings(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == ERROR)
-
-    @property
-    def decided_share(self) -> float:
-        """Return the share of the applicable codes that could be decided, from 0 to 1."""
-        applicable = set(self.decided) | set(self.undecided)
-        return len(self.decided) / len(applicable) if applicable else 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {"verdict": self.verdict, "findings": [finding.to_json() for finding in self.findings]}

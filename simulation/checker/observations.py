@@ -1,16 +1,17 @@
 """L15, L17 and L20: an observation reports what the action can sense, and readings agree with the material and each other."""
 
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import combinations
 
-from simulation.checker import concentrations
-from simulation.checker.findings import Decided, Findings, error_finding, undecided_finding
+from simulation.checker.findings import Decided, Findings, compare, error_finding, require, undecided_finding
 from simulation.checker.reading import families, flows, properties, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
+from simulation.checker.values import PH
 from simulation.lab import quantities
 
 # Quantity, pattern of its names, and the actions that can measure it. No other action of the catalogue can.
@@ -74,12 +75,41 @@ _SEEING_VERBS = re.compile(
 _NAKED_EYE_ACTIONS = ("VisualInspection", "ImageSample")
 # The smallest volume that can be moved, in µL.
 _MIN_MOVED_VOLUME = {
-    "Transfer": "0.1",
-    "Aliquot": "0.1",
-    "SerialDilute": "0.1",
-    "Dilute": "0.1",
+    "Transfer": "0.1", "Aliquot": "0.1", "SerialDilute": "0.1", "Dilute": "0.1",
     "AcousticLiquidHandling": "0.0024",  # below one droplet of 2.5 nL
+}  # fmt: skip
+_FLUORESCENT = word_set("fluorescence fluorescent confocal superresolution tirf electron")
+# Share of the known amount. A measurement has noise; a remark on the amount in a vessel has none; counts of cells vary.
+_TOLERANCE, _REMARK_TOLERANCE, _DENSITY_TOLERANCE = Decimal("0.08"), Decimal("0.03"), Decimal("0.4")
+_PH_TOLERANCE = Decimal("0.5")
+# Components that the counting and quantifying instruments measure.
+_MEASURED_COMPONENTS = {
+    "NucleicAcidQuantification": word_set("dna rna nucleic acid plasmid oligo primer amplicon cdna"),
+    "TotalProteinQuantification": word_set("protein bsa albumin lysate antibody"),
+    "CellCounter": word_set("cell"),
+    "CoulterCount": word_set("cell particle"),
+    "CountLiquidParticles": word_set("cell particle"),
 }
+_MEASURES_AMOUNT = {"volume": "MeasureVolume", "mass": "MeasureWeight"}
+# Words for the amount in the vessel, and words for other amounts.
+_CURRENT_AMOUNT = re.compile(
+    r"\b(?:volume|remaining|remains|left|contains|holds|residual|total|final|mass|weight|net)\b", re.IGNORECASE
+)
+_OTHER_AMOUNT = re.compile(
+    r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|before|initial|original|"
+    r"capacity|tare|container|injection|wash(?:ed)?|gross|per)\b",
+    re.IGNORECASE,
+)
+_NOT_NET = re.compile(r"\b(?:gross|tare|with (?:the )?(?:container|tube|vial)|evaporated)\b", re.IGNORECASE)
+_SHARE = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,6})?)\s?%\s?\(([0-9]{1,12}) (?:of|/|out of) ([0-9]{1,12})")
+_PARTS = re.compile(r"([0-9]{1,12}) (?:of|out of) ([0-9]{1,12})\b")
+# These words announce readings of different samples, which may differ tenfold.
+_SEVERAL_SAMPLES = re.compile(r"standards\b|dilutions\b|peaks\b|series\b|samples\b|respectively", re.IGNORECASE)
+# Instruments whose signal rises with the concentration of the substance they measure.
+_RISING_SIGNAL = ("HPLC", "NucleicAcidQuantification", "TotalProteinQuantification", "UsePhotospectrometer")
+_MIN_RATIO = Decimal("1.5")  # smallest ratio of concentrations, and of readings, that noise cannot reverse
+# Words for readings that fall with the concentration or do not depend on it.
+_NOT_RISING = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECASE)
 
 
 def check_measured_quantities(transition: Transition) -> Findings:
@@ -87,109 +117,30 @@ def check_measured_quantities(transition: Transition) -> Findings:
     if not transition.is_success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
         return
     # A number that is already on a label or among the settings is a repetition, not a measurement.
-    known_numbers = _collect_known_numbers(transition)
-    names = sorted(
-        {view.name for view in (*transition.inputs, *transition.outputs) if len(view.name) > 3}, key=len, reverse=True
-    )
+    parameter_texts = (leaf.value_text for leaf in transition.parameters.leaves)
+    known_numbers = _parse_numbers([*parameter_texts, *transition.input_texts])
+    names = {view.name for view in (*transition.inputs, *transition.outputs) if len(view.name) > 3}
+    action, expected = transition.action, f"what {transition.action} can sense"
     for seen in transition.observations:
-        observation_text = _remove_names(seen.full_text[:1500], names)
+        # Numbers in a name are not readings. The longest name first, so that no name splits a longer one; 100 names
+        # limit the time.
+        text = seen.full_text[:1500]
+        for name in sorted(sorted(names), key=len, reverse=True)[:100]:
+            text = text.replace(name, "it")
         yield Decided("L15")
-        yield from _check_reported_concentrations(transition, seen.path, observation_text, known_numbers)
-        for name, pattern, actions in _QUANTITY_PATTERNS:
-            if transition.action in actions:
+        # An instrument for one physical quantity reports no concentration.
+        match = _CONCENTRATION.search(units.normalise_text(text)) if action in _ONE_QUANTITY else None
+        if match and not _parse_numbers([match[1]]) & known_numbers:
+            message = f"{action} does not measure concentrations, but {match[0]} is reported"
+            yield error_finding("L15", seen.path, expected, match[0], message)
+        for quantity, pattern, actions in _QUANTITY_PATTERNS:
+            match = None if action in actions else pattern.search(text)
+            number = _find_number(text, match.end()) if match else ""
+            if not match or not number or _parse_numbers([number]) & known_numbers:
                 continue
-            match = pattern.search(observation_text)
-            number = match and _find_number(observation_text, match.end())
-            if (
-                number
-                and match
-                and _parse_number(number) not in known_numbers
-                and not _DENIAL.search(observation_text[max(0, match.start() - 30) : match.end() + _MAX_DISTANCE])
-            ):
-                yield error_finding("L15", seen.path, f"what {transition.action} can sense", f"{name} {number}",
-                            f"{transition.action} does not measure {name}, but {number} is reported")  # fmt: skip
-
-
-def _check_reported_concentrations(
-    transition: Transition, path: str, observation_text: str, known_numbers: set[Decimal]
-) -> Findings:
-    """Yield an error if an instrument for one physical quantity reports a concentration."""
-    match = (
-        _CONCENTRATION.search(units.normalise_text(observation_text)) if transition.action in _ONE_QUANTITY else None
-    )
-    if match and _parse_number(match[1]) not in known_numbers:
-        text = f"{transition.action} does not measure concentrations, but {match[0]} is reported"
-        yield error_finding("L15", path, f"what {transition.action} can sense", match[0], text)
-
-
-def check_limits(transition: Transition) -> Findings:
-    """L17: yield a finding if something too small is reported as seen, or a volume is too small to be moved."""
-    if not transition.is_success:
-        return
-    for seen in transition.observations:
-        # A visual remark on an action that is not a measurement counts as seen with the naked eye.
-        is_visual = (
-            str(seen.raw.get("measurement_type")).lower() == "visual" and transition.family not in families.MEASUREMENTS
-        )
-        if transition.action in _NAKED_EYE_ACTIONS or is_visual:
-            yield Decided("L17")
-            yield from _check_naked_eye(transition, seen)
-        elif transition.action == "UseMicroscope":
-            yield from _check_microscope(transition, seen)
-    moved_volume = transition.parameters.find_moved_volume() or transition.parameters.find_added_volume()
-    if moved_volume is not None and transition.action in _MIN_MOVED_VOLUME:
-        yield Decided("L17")
-        if moved_volume.value < Decimal(_MIN_MOVED_VOLUME[transition.action]):
-            yield error_finding("L17", transition.action, f"at least {_MIN_MOVED_VOLUME[transition.action]} µL", units.format_value(moved_volume.value, "volume"),
-                        f"{units.format_value(moved_volume.value, 'volume')} is below what {transition.action} can move")  # fmt: skip
-
-
-def _check_naked_eye(transition: Transition, seen: ObservationView) -> Findings:
-    # Everything that an inspection reports was seen, unless it is part of a material's name.
-    is_inspection = transition.action in _NAKED_EYE_ACTIONS and not any(
-        _TOO_SMALL.search(view.name) for view in transition.inputs
-    )
-    claim = _find_claim(seen.full_text, _TOO_SMALL, all_seen=is_inspection) or _find_claim(
-        seen.full_text, _TOO_SMALL_FOR_EYES
-    )
-    if claim:
-        yield error_finding(
-            "L17", seen.path, "what the naked eye resolves", claim, f"{claim} cannot be seen with the naked eye"
-        )
-
-
-def _check_microscope(transition: Transition, seen: ObservationView) -> Findings:
-    claim = _find_claim(seen.full_text, _TOO_SMALL)
-    if not claim:
-        return
-    all_words = properties.collect_words(transition.parameters.leaves) | set(words.tokenize(seen.full_text))
-    if all_words & {"fluorescence", "fluorescent", "confocal", "superresolution", "tirf", "electron"}:
-        yield undecided_finding("L17", seen.path, f"{claim} may be visible by their fluorescence")
-    else:
-        yield error_finding(
-            "L17",
-            seen.path,
-            "what light microscopy resolves",
-            claim,
-            f"{claim} are below the resolution of a light microscope",
-        )
-
-
-def _find_claim(text: str, pattern: re.Pattern[str], all_seen: bool = False) -> str:
-    """Return the first thing matching `pattern` that a sentence reports as seen and does not deny, or ""."""
-    for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", text[:1500]):
-        match = pattern.search(sentence)
-        if match and (all_seen or _SEEING_VERBS.search(sentence)) and not _DENIAL.search(sentence):
-            return match[0]
-    return ""
-
-
-def _remove_names(text: str, names: list[str]) -> str:
-    """Return the text with the names of materials replaced, because numbers in a name are not readings."""
-    # The names are sorted, longest first, so that no name splits a longer one; 100 names limit the time.
-    for name in names[:100]:
-        text = text.replace(name, "it")
-    return text
+            if not _DENIAL.search(text[max(0, match.start() - 30) : match.end() + _MAX_DISTANCE]):
+                message = f"{action} does not measure {quantity}, but {number} is reported"
+                yield error_finding("L15", seen.path, expected, f"{quantity} {number}", message)
 
 
 def _find_number(text: str, after: int) -> str:
@@ -201,125 +152,47 @@ def _find_number(text: str, after: int) -> str:
     return ""
 
 
-def _collect_known_numbers(transition: Transition) -> set[Decimal]:
-    """Return the numbers in the parameters, names and properties of the inputs."""
-    numbers: set[Decimal] = set()
-    for leaf in transition.parameters.leaves:
-        numbers |= _parse_numbers(leaf.value_text)
-    for view in transition.inputs:
-        numbers |= _parse_numbers(view.name)
-        for leaf in view.leaves:
-            numbers |= _parse_numbers(leaf.value_text)
-    return numbers
+def _parse_numbers(texts: Iterable[str]) -> set[Decimal]:
+    figures = (figure for text in texts for figure in _NUMBER.findall(units.normalise_text(text)))
+    return {number.normalize() for figure in figures if (number := units.parse_number(figure)) is not None}
 
 
-def _parse_numbers(text: str) -> set[Decimal]:
-    return {
-        value for figure in _NUMBER.findall(units.normalise_text(text)) if (value := _parse_number(figure)) is not None
-    }
-
-
-def _parse_number(figure: str) -> Decimal | None:
-    number = units.parse_number(figure)
-    return None if number is None else number.normalize()
-
-
-_SHARE = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,6})?)\s?%\s?\(([0-9]{1,12}) (?:of|/|out of) ([0-9]{1,12})")
-_PARTS = re.compile(r"([0-9]{1,12}) (?:of|out of) ([0-9]{1,12})\b")
-
-
-def check_replicates(transition: Transition, seen: ObservationView) -> Findings:
-    """Yield a finding if one of several readings of a sample is about tenfold higher or lower than the others."""
-    parts = seen.value[:1000].split(", ")
-    numbers = [found for part in parts if (found := units.split_number(part))]
-    if (
-        len(parts) < 2
-        or len(numbers) != len(parts)
-        or len({other_values.strip() for _, _, other_values in numbers if other_values.strip()}) > 2
-    ):
+def check_limits(transition: Transition) -> Findings:
+    """L17: yield a finding if something too small is reported as seen, or a volume is too small to be moved."""
+    if not transition.is_success:
         return
-    values = sorted(number for number, _, _ in numbers)
-    # These words announce readings of different samples, which may differ tenfold.
-    if values[0] <= 0 or re.search(
-        r"standards\b|dilutions\b|peaks\b|series\b|samples\b|respectively", seen.description, re.IGNORECASE
-    ):
-        return
-    # The outlier is the lowest value if it is far below the next one, otherwise the highest value.
-    other_values, outlier = (values[1:], values[0]) if values[1] / values[0] > 5 else (values[:-1], values[-1])
-    if other_values[-1] > other_values[0] * Decimal("1.5") or len(values) < 3:
-        # With two readings it is unclear which is the outlier; a tenfold difference is an error only if the action set
-        # two readings per sample.
-        if len(values) == 2 and Decimal("8.5") <= values[1] / values[0] <= Decimal("11.5"):
-            if transition.find_replicate_count() == 2:
-                yield error_finding(
-                    "L20",
-                    seen.path,
-                    "two similar readings",
-                    seen.value[:60],
-                    f"two readings of one sample differ tenfold: {seen.value[:60]}",
-                )
-                return
-            yield undecided_finding(
-                "L20", seen.path, "two readings differ tenfold; which one is wrong, if any, is not known"
-            )
-        return
-    yield Decided("L20")
-    # Tenfold within the scatter of replicates: a slipped decimal point. Other ratios may be real.
-    if any(
-        Decimal("0.75") < ratio / 10 < Decimal("1.35")
-        for ratio in (outlier / other_values[-1], other_values[0] / outlier)
-    ):
-        yield error_finding(
-            "L20",
-            seen.path,
-            f"about {other_values[0]}",
-            str(outlier),
-            f"one of {len(values)} readings is {outlier}, the others range from {other_values[0]} to {other_values[-1]}",
-        )
+    action = transition.action
+    for seen in transition.observations:
+        # A visual remark on an action that is not a measurement counts as seen with the naked eye.
+        is_visual = str(seen.raw.get("measurement_type")).lower() == "visual"
+        if action in _NAKED_EYE_ACTIONS or (is_visual and transition.family not in families.MEASUREMENTS):
+            # Everything that an inspection reports was seen, unless it is part of a material's name.
+            is_in_name = any(_TOO_SMALL.search(view.name) for view in transition.inputs)
+            all_seen = action in _NAKED_EYE_ACTIONS and not is_in_name
+            claim = _find_claim(seen, _TOO_SMALL, all_seen) or _find_claim(seen, _TOO_SMALL_FOR_EYES)
+            text = f"{claim} cannot be seen with the naked eye"
+            yield from require("L17", not claim, seen.path, "what the naked eye resolves", claim, text)
+        elif action == "UseMicroscope" and (claim := _find_claim(seen, _TOO_SMALL)):
+            all_words = properties.collect_words(transition.parameters.leaves) | set(words.tokenize(seen.full_text))
+            if all_words & _FLUORESCENT:
+                yield undecided_finding("L17", seen.path, f"{claim} may be visible by their fluorescence")
+            else:
+                text = f"{claim} are below the resolution of a light microscope"
+                yield error_finding("L17", seen.path, "what light microscopy resolves", claim, text)
+    moved_volume = transition.parameters.find_moved_volume() or transition.parameters.find_added_volume()
+    if moved_volume is not None and action in _MIN_MOVED_VOLUME:
+        least, moved = _MIN_MOVED_VOLUME[action], units.format_value(moved_volume.value, "volume")
+        text = f"{moved} is below what {action} can move"
+        yield from require("L17", moved_volume.value >= Decimal(least), action, f"at least {least} µL", moved, text)
 
 
-def check_share(seen: ObservationView) -> Findings:
-    """Yield an error if the numbers in "45 % (4500 of 10000)" do not agree or the part is larger than the whole."""
-    if found := _SHARE.search(seen.full_text[:2000]):
-        percent, part, total = Decimal(found[1]), Decimal(found[2]), Decimal(found[3])
-        yield Decided("L20", quantity=True)
-        if part > total:
-            yield error_finding(
-                "L23", seen.path, f"at most {total}", str(part), f"{part} of {total} is more than the whole"
-            )
-        # 0.6 percentage points for a percentage without decimals, plus 2 % of the percentage for rounded counts.
-        elif total and abs(part / total * 100 - percent) > Decimal("0.6") + percent / 50:
-            yield error_finding(
-                "L20",
-                seen.path,
-                f"{quantities.format_number(part / total * 100)} %",
-                f"{percent} %",
-                f"{part} of {total} is not {percent} %",
-            )
-    elif (found := _PARTS.search(seen.full_text[:2000])) and int(found[1]) > int(found[2]) > 0:
-        yield error_finding(
-            "L23", seen.path, f"at most {found[2]}", found[1], f"{found[1]} of {found[2]} is more than the whole"
-        )
-
-
-# Share of the known amount. A measurement has noise; a remark on the amount in a vessel has none.
-_TOLERANCE, _REMARK_TOLERANCE = Decimal("0.08"), Decimal("0.03")
-# Components that the counting and quantifying instruments measure.
-_MEASURED_COMPONENTS = {
-    "NucleicAcidQuantification": word_set("dna rna nucleic acid plasmid oligo primer amplicon cdna"),
-    "TotalProteinQuantification": word_set("protein bsa albumin lysate antibody"),
-    "CellCounter": word_set("cell"),
-}
-_DENSITY_TOLERANCE = Decimal("0.4")  # counts of cells vary that much
-# Words for the amount in the vessel, and words for other amounts.
-_CURRENT_AMOUNT = re.compile(
-    r"\b(?:volume|remaining|remains|left|contains|holds|residual|total|final|mass|weight|net)\b", re.IGNORECASE
-)
-_OTHER_AMOUNT = re.compile(r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|before|initial|original|"
-                      r"capacity|tare|container|injection|wash(?:ed)?|gross|per)\b", re.IGNORECASE)  # fmt: skip
-_PH = re.compile(
-    r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
-)
+def _find_claim(seen: ObservationView, pattern: re.Pattern[str], all_seen: bool = False) -> str:
+    """Return the first thing matching `pattern` that a sentence reports as seen and does not deny, or ""."""
+    for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", seen.full_text[:1500]):
+        match = pattern.search(sentence)
+        if match and (all_seen or _SEEING_VERBS.search(sentence)) and not _DENIAL.search(sentence):
+            return match[0]
+    return ""
 
 
 def check_readings(transition: Transition) -> Findings:
@@ -327,19 +200,28 @@ def check_readings(transition: Transition) -> Findings:
     if not transition.is_success:
         return
     for seen in transition.observations:
-        if (material := _find_observed_material(transition, seen)) is not None:
-            yield from _check_amounts(transition, seen, material)
-        yield from check_replicates(transition, seen)
-        yield from check_share(seen)
+        if (view := _find_observed_material(transition, seen)) is not None:
+            yield from _check_amounts(transition, seen, view)
+            if transition.action in _MEASURED_COMPONENTS:
+                yield from _check_densities(transition, seen, view)
+            if transition.action in ("MeasurepH", "AdjustpH"):
+                yield from _check_ph(seen, view)
+        yield from _check_replicates(transition, seen)
+        yield from _check_share(seen)
+
+
+def _find_longest(views: list[MaterialView]) -> MaterialView | None:
+    """Return the only material with the longest name, which is the one meant: "Sample 1" is also in "Sample 10"."""
+    longest = max((len(view.name) for view in views), default=0)
+    views = [view for view in views if len(view.name) == longest]
+    return views[0] if len(views) == 1 else None
 
 
 def _find_observed_material(transition: Transition, seen: ObservationView) -> MaterialView | None:
     """Return the observed material: that with the longest name in the description, or the only one; None if unclear."""
-    named_views = [view for view in transition.outputs if view.name and view.name.lower() in seen.description.lower()]
-    if named_views:
-        longest = max(len(view.name) for view in named_views)
-        best = [view for view in named_views if len(view.name) == longest]
-        return best[0] if len(best) == 1 else None
+    description = seen.description.lower()
+    if named_views := [view for view in transition.outputs if view.name and view.name.lower() in description]:
+        return _find_longest(named_views)
     solvent = flows.find_solvent(transition) if transition.family == families.ADD else None
     solvent_left = transition.find_output(solvent) if solvent is not None else None
     samples = [view for view in transition.outputs if not view.is_empty_vessel and view is not solvent_left]
@@ -347,103 +229,121 @@ def _find_observed_material(transition: Transition, seen: ObservationView) -> Ma
 
 
 def _check_amounts(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
-    for dimension, known_amount in (("volume", view.volume), ("mass", view.mass)):
-        if known_amount is None or not _is_about_current_amount(transition, seen, dimension):
-            continue
-        for amount in _parse_readings(seen, dimension):
-            yield Decided("L20", quantity=True)
-            tolerance = _TOLERANCE if transition.family in families.MEASUREMENTS else _REMARK_TOLERANCE
-            if abs(amount.value - known_amount.value) > known_amount.value * tolerance + min(
-                known_amount.step, known_amount.value / 100
-            ):
-                yield error_finding("L20", seen.path, units.format_value(known_amount.value, dimension), units.format_value(amount.value, dimension),
-                            f"{units.format_value(amount.value, dimension)} was read for {view.name}, which holds {units.format_value(known_amount.value, dimension)}", "10 %")  # fmt: skip
-    yield from _check_densities(transition, seen, view)
-    yield from _check_ph(transition, seen, view)
+    tolerance = _TOLERANCE if transition.family in families.MEASUREMENTS else _REMARK_TOLERANCE
+    for dimension, known in (("volume", view.volume), ("mass", view.mass)):
+        if known is not None and _is_about_current_amount(transition, seen, dimension):
+            allowed = known.value * tolerance + min(known.step, known.value / 100)
+            yield from _compare_readings(seen, view, known, dimension, "holds", allowed)
 
 
 def _check_densities(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
     """Yield an error if a count or quantification contradicts the material's known density or concentration."""
-    if transition.action not in (
-        "CellCounter",
-        "NucleicAcidQuantification",
-        "TotalProteinQuantification",
-        "CoulterCount",
-        "CountLiquidParticles",
-    ):
-        return
     # The measurement may have written its own result into the output; the input has the independent value.
-    before = transition.find_input(view) or view
-    components = _MEASURED_COMPONENTS.get(transition.action, word_set("cell particle"))
-    known_amounts = [
-        amount for name, amount in before.concentrations.items() if set(name.split()) & components or not name
-    ]
-    if len(known_amounts) != 1:
-        return
-    known_amount = known_amounts[0]
-    for amount in _parse_readings(seen, known_amount.dimension):
-        yield Decided("L20", quantity=True)
-        if abs(amount.value - known_amount.value) > known_amount.value * _DENSITY_TOLERANCE:
-            yield error_finding("L20", seen.path, concentrations.format_concentration(known_amount.value, known_amount), concentrations.format_concentration(amount.value, known_amount),
-                        f"{concentrations.format_concentration(amount.value, known_amount)} was read for {view.name}, which has {concentrations.format_concentration(known_amount.value, known_amount)}", "40 %")  # fmt: skip
+    known_amounts = (transition.find_input(view) or view).concentrations
+    components = _MEASURED_COMPONENTS[transition.action]
+    suitable = [known for name, known in known_amounts.items() if not name or set(name.split()) & components]
+    if len(suitable) == 1:
+        known = suitable[0]
+        yield from _compare_readings(seen, view, known, known.dimension, "has", known.value * _DENSITY_TOLERANCE)
 
 
-def _check_ph(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
-    """Yield an error if the pH that was read differs from the pH of the material by more than 0.5."""
-    if transition.action not in ("MeasurepH", "AdjustpH"):
+def _compare_readings(
+    seen: ObservationView, view: MaterialView, known: Amount, dimension: str, verb: str, allowed: Decimal
+) -> Findings:
+    expected = units.format_value(known.value, dimension)
+    for reading in _parse_readings(seen, dimension):
+        text = f"{units.format_value(reading.value, dimension)} was read for {view.name}, which {verb} {expected}"
+        yield from compare("L20", seen.path, known.value, reading.value, dimension, text, allowed, allowed)
+
+
+def _check_ph(seen: ObservationView, view: MaterialView) -> Findings:
+    leaves = (leaf for leaf in view.leaves if set(leaf.words) == {"ph"})
+    known_values = [number for leaf in leaves if (number := units.parse_number(leaf.value)) is not None]
+    number_parts, match = units.split_number(seen.value), PH.search(seen.full_text)
+    if number_parts and number_parts[2].strip().lower() in ("", "ph", "ph units"):
+        got = number_parts[0]
+    elif match:
+        got = Decimal(match[1])
+    else:
         return
-    known_values = [
-        n for leaf in view.leaves if set(leaf.words) == {"ph"} and (n := units.parse_number(leaf.value)) is not None
-    ]
-    number_parts = units.split_number(seen.value)
-    value_number = (
-        number_parts[0] if number_parts and number_parts[2].strip().lower() in ("", "ph", "ph units") else None
-    )
-    match = _PH.search(seen.full_text)
-    got = value_number if value_number is not None else Decimal(match[1]) if match else None
-    if len(known_values) == 1 and got is not None:
-        yield Decided("L20", quantity=True)
-        if abs(got - known_values[0]) > Decimal("0.5"):
-            yield error_finding(
-                "L20",
-                seen.path,
-                f"pH {known_values[0]}",
-                f"pH {got}",
-                f"pH {got} was read for {view.name}, which has pH {known_values[0]}",
-                "0.5",
-            )
+    if len(known_values) == 1:
+        known = known_values[0]
+        text, shown = f"pH {got} was read for {view.name}, which has pH {known}", (f"pH {known}", f"pH {got}")
+        yield from compare("L20", seen.path, known, got, "", text, _PH_TOLERANCE, _PH_TOLERANCE, shown=shown)
 
 
 def _is_about_current_amount(transition: Transition, seen: ObservationView, dimension: str) -> bool:
     """Return whether a record gives the amount that is in the vessel, not an amount that was moved."""
-    if transition.action == {"volume": "MeasureVolume", "mass": "MeasureWeight"}[dimension]:
-        return not re.search(
-            r"\b(?:gross|tare|with (?:the )?(?:container|tube|vial)|evaporated)\b", seen.description, re.IGNORECASE
-        )
+    if transition.action == _MEASURES_AMOUNT[dimension]:
+        return not _NOT_NET.search(seen.description)
     text = seen.description if seen.value else seen.full_text
     return bool(_CURRENT_AMOUNT.search(text)) and not _OTHER_AMOUNT.search(text)
 
 
 def _parse_readings(seen: ObservationView, dimension: str) -> list[Amount]:
     """Return all readings of this dimension in the value or, without a value, the only one in the description."""
-    parts = re.split(r"[,;]\s", seen.value[:1000]) if seen.value else []
-    readings = [a for part in parts if (a := units.parse_amount(part, "", (dimension,))) and a.dimension == dimension]
-    if readings or seen.value:
-        return readings
+    parts: Iterator[str] = iter(re.split(r"[,;]\s", seen.value[:1000]))
+    if not seen.value:
+        matches = re.finditer(r"(?<![\w.])[0-9]", seen.description[:600])
+        parts = (seen.description[match.start() :][:40] for match in matches)
+    amounts = (units.parse_amount(part, "", (dimension,)) for part in parts)
+    readings = [amount for amount in amounts if amount and amount.dimension == dimension]
     # A description may list several amounts; only a single one can be the reading.
-    description_amounts = [
-        units.parse_amount(seen.description[match.start() :][:40], "", (dimension,))
-        for match in re.finditer(r"(?<![\w.])[0-9]", seen.description[:600])
-    ]
-    matching = [a for a in description_amounts if a and a.dimension == dimension]
-    return matching if len(matching) == 1 else []
+    return readings if seen.value or len(readings) == 1 else []
 
 
-# Instruments whose signal rises with the concentration of the substance they measure.
-_RISING_SIGNAL = ("HPLC", "NucleicAcidQuantification", "TotalProteinQuantification", "UsePhotospectrometer")
-_MIN_RATIO = Decimal("1.5")  # smallest ratio of concentrations, and of readings, that noise cannot reverse
-# Words for readings that fall with the concentration or do not depend on it.
-_NOT_RISING = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECASE)
+def _check_replicates(transition: Transition, seen: ObservationView) -> Findings:
+    """Yield a finding if one of several readings of a sample is about tenfold higher or lower than the others."""
+    parts = seen.value[:1000].split(", ")
+    numbers = [number for part in parts if (number := units.split_number(part))]
+    has_one_unit = len({rest.strip() for _, _, rest in numbers} - {""}) <= 2
+    values = sorted(number for number, _, _ in numbers)
+    if len(parts) < 2 or len(numbers) != len(parts) or not has_one_unit or values[0] <= 0:
+        return
+    if _SEVERAL_SAMPLES.search(seen.description):
+        return
+    if len(values) == 2:
+        # It is unclear which is the outlier; a tenfold difference is an error only if the action set two readings.
+        if Decimal("8.5") <= values[1] / values[0] <= Decimal("11.5"):
+            if transition.find_replicate_count() == 2:
+                text = f"two readings of one sample differ tenfold: {seen.value[:60]}"
+                yield error_finding("L20", seen.path, "two similar readings", seen.value[:60], text)
+            else:
+                text = "two readings differ tenfold; which one is wrong, if any, is not known"
+                yield undecided_finding("L20", seen.path, text)
+        return
+    # The outlier is the lowest value if it is far below the next one, otherwise the highest value.
+    others, outlier = (values[1:], values[0]) if values[1] / values[0] > 5 else (values[:-1], values[-1])
+    lowest, highest = others[0], others[-1]
+    if highest <= lowest * Decimal("1.5"):
+        # Tenfold within the scatter of replicates: a slipped decimal point. Other ratios may be real.
+        ratios = (outlier / highest / 10, lowest / outlier / 10)
+        holds = not any(Decimal("0.75") < ratio < Decimal("1.35") for ratio in ratios)
+        text = f"one of {len(values)} readings is {outlier}, the others range from {lowest} to {highest}"
+        yield from require("L20", holds, seen.path, f"about {lowest}", str(outlier), text)
+
+
+def _check_share(seen: ObservationView) -> Findings:
+    """Yield an error if the numbers in "45 % (4500 of 10000)" do not agree or the part is larger than the whole."""
+    text = seen.full_text[:2000]
+    share, parts = _SHARE.search(text), _PARTS.search(text)
+    part, total = (Decimal(0), Decimal(0))
+    if share:
+        percent, part, total = Decimal(share[1]), Decimal(share[2]), Decimal(share[3])
+        yield Decided("L20", quantity=True)
+        if total and part <= total:
+            # 0.6 percentage points for a percentage without decimals, plus 2 % of the percentage for rounded counts.
+            allowed, computed = Decimal("0.6") + percent / 50, part / total * 100
+            message, shown = (
+                f"{part} of {total} is not {percent} %",
+                (f"{quantities.format_number(computed)} %", f"{percent} %"),
+            )
+            yield from compare("L20", seen.path, computed, percent, "ratio", message, allowed, allowed, shown=shown)
+    elif parts and Decimal(parts[2]):
+        part, total = Decimal(parts[1]), Decimal(parts[2])
+    if part > total:
+        message = f"{part} of {total} is more than the whole"
+        yield error_finding("L23", seen.path, f"at most {total}", str(part), message)
 
 
 def check_signal_order(transition: Transition) -> Findings:
@@ -453,38 +353,29 @@ def check_signal_order(transition: Transition) -> Findings:
     """
     if not transition.is_success or transition.action not in _RISING_SIGNAL:
         return
-    readings = [(seen, *found) for seen in transition.observations if (found := _parse_signal(transition, seen))]
-    for (first_seen, first, low, signal), (second_seen, second, high, other_signal) in combinations(readings, 2):
+    readings = []
+    for seen in transition.observations:
+        view = _find_longest([view for view in transition.outputs if view.name and view.name in seen.description])
+        number = units.parse_number(seen.value)
+        if view is not None and number is not None and not _NOT_RISING.search(seen.full_text[:1000]):
+            # The description without the sample's name says what was read.
+            readings.append((seen, view, number, seen.description.replace(view.name, "")))
+    for (seen, first, low, signal), (other_seen, second, high, other_signal) in combinations(readings, 2):
         common = first.concentrations.keys() & second.concentrations.keys()
         # Only readings of the same kind are compared, and only if no second component could explain the difference.
         if signal != other_signal or len(common) != 1 or first is second or not signal:
             continue
-        component = next(iter(common))
-        first_amount, second_amount = first.concentrations[component], second.concentrations[component]
-        if (
-            first_amount.dimension != second_amount.dimension
-            or min(first_amount.value, second_amount.value, low, high) <= 0
-        ):
+        [component] = common
+        amount, other_amount = first.concentrations[component], second.concentrations[component]
+        if amount.dimension != other_amount.dimension or min(amount.value, other_amount.value, low, high) <= 0:
             continue
-        known_ratio, found_ratio = first_amount.value / second_amount.value, low / high
+        known_ratio, found_ratio = amount.value / other_amount.value, low / high
         if known_ratio < 1:
             known_ratio, found_ratio = 1 / known_ratio, 1 / found_ratio
         if known_ratio > _MIN_RATIO:
             yield Decided("L20", quantity=True)
             if found_ratio * _MIN_RATIO < 1:
-                yield error_finding("L20", first_seen.path, "the higher reading with the higher concentration", "the other way round",
-                            f"the readings of {first.name} and {second.name} are in reverse order: {first_seen.value[:40]} and {second_seen.value[:40]}")  # fmt: skip
-
-
-def _parse_signal(transition: Transition, seen: ObservationView) -> tuple[MaterialView, Decimal, str] | None:
-    """Return (sample, number read, description without the sample's name), or None unless one sample is named."""
-    if _NOT_RISING.search(seen.full_text[:1000]):
-        return None
-    named_views = [view for view in transition.outputs if view.name and view.name in seen.description]
-    # The longest name counts: "Sample 1" is also in "Sample 10".
-    longest = max((len(view.name) for view in named_views), default=0)
-    best = [view for view in named_views if len(view.name) == longest]
-    number = units.parse_number(seen.value)
-    if len(best) != 1 or number is None:
-        return None
-    return best[0], number, seen.description.replace(best[0].name, "")
+                expected = "the higher reading with the higher concentration"
+                shown = f"{seen.value[:40]} and {other_seen.value[:40]}"
+                text = f"the readings of {first.name} and {second.name} are in reverse order: {shown}"
+                yield error_finding("L20", seen.path, expected, "the other way round", text)

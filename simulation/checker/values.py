@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from simulation.checker import concentrations
-from simulation.checker.findings import Decided, Finding, Findings, error_finding, warning_finding
+from simulation.checker.findings import Decided, Finding, Findings, error_finding, require, warning_finding
 from simulation.checker.reading import families, flows, properties, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
@@ -13,7 +13,7 @@ from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab import quantities
 
-_PH = re.compile(
+PH = re.compile(
     r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
 )
 # Properties and readings that are a share of a whole.
@@ -38,6 +38,29 @@ _POSITIVE_ONLY = word_set(
     "MeasureConductivity MeasureViscosity MeasureDensity MeasureCount QuantifyColonies CoulterCount CountLiquidParticles qPCR MeasureSurfaceTension "
     "MeasureRefractiveIndex MassSpectrometry MeasurepH MeasureDissolvedOxygen"
 )
+_DIMENSIONS = {
+    "volume": ("volume",), "vol": ("volume",), "mass": ("mass",), "weight": ("mass",), "temperature": ("temperature",), "temp": ("temperature",),
+    "concentration": units.CONCENTRATIONS, "conc": units.CONCENTRATIONS,
+}  # fmt: skip
+# A unit in a text without any number: "some mL".
+_UNIT_WORD = re.compile(r"\b(?:mL|ml|µL|uL|ul|mg|µg|kg|mM|µM)\b")
+_RATE = re.compile(r"[A-Za-zµ%/·]{1,12}/(?:s|sec|min|h|hr|hour|day|cm2|m2)")
+# Things that are counted; a number of them is not an error of units.
+_COUNTABLE_THINGS = word_set(
+    "drop droplet tube vial well aliquot portion plate column bed dose bottle piece equivalent equiv cv time fold "
+    "sample cup spoon pipette tip scoop pinch flask gram"
+)
+# A stated lack of a value needs no unit.
+_UNKNOWN_VALUES = word_set("unknown undetermined unmeasured na none tbd not variable nominal varied trace saturated")
+# "molecular weight" and "number average mass" are no masses of the material.
+_OTHER_QUANTITIES = word_set("molecular molar number average tare dry")
+# Dimensions whose units are unambiguous; a ratio or a count may fit several keys.
+_DISTINCT_DIMENSIONS = word_set(
+    "volume mass temperature duration length mass_concentration molar_concentration centrifugal_force voltage"
+)
+# Ratios of amounts with a wrong prefix. 2 %: rounding of both amounts; other ratios are errors of other checks.
+_PREFIX_RATIOS = (Decimal(1000), Decimal("0.001"), Decimal(1000000), Decimal("0.000001"))
+_PREFIX_TOLERANCE = Decimal("0.02")
 
 
 def check_ranges(transition: Transition) -> Findings:
@@ -50,76 +73,58 @@ def check_ranges(transition: Transition) -> Findings:
 
 
 def _check_property_range(view: MaterialView, leaf: Leaf) -> Findings:
-    key_words = set(leaf.words)
-    number = units.parse_number(leaf.value)
+    key_words, number, amount = set(leaf.words), units.parse_number(leaf.value), leaf.parse_amount()
     if number is None:
         return
-    statement = f"{leaf.key} of {view.name} is {leaf.value_text[:40]}"
+    name, shown = view.name, leaf.value_text[:40]
+    text = f"{leaf.key} of {name} is {shown}"
     if "ph" in key_words and len(key_words) <= 2 and not key_words & {"meter", "probe"}:
-        yield Decided("L23")
-        if not 0 <= number <= 14:
-            yield error_finding("L23", view.name, "0 to 14", leaf.value_text[:40], statement)
-    amount = leaf.parse_amount()
-    if properties.is_temperature(leaf) and amount is not None and amount.dimension == "temperature":
-        yield from _check_temperature_range(view.name, amount.value, statement)
-    if amount is not None and amount.dimension in _NEVER_NEGATIVE and amount.value < 0:
-        yield error_finding("L23", view.name, "zero or more", leaf.value_text[:40], statement)
-    maximum = _MAX_CONCENTRATION.get(amount.dimension) if amount is not None else None
-    if amount is not None and maximum is not None and amount.value > maximum:
-        yield error_finding(
-            "L23",
-            view.name,
-            f"at most {units.format_value(maximum, amount.dimension)}",
-            leaf.value_text[:40],
-            f"{statement}, which is more than fits in that volume",
-        )
+        yield from require("L23", 0 <= number <= 14, name, "0 to 14", shown, text)
+    if amount is not None:
+        if amount.dimension == "temperature" and properties.is_temperature(leaf):
+            yield from _check_temperature_range(name, amount.value, text)
+        if amount.dimension in _NEVER_NEGATIVE and amount.value < 0:
+            yield error_finding("L23", name, "zero or more", shown, text)
+        maximum = _MAX_CONCENTRATION.get(amount.dimension)
+        if maximum is not None and amount.value > maximum:
+            expected = f"at most {units.format_value(maximum, amount.dimension)}"
+            yield error_finding("L23", name, expected, shown, f"{text}, which is more than fits in that volume")
     is_ratio = amount is not None and amount.dimension == "ratio"
     # A bare "95" is a percentage; a bare number up to 1 may be a fraction, which needs no check.
-    if key_words & _PERCENT and (
-        is_ratio or (number > 1 and not leaf.unit and leaf.value_text.strip().replace(".", "").isdigit())
-    ):
-        yield Decided("L23")
-        if not 0 <= number <= 100:
-            yield error_finding("L23", view.name, "0 to 100 %", leaf.value_text[:40], statement)
+    is_bare = number > 1 and not leaf.unit and leaf.value_text.strip().replace(".", "").isdigit()
+    if key_words & _PERCENT and (is_ratio or is_bare):
+        yield from require("L23", 0 <= number <= 100, name, "0 to 100 %", shown, text)
 
 
 def _check_temperature_range(subject: str, value: Decimal, text: str) -> Findings:
-    yield Decided("L23")
-    if value < _MIN_TEMPERATURE or value > _MAX_TEMPERATURE:
-        yield error_finding(
-            "L23",
-            subject,
-            f"{_MIN_TEMPERATURE} to {_MAX_TEMPERATURE} °C",
-            units.format_value(value, "temperature"),
-            text,
-        )
+    expected, got = f"{_MIN_TEMPERATURE} to {_MAX_TEMPERATURE} °C", units.format_value(value, "temperature")
+    yield from require("L23", _MIN_TEMPERATURE <= value <= _MAX_TEMPERATURE, subject, expected, got, text)
 
 
 def _check_observation(transition: Transition, seen: ObservationView) -> Findings:
     yield from _check_ph_range(transition, seen)
     is_negative = False
-    for amount in _iter_values(seen):
-        statement = f"{amount.text[:40]} was read"
+    # The parts of a value are separated by commas or semicolons.
+    amounts = (units.parse_amount(part) for part in re.split(r"[,;]\s", seen.value[:1000]))
+    for amount in filter(None, amounts):
+        text, shown = f"{amount.text[:40]} was read", amount.text[:40]
         if amount.dimension == "temperature":
-            yield from _check_temperature_range(seen.path, amount.value, statement)
+            yield from _check_temperature_range(seen.path, amount.value, text)
         is_share = amount.dimension == "ratio" and set(words.tokenize(seen.description)) & _PERCENT
         if is_share and not 0 <= amount.value <= 100:
-            yield error_finding(
-                "L23", seen.path, "0 to 100 %", amount.text[:40], f"{statement}, which is not between 0 and 100 %"
-            )
-        is_negative = is_negative or (
-            amount.dimension in _NEVER_NEGATIVE and amount.value < 0 and not _is_measuring_noise(amount.text)
-        )
-    bare_negative = (
-        _NEGATIVE.match(seen.value.strip())
-        and transition.action in _POSITIVE_ONLY
-        and not _is_measuring_noise(seen.value)
-    )
+            yield error_finding("L23", seen.path, "0 to 100 %", shown, f"{text}, which is not between 0 and 100 %")
+        if amount.dimension in _NEVER_NEGATIVE and amount.value < 0 and not _is_measuring_noise(amount.text):
+            is_negative = True
     # The difference of two readings may be negative.
-    if is_negative or (bare_negative and "difference" not in seen.description.lower()):
-        yield error_finding(
-            "L23", seen.path, "zero or more", seen.value[:40], f"{seen.value[:40]} was read, which is below zero"
-        )
+    has_negative_number = (
+        transition.action in _POSITIVE_ONLY
+        and _NEGATIVE.match(seen.value.strip())
+        and not _is_measuring_noise(seen.value)
+        and "difference" not in seen.description.lower()
+    )
+    if is_negative or has_negative_number:
+        shown = seen.value[:40]
+        yield error_finding("L23", seen.path, "zero or more", shown, f"{shown} was read, which is below zero")
 
 
 def _is_measuring_noise(text: str) -> bool:
@@ -133,39 +138,12 @@ def _is_measuring_noise(text: str) -> bool:
 
 
 def _check_ph_range(transition: Transition, seen: ObservationView) -> Findings:
-    values = [Decimal(found[1]) for found in _PH.finditer(seen.full_text[:2000])]
+    values = [Decimal(match[1]) for match in PH.finditer(seen.full_text[:2000])]
     number_parts = units.split_number(seen.value)
     if transition.action in ("MeasurepH", "AdjustpH") and re.search(r"\bpH\b", seen.description):
         values += [number_parts[0]] if number_parts and not number_parts[2].strip(" ,.;pPH0123456789") else []
     for value in values:
-        yield Decided("L23")
-        if not 0 <= value <= 14:
-            yield error_finding("L23", seen.path, "pH 0 to 14", str(value), f"a pH of {value} was read")
-
-
-def _iter_values(seen: ObservationView) -> Iterator[Amount]:
-    """Yield the amounts in an observed value, whose parts are separated by commas or semicolons."""
-    for part in re.split(r"[,;]\s", seen.value[:1000]):
-        if amount := units.parse_amount(part):
-            yield amount
-
-
-_DIMENSIONS = {
-    "volume": ("volume",), "vol": ("volume",), "mass": ("mass",), "weight": ("mass",), "temperature": ("temperature",), "temp": ("temperature",),
-    "concentration": units.CONCENTRATIONS, "conc": units.CONCENTRATIONS,
-}  # fmt: skip
-# A unit in a text without any number: "some mL".
-_UNIT_WORD = re.compile(r"\b(?:mL|ml|µL|uL|ul|mg|µg|kg|mM|µM)\b")
-_RATE = re.compile(r"[A-Za-zµ%/·]{1,12}/(?:s|sec|min|h|hr|hour|day|cm2|m2)")
-# Things that are counted; a number of them is not an error of units.
-_COUNTABLE_THINGS = word_set("drop droplet tube vial well aliquot portion plate column bed dose bottle piece equivalent equiv cv time fold "
-                 "sample cup spoon pipette tip scoop pinch flask gram")  # fmt: skip
-# A stated lack of a value needs no unit.
-_UNKNOWN_VALUES = word_set("unknown undetermined unmeasured na none tbd not variable nominal varied trace saturated")
-# "molecular weight" and "number average mass" are no masses of the material.
-_OTHER_QUANTITIES = word_set("molecular molar number average tare dry")
-# Dimensions whose units are unambiguous; a ratio or a count may fit several keys.
-_DISTINCT_DIMENSIONS = word_set("volume mass temperature duration length mass_concentration molar_concentration")
+        yield from require("L23", 0 <= value <= 14, seen.path, "pH 0 to 14", str(value), f"a pH of {value} was read")
 
 
 def check_units(transition: Transition) -> Findings:
@@ -176,111 +154,67 @@ def check_units(transition: Transition) -> Findings:
         for leaf in view.leaves:
             yield from _check_unit(transition, view, leaf)
     for before, after in transition.list_pairs():
-        for leaf_before, leaf_after in _iter_changed_values(before, after):
-            yield from _check_changed_unit(after, leaf_before, leaf_after)
-    yield from _check_prefixes(transition)
+        yield from _check_changed_units(before, after)
+    for view, expected, got in _iter_expected_amounts(transition):
+        yield from _check_prefix(view, expected, got)
 
 
-def _iter_changed_values(before: MaterialView, after: MaterialView) -> Iterator[tuple[Leaf, Leaf]]:
-    """Yield (leaf before, leaf after) of every property that has the same key before and after, but another text."""
-    leaves_before = {leaf.words: leaf for leaf in before.leaves}
-    for leaf in after.leaves:
-        if leaf.words in leaves_before and leaves_before[leaf.words].value_text != leaf.value_text:
-            yield leaves_before[leaf.words], leaf
-
-
-def _check_changed_unit(view: MaterialView, leaf_before: Leaf, leaf_after: Leaf) -> Findings:
+def _check_changed_units(before: MaterialView, after: MaterialView) -> Findings:
     """Yield an error if a concentration gets a unit per time or per area."""
-    amount_before, number_parts = leaf_before.parse_amount(*units.CONCENTRATIONS), units.split_number(leaf_after.value)
-    if amount_before is None or number_parts is None or "/" not in number_parts[2]:
-        return
-    yield Decided("L12")
-    is_rate = _RATE.fullmatch(number_parts[2].strip())
-    if is_rate and leaf_after.parse_amount() is None:
-        text = (
-            f"{leaf_after.key} of {view.name} was {leaf_before.value_text[:40]} and is now {leaf_after.value_text[:40]}"
-        )
-        yield error_finding(
-            "L12", view.name, f"a unit of {amount_before.dimension.replace('_', ' ')}", leaf_after.value_text[:40], text
-        )
+    leaves_before = {leaf.words: leaf for leaf in before.leaves}
+    for new in after.leaves:
+        old = leaves_before.get(new.words)
+        amount = old.parse_amount(*units.CONCENTRATIONS) if old and old.value_text != new.value_text else None
+        number_parts = units.split_number(new.value)
+        if old is None or amount is None or number_parts is None or "/" not in number_parts[2]:
+            continue
+        is_rate = _RATE.fullmatch(number_parts[2].strip()) and new.parse_amount() is None
+        text = f"{new.key} of {after.name} was {old.value_text[:40]} and is now {new.value_text[:40]}"
+        expected = f"a unit of {amount.dimension.replace('_', ' ')}"
+        yield from require("L12", not is_rate, after.name, expected, new.value_text[:40], text)
 
 
 def _check_unit(transition: Transition, view: MaterialView, leaf: Leaf) -> Findings:
     dimension_words = [word for word in leaf.words if word in _DIMENSIONS]
     if len(dimension_words) != 1 or set(leaf.words) & _OTHER_QUANTITIES or isinstance(leaf.value, bool):
         return
-    dimensions = _DIMENSIONS[dimension_words[0]]
-    number_parts = units.split_number(leaf.value)
-    has_unit_word = isinstance(leaf.value, str) and _UNIT_WORD.search(leaf.value[:100])
-    if number_parts is None and has_unit_word and not any(c.isdigit() for c in leaf.value_text):
-        statement = f"{leaf.key} of {view.name} is {leaf.value_text[:40]}, which is not an amount"
-        yield error_finding("L12", view.name, "a number and a unit", leaf.value_text[:40], statement)
-    if number_parts is None or set(words.tokenize(leaf.value_text)) & _UNKNOWN_VALUES:
+    dimensions, number_parts = _DIMENSIONS[dimension_words[0]], units.split_number(leaf.value)
+    shown, expected = leaf.value_text[:40], f"a unit of {dimensions[0].replace('_', ' ')}"
+    text = f"{leaf.key} of {view.name} is {shown}"
+    if number_parts is None:
+        has_unit_word = isinstance(leaf.value, str) and _UNIT_WORD.search(leaf.value[:100])
+        if has_unit_word and not any(c.isdigit() for c in leaf.value_text):
+            yield error_finding("L12", view.name, "a number and a unit", shown, f"{text}, which is not an amount")
         return
-    amount = leaf.parse_amount()
+    if set(words.tokenize(leaf.value_text)) & _UNKNOWN_VALUES:
+        return
     yield Decided("L12")
-    statement_of_value = f"{leaf.key} of {view.name} is {leaf.value_text[:40]}"
-    if amount is None and leaf.parse_amount(*dimensions) is None:
-        yield from _check_missing_unit(transition, view, leaf, number_parts[2], statement_of_value, dimensions)
-    elif (
-        amount is not None
-        and amount.dimension not in dimensions
-        and leaf.parse_amount(*dimensions) is None
-        and amount.dimension in (*_DISTINCT_DIMENSIONS, "centrifugal_force", "voltage")
-    ):
-        yield error_finding(
-            "L12", view.name, f"a unit of {dimensions[0].replace('_', ' ')}", leaf.value_text[:40], statement_of_value
-        )
-
-
-def _check_missing_unit(
-    transition: Transition, view: MaterialView, leaf: Leaf, unit_text: str, statement: str, dimensions: tuple[str, ...]
-) -> Iterator[Finding]:
-    """Yield an error or a warning for a missing or unknown unit.
-
-    It is an error only if similar properties of the inputs have a unit.
-    """
-    similar_leaves = [
-        o
-        for v in transition.inputs
-        for o in v.leaves
-        if set(o.words) & set(leaf.words) & set(_DIMENSIONS) and o.parse_amount(*dimensions)
-    ]
-    if unit_text.strip():
-        if (
-            dimensions in (("volume",), ("mass",), ("temperature",))
-            and re.fullmatch(r"\s*[A-Za-zµ°]{1,4}\s*", unit_text)
-            and unit_text.strip() not in ("K", "F", "°F", "x", "X")
-        ):
-            yield warning_finding(
-                "L12", view.name, f"a unit of {dimensions[0]}", leaf.value_text[:40], statement, decidable=False
-            )
-        elif similar_leaves and dimensions in (("volume",), ("mass",)) and _is_invented_unit(unit_text):
-            yield error_finding("L12", view.name, f"a unit of {dimensions[0]}", leaf.value_text[:40], statement)
+    if leaf.parse_amount(*dimensions) is not None:
         return
-    # Zero is zero in every unit.
-    is_zero = units.parse_number(leaf.value) == 0
-    if similar_leaves and not is_zero:
-        yield error_finding(
-            "L12",
-            view.name,
-            f"a unit of {dimensions[0].replace('_', ' ')}",
-            leaf.value_text[:40],
-            f"{statement}, without a unit",
-        )
-    elif not is_zero:
-        yield warning_finding(
-            "L12",
-            view.name,
-            f"a unit of {dimensions[0].replace('_', ' ')}",
-            leaf.value_text[:40],
-            f"{statement}, without a unit",
-        )
+    amount, unit_text = leaf.parse_amount(), number_parts[2].strip()
+    # A missing or unknown unit is an error only if similar properties of the inputs have a unit.
+    shared_words = set(leaf.words) & set(_DIMENSIONS)
+    leaves_before = (other for other_view in transition.inputs for other in other_view.leaves)
+    has_similar = any(shared_words & set(other.words) and other.parse_amount(*dimensions) for other in leaves_before)
+    if amount is not None:
+        if amount.dimension in _DISTINCT_DIMENSIONS - set(dimensions):
+            yield error_finding("L12", view.name, expected, shown, text)
+    elif not unit_text:
+        # Zero is zero in every unit.
+        if number_parts[0] != 0:
+            build_finding = error_finding if has_similar else warning_finding
+            yield build_finding("L12", view.name, expected, shown, f"{text}, without a unit")
+    elif len(dimensions) == 1:
+        is_short = re.fullmatch(r"[A-Za-zµ°]{1,4}", unit_text) and unit_text not in ("K", "F", "°F", "x", "X")
+        if is_short:
+            yield warning_finding("L12", view.name, expected, shown, text, decidable=False)
+        elif has_similar and dimensions != ("temperature",) and _is_invented_unit(unit_text):
+            yield error_finding("L12", view.name, expected, shown, text)
 
 
-def _is_invented_unit(rest: str) -> bool:
+def _is_invented_unit(text: str) -> bool:
     """Return whether a text is a single word that is neither a unit nor the name of something that is counted."""
-    unit_words = words.tokenize(rest)
+    unit_words = words.tokenize(text)
     return (
         len(unit_words) == 1
         and unit_words[0].isalpha()
@@ -289,44 +223,30 @@ def _is_invented_unit(rest: str) -> bool:
     )
 
 
-def _check_prefixes(transition: Transition) -> Iterator[Finding]:
-    """Yield an error if an amount is wrong by a factor of a thousand or a million, as with a wrong prefix."""
-    for fill in flows.trace_liquids(transition).fills:
+def _iter_expected_amounts(transition: Transition) -> Iterator[tuple[MaterialView, Decimal, Amount]]:
+    """Yield (material, expected amount, amount found) of everything that the step determines or leaves unchanged."""
+    flow = flows.trace_liquids(transition)
+    for fill in flow.fills:
         if fill.total_volume and fill.output.volume is not None:
-            yield from _check_prefix(fill.output, fill.total_volume, fill.output.volume)
-    for draw in flows.trace_liquids(transition).withdrawals:
-        if (
-            draw.is_stated
-            and draw.remainder is not None
-            and draw.remainder.volume is not None
-            and draw.source.liquid_volume
-            and draw.volume is not None
-        ):
-            yield from _check_prefix(draw.remainder, draw.source.liquid_volume - draw.volume, draw.remainder.volume)
+            yield fill.output, fill.total_volume, fill.output.volume
+    for source, volume, remainder, is_stated in flow.withdrawals:
+        if is_stated and remainder and remainder.volume and source.liquid_volume and volume is not None:
+            yield remainder, source.liquid_volume - volume, remainder.volume
     if transition.family in (families.INERT, families.HEAT, *families.MEASUREMENTS):
         for before, after in transition.list_pairs():
-            if before.volume is not None and after.volume is not None:
-                yield from _check_prefix(after, before.volume.value, after.volume)
-            if before.mass is not None and after.mass is not None:
-                yield from _check_prefix(after, before.mass.value, after.mass)
-            for _, amount_before, amount_after in concentrations.iter_shared_concentrations(before, after):
-                yield from _check_prefix(after, amount_before.value, amount_after)
+            for old, new in ((before.volume, after.volume), (before.mass, after.mass)):
+                if old is not None and new is not None:
+                    yield after, old.value, new
+            for _, old, new in concentrations.iter_shared_concentrations(before, after):
+                yield after, old.value, new
 
 
 def _check_prefix(view: MaterialView, expected: Decimal, got: Amount) -> Iterator[Finding]:
+    """Yield an error if an amount is wrong by a factor of a thousand or a million, as with a wrong prefix."""
     if expected <= 0 or got.value <= 0:
         return
     ratio = got.value / expected
-    if any(
-        # 2 %: rounding of both values. Other ratios are errors of other checks.
-        abs(ratio / prefix_ratio - 1) < Decimal("0.02")
-        for prefix_ratio in (Decimal(1000), Decimal("0.001"), Decimal(1000000), Decimal("0.000001"))
-    ):
-        value_text = units.format_value(got.value, got.dimension)
-        yield error_finding(
-            "L12",
-            view.name,
-            units.format_value(expected, got.dimension),
-            value_text,
-            f"{value_text} in {view.name} is {quantities.format_number(ratio)} times the expected value: probably a wrong unit prefix",
-        )
+    if any(abs(ratio / prefix_ratio - 1) < _PREFIX_TOLERANCE for prefix_ratio in _PREFIX_RATIOS):
+        shown = units.format_value(got.value, got.dimension)
+        text = f"{shown} in {view.name} is {quantities.format_number(ratio)} times the expected value: probably a wrong unit prefix"
+        yield error_finding("L12", view.name, units.format_value(expected, got.dimension), shown, text)

@@ -1,25 +1,43 @@
-"""L04 for weighed materials and counted amounts."""
+"""L04 for weighed materials and counted amounts: moving, storing or observing neither creates nor destroys them.
+
+Portions that were weighed are also checked for L07 (not more than there was) and L16 (as much as was set).
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal
 
-from simulation.checker.findings import Decided, Finding, Findings, error_finding
+from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import families, flows, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
+ZERO = Decimal(0)
 # Families of actions that may add matter to a material.
 _ADDS_MATTER = (families.ADD, families.COMBINE, families.SERIAL, families.MAKE, families.CONTROL, families.UNKNOWN)
-_DRY = ("solid", "pellet", "")
+_DRY = (words.SOLID, words.PELLET, "")
 _DRYING = ("Lyophilize", "Evaporate", "DryingOven", "Desiccate")
 # Words in the name of a solution that do not name a second ingredient.
 _NOT_INGREDIENTS = word_set("stock clear diluted pure")
 # Solvents and mixtures that leave a residue when dried, so the dry mass is not that of one component.
-_LEAVES_RESIDUE = word_set("buffer pbs saline medium media tris hepes salt lysate extract dmem rpmi broth lb glycerol dmso matrix "
-                "sucrose trehalose residue part")  # fmt: skip
-_GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")  # factors of the mass before; powder sticks to vessels
+_LEAVES_RESIDUE = word_set(
+    "buffer pbs saline medium media tris hepes salt lysate extract dmem rpmi broth lb glycerol dmso matrix "
+    "sucrose trehalose residue part"
+)
+# Shares of a mass. Powder sticks to vessels; residual moisture and losses on the wall are realistic when drying.
+_GAIN, _LOSS, _DRIED_GAIN, _DRIED_LOSS = Decimal("0.02"), Decimal("0.05"), Decimal("0.4"), Decimal("0.3")
+_WEIGHING = Decimal("0.05")  # share of a weighed portion
+_COUNTING = Decimal("0.05")  # share of a counted amount
+# Words of a key that do not name a component: "total viable cells" is a count of cells.
+_TOTAL_WORDS = word_set("total number count amount of cell viable live quantity")
+# Words for counts of something other than the content: passages, wells, replicates.
+_OTHER_COUNTS = word_set(
+    "passage well tube vial replicate plate image lane scale event cycle step viability seeding initial target per "
+    "concentration density conc"
+)
+# Cells may die, settle or be used up in these actions.
+_MAY_LOSE_CELLS = ("CellCounter", "Centrifuge", "FlashFreeze", "Storage", "Wait")
 
 
 def check_masses(transition: Transition) -> Findings:
@@ -29,146 +47,83 @@ def check_masses(transition: Transition) -> Findings:
     if transition.family == families.MOVE:
         yield from _check_moved_mass(transition)
         return
+    may_gain = transition.action in ("CellCultureIncubate", "Wash")
+    may_lose = transition.family not in (families.INERT, families.READ)
     for before, after in transition.list_pairs():
-        if transition.action in _DRYING:
-            yield from _check_dried_mass(before, after)
-        if before.mass is None or after.mass is None or before.is_unlimited or after.is_used_up:
-            continue
-        yield Decided("L04", quantity=True)
-        mass_before, mass_after = before.mass, after.mass
-        if mass_after.value > mass_before.value * _GAIN + mass_after.step / 10 and transition.action not in (
-            "CellCultureIncubate",
-            "Wash",
-        ):
-            yield _mass_error(after, mass_before.value, mass_after.value, "nothing was added to it")
-        elif mass_after.value < mass_before.value * _LOSS - mass_after.step and transition.family in (
-            families.INERT,
-            families.READ,
-        ):
-            yield _mass_error(after, mass_before.value, mass_after.value, "nothing was removed from it")
+        if transition.action in _DRYING and not after.is_used_up and after.mass is not None:
+            yield from _check_dried_mass(before, after, after.mass.value)
+    for before, after in transition.list_kept_pairs():
+        if before.mass is not None and after.mass is not None:
+            had, has = before.mass.value, after.mass.value
+            above = None if may_gain else had * _GAIN + after.mass.step / 10
+            below = None if may_lose else had * _LOSS + after.mass.step
+            reason = "nothing was added to it" if has > had else "nothing was removed from it"
+            yield from _compare_masses(after, had, has, reason, above, below)
 
 
-def _check_dried_mass(before: MaterialView, after: MaterialView) -> Findings:
+def _check_dried_mass(before: MaterialView, after: MaterialView, mass: Decimal) -> Findings:
     """Yield an error unless a dried solution of one component weighs about as much as was dissolved."""
-    if len(before.concentrations) != 1 or before.liquid_volume is None or after.mass is None or after.is_used_up:
+    if len(before.concentrations) != 1 or before.liquid_volume is None:
         return
-    component, amount = next(iter(before.concentrations.items()))
+    [(component, amount)] = before.concentrations.items()
     other_words = words.content_words(before.name) - set(component.split()) - _NOT_INGREDIENTS
     if amount.dimension != "mass_concentration" or not component or other_words or before.all_words & _LEAVES_RESIDUE:
         return
-    yield Decided("L04", quantity=True)
     dissolved = amount.value * before.liquid_volume / 1000
-    # Wide, because residual moisture and losses on the wall are realistic.
-    if not dissolved * Decimal("0.7") <= after.mass.value <= dissolved * Decimal("1.4"):
-        yield _mass_error(after, dissolved, after.mass.value, "the first amount was dissolved")
+    above, below = dissolved * _DRIED_GAIN, dissolved * _DRIED_LOSS
+    yield from _compare_masses(after, dissolved, mass, "the first amount was dissolved", above, below)
+
+
+def _compare_masses(
+    after: MaterialView, expected: Decimal, found: Decimal, reason: str, above: Decimal | None, below: Decimal | None
+) -> Findings:
+    text = f"{after.name} weighed {_format_mass(expected)} and now weighs {_format_mass(found)}, although {reason}"
+    yield from compare("L04", after.name, expected, found, "mass", text, above, below, limit="")
 
 
 def _check_moved_mass(transition: Transition) -> Findings:
     """Yield an error unless a weighed portion is subtracted from its source and added to its destination."""
-    requested = [amount for _, amount in transition.parameters.list_amounts("mass")]
     source = flows.find_source(transition)
     if source is None or source.is_unlimited or source.mass is None or source.phase not in _DRY:
         return
+    requested = transition.parameters.list_values("mass")
+    if len(requested) == 1:
+        yield from _check_portions(transition, source, source.mass, requested[0])
+    masses_in = [view.mass.value for view in transition.limited_inputs if view.mass is not None]
+    masses_out = [view.mass.value for view in transition.usable_outputs if view.mass is not None]
+    if masses_out and all(view.is_empty_vessel or view.mass is not None for view in transition.limited_inputs):
+        before, after = sum(masses_in, ZERO), sum(masses_out, ZERO)
+        text = f"{_format_mass(after)} came out, but only {_format_mass(before)} went in"
+        yield from compare("L04", transition.action, before, after, "mass", text, above=before * _GAIN)
+
+
+def _check_portions(transition: Transition, source: MaterialView, held: Amount, requested: Decimal) -> Findings:
     remainder = transition.find_output(source)
     filled_outputs = [view for view in transition.usable_outputs if view is not remainder]
-    if len(requested) == 1:
-        yield from _check_portions(transition, source, requested[0], filled_outputs)
-    total_in = [view.mass for view in transition.limited_inputs if view.mass is not None]
-    total_out = [view.mass for view in transition.usable_outputs if view.mass is not None]
-    if (
-        total_in
-        and total_out
-        and all(view.is_empty_vessel or view.mass is not None for view in transition.limited_inputs)
-    ):
-        yield Decided("L04", quantity=True)
-        before, after = sum((a.value for a in total_in), Decimal(0)), sum((a.value for a in total_out), Decimal(0))
-        if after > before * _GAIN:
-            yield error_finding(
-                "L04",
-                transition.action,
-                f"at most {_format_mass(before)}",
-                _format_mass(after),
-                f"{_format_mass(after)} came out, but only {_format_mass(before)} went in",
-                "2 %",
-            )
-
-
-def _check_portions(
-    transition: Transition, source: MaterialView, requested: Amount, filled_outputs: list[MaterialView]
-) -> Findings:
-    assert source.mass is not None
-    total = requested.value * max(1, len(filled_outputs))
-    yield Decided("L07", quantity=True)
-    if total > source.mass.value * _GAIN:
-        yield error_finding(
-            "L07",
-            source.name,
-            f"at most {_format_mass(source.mass.value)}",
-            _format_mass(total),
-            f"{_format_mass(total)} was taken from {source.name}, which held {_format_mass(source.mass.value)}",
-        )
+    total = requested * max(1, len(filled_outputs))
+    text = f"{_format_mass(total)} was taken from {source.name}, which held {_format_mass(held.value)}"
+    allowed = held.value * _GAIN
+    yield from compare("L07", source.name, held.value, total, "mass", text, above=allowed)
+    if total > held.value + allowed:
         return
-    remainder = transition.find_output(source)
-    expected_rest = source.mass.value - total
     if remainder is not None and remainder.mass is not None and not remainder.is_used_up:
-        yield Decided("L04", quantity=True)
-        if abs(remainder.mass.value - expected_rest) > total * Decimal("0.05") + min(
-            remainder.mass.step, source.mass.value / 200
-        ):
-            yield error_finding(
-                "L04",
-                remainder.name,
-                _format_mass(expected_rest),
-                _format_mass(remainder.mass.value),
-                f"{_format_mass(total)} was taken from {_format_mass(source.mass.value)} and {_format_mass(remainder.mass.value)} is left",
-                "5 %",
-            )
+        left, allowed = remainder.mass.value, total * _WEIGHING + min(remainder.mass.step, held.value / 200)
+        text = f"{_format_mass(total)} was taken from {_format_mass(held.value)} and {_format_mass(left)} is left"
+        yield from compare("L04", remainder.name, held.value - total, left, "mass", text, allowed, allowed)
     for view in filled_outputs:
-        input_before = transition.find_input(view)
-        mass_before = (
-            input_before.mass.value if input_before is not None and input_before.mass is not None else Decimal(0)
-        )
-        if (
-            view.mass is not None
-            and view.phase in _DRY
-            and (input_before is None or input_before.is_empty_vessel or input_before.mass is not None)
-        ):
+        before = transition.find_input(view)
+        had_mass = before.mass.value if before is not None and before.mass is not None else ZERO
+        is_known = before is None or before.is_empty_vessel or before.mass is not None
+        if view.mass is not None and view.phase in _DRY and is_known:
             # Reported as L16, because the source is right and the destination differs from the setting.
-            yield Decided("L16", quantity=True)
-            if abs(view.mass.value - mass_before - requested.value) > (requested.value + mass_before) * Decimal("0.05"):
-                yield error_finding(
-                    "L16",
-                    view.name,
-                    _format_mass(mass_before + requested.value),
-                    _format_mass(view.mass.value),
-                    f"{_format_mass(requested.value)} was moved into {view.name}, which now holds {_format_mass(view.mass.value)}",
-                    "5 %",
-                )
-
-
-def _mass_error(after: MaterialView, mass_before: Decimal, mass_after: Decimal, reason: str) -> Finding:
-    return error_finding(
-        "L04",
-        after.name,
-        _format_mass(mass_before),
-        _format_mass(mass_after),
-        f"{after.name} weighed {_format_mass(mass_before)} and now weighs {_format_mass(mass_after)}, although {reason}",
-        "2 %",
-    )
+            expected, found = had_mass + requested, view.mass.value
+            text = f"{_format_mass(requested)} was moved into {view.name}, which now holds {_format_mass(found)}"
+            allowed = expected * _WEIGHING
+            yield from compare("L16", view.name, expected, found, "mass", text, allowed, allowed)
 
 
 def _format_mass(mass: Decimal) -> str:
     return units.format_value(mass, "mass")
-
-
-# Words of a key that do not name a component: "total viable cells" is a count of cells.
-_TOTAL_WORDS = word_set("total number count amount of cell viable live quantity")
-# Words for counts of something other than the content: passages, wells, replicates.
-_OTHER_COUNTS = word_set(
-    "passage well tube vial replicate plate image lane scale event cycle step viability seeding initial target per"
-)
-# Cells may die, settle or be used up in these actions.
-_MAY_LOSE_CELLS = ("CellCounter", "Centrifuge", "FlashFreeze", "Storage", "Wait")
 
 
 def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
@@ -176,24 +131,18 @@ def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
     amounts_by_component: dict[str, Amount] = {}
     for leaf in view.leaves:
         key_words = set(leaf.words)
-        if key_words & _OTHER_COUNTS or key_words & {"concentration", "density", "conc"}:
+        if key_words & _OTHER_COUNTS:
             continue
         amount = leaf.parse_amount("count", "amount")
         number = units.split_number(leaf.value)
-        if (
-            amount is None
-            and "cell" in key_words
-            and key_words <= _TOTAL_WORDS
-            and (key_words & {"total", "count", "number"} or key_words == {"cell"})
-            and number
-            and not number[2].strip()
-        ):
+        is_cell_count = key_words == {"cell"} or (
+            "cell" in key_words and key_words <= _TOTAL_WORDS and key_words & {"total", "count", "number"}
+        )
+        if amount is None and is_cell_count and number and not number[2].strip():
             amount = Amount(number[0], "count", number[1], leaf.value_text)
         if amount is not None:
-            component_words = sorted(key_words - _TOTAL_WORDS - {"#"})
-            amounts_by_component[
-                " ".join(component_words) if component_words else "cell" if amount.dimension == "count" else ""
-            ] = amount
+            component = " ".join(sorted(key_words - _TOTAL_WORDS - {"#"}))
+            amounts_by_component[component or ("cell" if amount.dimension == "count" else "")] = amount
     return amounts_by_component
 
 
@@ -201,26 +150,14 @@ def check_counted_amounts(transition: Transition) -> Findings:
     """L04: yield an error if a count or amount changes in an action that only moves, spins or observes the material."""
     if not transition.is_success or transition.family not in (families.INERT, families.READ):
         return
-    for before, after in transition.list_pairs():
-        if before.is_unlimited or after.is_used_up:
-            continue
+    may_lose_cells = transition.action in _MAY_LOSE_CELLS or transition.family == families.READ
+    for before, after in transition.list_kept_pairs():
         amounts_after = find_counted_amounts(after)
-        for component, amount_before in find_counted_amounts(before).items():
-            amount_after = amounts_after.get(component)
-            if amount_after is None or amount_after.dimension != amount_before.dimension:
-                continue
-            yield Decided("L04", quantity=True)
-            may_lose = component == "cell" and (
-                transition.action in _MAY_LOSE_CELLS or transition.family == families.READ
-            )
-            is_more = amount_after.value > amount_before.value * 105 / 100
-            if is_more or (amount_after.value < amount_before.value * 95 / 100 and not may_lose):
-                name = component or "substance"
-                yield error_finding(
-                    "L04",
-                    after.name,
-                    amount_before.text,
-                    amount_after.text,
-                    f"the {name} in {after.name} went from {amount_before.text} to {amount_after.text}",
-                    "5 %",
-                )
+        for component, old in find_counted_amounts(before).items():
+            new = amounts_after.get(component)
+            if new is not None and new.dimension == old.dimension:
+                text = f"the {component or 'substance'} in {after.name} went from {old.text} to {new.text}"
+                allowed = old.value * _COUNTING
+                below = None if component == "cell" and may_lose_cells else allowed
+                shown = (old.text, new.text)
+                yield from compare("L04", after.name, old.value, new.value, "", text, allowed, below, "", shown)

@@ -1,5 +1,6 @@
 """Run one unit of an episode: at most one call of one model, then one committed step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from simulation.lab.differences import find_differences
 from simulation.lab.errors import NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy, Verdict
 from simulation.lab.roles import Perturber
-from simulation.leases import Blocked, Lease, unit_outcomes
+from simulation.leases import Blocked, Lease, leases
 from simulation.llm.errors import UnusableTwin
 from simulation.llm.model_rater import LLMRater, RatingKind
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
@@ -45,7 +46,6 @@ class RoleSet:
 
 
 def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -> RoleSet:
-    """Return the roles for the next unit of this episode."""
     episode = lease.row
     setup, memory = get_run_config(episode.run, episode.cast), dict(episode.memory)
     # A verdict that is requested again must be a new call: under the same number, the model's earlier refusal would be
@@ -59,7 +59,6 @@ def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -
 
 
 def build_perturber(lease: Lease[Twin], connector: Connector = connect) -> Perturber:
-    """Return the perturber that creates this twin."""
     twin = lease.row
     setup = get_run_config(twin.run, twin.cast)
     prompter = _make_tools(CallReplayer(lease, setup, "twin", twin.tries, connector), {})
@@ -111,7 +110,7 @@ def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> b
         # End it as it had ended before its missing verdicts were requested again. They stay missing.
         rows = MissingReview.objects.filter(episode=episode)
         return lease.finish_row("submitted", lambda: rows.update(requested_at=None), cancel_requested_at=None)
-    return unit_outcomes.run_unit(lease, lambda: _run_phase(lease, connector))
+    return leases.run_unit(lease, lambda: _run_phase(lease, connector))
 
 
 def _run_phase(lease: Lease[Episode], connector: Connector) -> bool:
@@ -122,7 +121,6 @@ def _run_phase(lease: Lease[Episode], connector: Connector) -> bool:
 
 
 def _choose_action(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
-    """Run the agent's turn."""
     try:
         chosen = role_set.cast.agent.choose_action(bench.get_situation())
     except action_format.ActionFormatError as error:
@@ -136,7 +134,6 @@ def _choose_action(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bo
 
 
 def _predict_outcome(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
-    """Run the transition model's turn."""
     pending = lease.row.pending
     assert pending is not None, "the constraint episode_pending_in_transition"
     action = Action.from_json(pending)
@@ -158,14 +155,14 @@ def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> b
     judge, primary = remaining[0], remaining[0].name == role_set.cast.judges[0].name
     try:
         verdict = judge.classifier.judge_evidence(episode.experiment.goal, bench.get_transcript())
-        review = partial(_save_verdict, episode, judge.name, primary, verdict)
-    except (*unit_outcomes.MODEL_FAULTS, Blocked) as fault:
+        review: Callable[[], object] = partial(_save_verdict, episode, judge.name, primary, verdict)
+    except (*leases.MODEL_FAULTS, Blocked) as fault:
         # An episode must end even if a panel member is permanently unavailable, for example because its model was
         # retired. For verdicts that were requested again, any fault ends the episode as it had ended before.
         requested_again = episode.verdict_requests > 0
         if primary or (isinstance(fault, Blocked) and fault.reason != "bad_request" and not requested_again):
             raise
-        reason = fault.reason if isinstance(fault, Blocked) else unit_outcomes.classify_fault(fault)
+        reason = fault.reason if isinstance(fault, Blocked) else leases.classify_fault(fault)
         gap = {"reason": reason, "error": str(fault)[:2000], "requested_at": None}
         review = partial(MissingReview.objects.update_or_create, episode=episode, classifier=judge.name, defaults=gap)
     return lease.finish_row("submitted", extra_write=review) if len(remaining) == 1 else lease.commit_changes(review)
@@ -207,7 +204,7 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
 
 def run_twin_unit(lease: Lease[Twin]) -> bool:
     """Perturb the transition's outcome once. Return True if the result is committed."""
-    return unit_outcomes.run_unit(lease, lambda: _perturb_outcome(lease))
+    return leases.run_unit(lease, lambda: _perturb_outcome(lease))
 
 
 def _perturb_outcome(lease: Lease[Twin]) -> bool:

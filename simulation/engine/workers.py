@@ -84,8 +84,7 @@ def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1
             if not codes:
                 continue
             try:
-                # One of as many rows as there are threads: if all threads took the oldest row, all but one would fail
-                # to claim it.
+                # One of as many rows as there are threads: if all took the oldest, all but one would fail to claim it.
                 run_row(kind, random.choice(codes), stop.is_set)
             finally:
                 release_connection()
@@ -130,17 +129,10 @@ def run_worker(stop: threading.Event, threads: int) -> None:
             log.info("took over %d rows of workers that died on this machine", expired)
     except leases.DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; leases of workers that died expire by themselves: %s", error)
-    worker_threads = [
-        threading.Thread(target=_run_rows, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)
-    ]
-    for thread in worker_threads:
-        thread.start()
-    with worker_registered("embedded"), periodic_sweep():
+    with _row_threads(stop, None, threads, threads), worker_registered("embedded"), periodic_sweep():
         release_connection()
         while not stop.wait(settings.POLL_SECONDS):
             pass
-    for thread in worker_threads:
-        thread.join()
 
 
 def run_to_end(run: Run, threads: int, watch: Callable[[create.RunProgress], None]) -> create.RunProgress:
@@ -150,22 +142,12 @@ def run_to_end(run: Run, threads: int, watch: Callable[[create.RunProgress], Non
     """
     leases.expire_dead_leases()
     stop = threading.Event()
-    worker_threads = [
-        threading.Thread(target=_run_rows, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)
-    ]
-    for thread in worker_threads:
-        thread.start()
-    try:
-        with worker_registered("command"), periodic_sweep():
-            while not (current := create.get_progress(run)).is_finished:
-                watch(current)
-                if not try_next_row(stop, run, threads):
-                    release_connection()
-                    stop.wait(settings.POLL_SECONDS / 5)
-    finally:
-        stop.set()
-        for thread in worker_threads:
-            thread.join()
+    with _row_threads(stop, run, threads, threads - 1), worker_registered("command"), periodic_sweep():
+        while not (current := create.get_progress(run)).is_finished:
+            watch(current)
+            if not try_next_row(stop, run, threads):
+                release_connection()
+                stop.wait(settings.POLL_SECONDS / 5)
     watch(current)
     return current
 
@@ -180,6 +162,23 @@ def wait_for_run(run: Run, threads: int, watch: Callable[[create.RunProgress], N
         time.sleep(settings.POLL_SECONDS)
     watch(current)
     return current
+
+
+@contextmanager
+def _row_threads(stop: threading.Event, run: Run | None, threads: int, to_start: int) -> Iterator[None]:
+    """Run claimable rows in `to_start` threads, of `threads` in all. At the end, set `stop` and wait for the rows under way."""
+    arguments, daemon = (stop, run, threads), run is not None
+    started = [
+        threading.Thread(target=_run_rows, args=arguments, daemon=daemon, name=f"worker-{n}") for n in range(to_start)
+    ]
+    for thread in started:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in started:
+            thread.join()
 
 
 def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
@@ -265,7 +264,6 @@ def _record_heartbeat(kind: str) -> None:
 
 
 def periodic_sweep() -> AbstractContextManager[None]:
-    """Run the periodic repairs in a thread of this process."""
     # Calls of workers that died would otherwise occupy their slots for ever.
     return repeat_in_background(_sweep, settings.SWEEP_SECONDS, "sweep")
 

@@ -98,7 +98,6 @@ def iter_file(file: JobFile) -> Iterator[bytes]:
 
 
 def store_output(job: Job, name: str, content_type: str, pieces: Pieces, commit_write: CommitWrite) -> JobFile:
-    """Store an output file of a job, one piece at a time."""
 
     def create_file() -> JobFile:
         # A unit that was interrupted may have left part of this file.
@@ -114,11 +113,6 @@ def store_inputs(job: Job, uploads: Sequence[Upload]) -> None:
     for upload in uploads:
         file = JobFile.objects.create(job=job, role="in", name=upload.name, content_type=upload.content_type, size=0)
         _store_pieces(file, upload.iter_pieces(), lambda write: write())
-
-
-def move_inputs(job: Job, retry: Job) -> None:
-    """Move the files of a request to the job that retries it."""
-    job.files.filter(role="in").update(job=retry)
 
 
 def remove_expired_files(before: datetime) -> int:

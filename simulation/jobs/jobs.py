@@ -15,7 +15,7 @@ from datetime import timedelta
 from importlib import import_module
 from io import BufferedReader
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from simulation.jobs import job_files
 from simulation.jobs.job_files import Upload as Upload
-from simulation.leases import Lease, LeaseLost, leases, unit_outcomes
+from simulation.leases import Lease, LeaseLost, leases
 from simulation.leases import RetryLater as RetryLater
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
@@ -35,16 +35,7 @@ log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
 Outcome = Mapping[str, Any]
 Handler = Callable[["Work"], Outcome]
-
-
-class DeclaredKind(NamedTuple):
-    """A kind's title for people, and the module whose import registers its handler."""
-
-    title: str
-    module: str
-
-
-_declared_kinds: dict[str, DeclaredKind] = {}
+_declared_kinds: dict[str, tuple[str, str]] = {}  # title for people, and the module whose import registers the handler
 _handlers: dict[str, Handler] = {}
 _MAX_ATTEMPTS = 5  # attempts of a request while concurrent requests for the same work interfere
 _UNKNOWN_KIND_SECONDS = 30
@@ -54,14 +45,11 @@ MORE_WORK: Final[Outcome] = MappingProxyType({})
 
 def declare_kind(kind: str, title: str, module: str) -> None:
     """Declare a kind without importing its module. Raise ValueError if another module has declared it."""
-    declaration = DeclaredKind(title, module)
-    if _declared_kinds.setdefault(kind, declaration) != declaration:
+    if _declared_kinds.setdefault(kind, (title, module)) != (title, module):
         raise ValueError(f"jobs of kind {kind!r} are declared twice")
 
 
 def register_handler(kind: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers the handler of a declared kind."""
-
     def register_function(handler: Handler) -> Handler:
         if _handlers.setdefault(kind, handler) is not handler:
             raise ValueError(f"two handlers for jobs of kind {kind!r}")
@@ -73,19 +61,18 @@ def register_handler(kind: str) -> Callable[[Handler], Handler]:
 def find_handler(kind: str) -> Handler | None:
     """Return the handler of this kind, importing its module if necessary, or None if there is none."""
     if kind not in _handlers and kind in _declared_kinds:
-        import_module(_declared_kinds[kind].module)
+        import_module(_declared_kinds[kind][1])
     return _handlers.get(kind)
 
 
 def is_declared(kind: str) -> bool:
-    """Return whether the kind is declared. Imports nothing."""
     return kind in _declared_kinds
 
 
 def get_title(kind: str) -> str:
     """Return the kind's title for people. Imports nothing."""
     # A kind of a newer or older release may be in the database without being declared here.
-    return _declared_kinds[kind].title if kind in _declared_kinds else kind.replace("_", " ").capitalize()
+    return _declared_kinds[kind][0] if kind in _declared_kinds else kind.replace("_", " ").capitalize()
 
 
 class JobFailed(Exception):  # noqa: N818  # a message for people, not a fault of this program
@@ -213,12 +200,12 @@ def retry_job(job: Job, user: AbstractBaseUser | None = None) -> Job:
         kind=job.kind, key=job.key, params=job.params, subject=job.subject, run=job.run, retry_of=job,
         asked_by=user or job.asked_by,  # type: ignore[misc]
     )  # fmt: skip
-    return _find_or_create(retried, lambda created: job_files.move_inputs(job, created))
+    return _find_or_create(retried, lambda created: job.files.filter(role="in").update(job=created))
 
 
 def run_job_unit(lease: Lease[Job]) -> bool:
     """Run one unit of a job. Return True if its result is committed and there may be more to do."""
-    return unit_outcomes.run_unit(lease, lambda: _run_handler(lease))
+    return leases.run_unit(lease, lambda: _run_handler(lease))
 
 
 def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) -> Job:
@@ -274,7 +261,6 @@ def _run_handler(lease: Lease[Job]) -> bool:
 
 
 def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
-    """Run units until no work is left."""
     lease.keep_after_commit = True
     try:
         while run_job_unit(lease) and lease.has_work_left and lease.can_continue():
@@ -286,7 +272,7 @@ def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
         raise
 
 
-def _find_or_create(row: Job, fill: Callable[[Job], None]) -> Job:
+def _find_or_create(row: Job, fill: Callable[[Job], object]) -> Job:
     """Return the job under way with the key of `row`. If there is none, store `row`, call `fill` with it, and return it."""
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         under_way = Job.objects.filter(key=row.key, status__in=Leased.RUNNABLE)

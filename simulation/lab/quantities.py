@@ -169,6 +169,16 @@ def parse_quantity(text: object, dimension: str) -> Quantity:
     return Quantity(number * _conversion_factor(_validate_unit(unit, dimension, text), dimension), dimension)
 
 
+def find_quantity(text: object, *dimensions: str) -> Quantity | None:
+    """Return the text as a quantity of the first of these dimensions that fits, or None."""
+    for dimension in dimensions:
+        try:
+            return parse_quantity(text, dimension)
+        except QuantityError:
+            continue
+    return None
+
+
 def parse_unit(text: object, dimension: str) -> str:
     """Return the unit in which a quantity is written, in standard spelling: µL for "50 ul". Raises QuantityError."""
     parse_quantity(text, dimension)

@@ -1,4 +1,4 @@
-"""Claim, renew, commit and release rows for one worker.
+"""Claim, renew, commit and release rows for one worker, and turn every fault of a unit into a state of its row.
 
 Every claim raises the row's fence by one, and every later write requires that fence. A worker that was presumed dead
 and continues has an old fence, so its writes change nothing.
@@ -21,9 +21,12 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation.models import Episode, Job, Leased, Twin
+from simulation.casts.casting import UnknownCastError
+from simulation.lab.errors import ExperimentChanged, LabError
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
+from simulation.models import Episode, Job, Leased, Run, Twin
 
-log = logging.getLogger("wetbench.leases")
+log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
 LEASED_MODELS = (Job, Episode, Twin)
 # Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
@@ -36,6 +39,42 @@ LeaseKey = tuple[type[Leased], int, int]
 _lock = threading.Lock()
 _renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
 _heartbeat_thread: threading.Thread | None = None
+
+
+class CallDone(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
+    """The unit's one new call was answered; further calls belong to the next unit."""
+
+
+class LeaseLost(Exception):  # noqa: N818  # as above
+    """Another worker took over the row. The late answer is stored in the call log and is not used."""
+
+
+class RetryLater(Exception):  # noqa: N818  # as above
+    """The call cannot be made now, or failed with a transient error."""
+
+    def __init__(self, seconds: float, reason: str, error: str = "") -> None:
+        super().__init__(error or reason)
+        self.seconds, self.reason, self.error = seconds, reason, error
+
+
+class Blocked(Exception):  # noqa: N818  # as above
+    """A person must act before the call can be made: add a key, raise a budget, or change a request that was refused."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason, self.error = reason, error
+
+
+class RetriesExhausted(LabError):  # noqa: N818  # as above
+    """The call failed as often as the retry policy allows."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+# Faults of a model or its provider. Each has a reason in the closed list simulation.models.REASONS.
+MODEL_FAULTS = (Refusal, NoUsableAnswer, TooLong, RetriesExhausted)
 
 
 def compute_lease_end() -> datetime:
@@ -83,9 +122,7 @@ class Lease(Generic[Row]):
         return bool(self._filter_own_row().update(lease_until=compute_lease_end()) == 1)
 
     def is_held(self) -> bool:
-        """Return whether this worker still holds the row."""
-        # A lease cannot have expired within a quarter of its duration, so no query is needed: this runs twice per
-        # model call.
+        # This runs twice per model call; within a quarter of its duration a lease cannot have expired.
         return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
 
     def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
@@ -157,7 +194,6 @@ class Lease(Generic[Row]):
         return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
 
     def finish_row(self, status: str, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
-        """Commit the final status of the row."""
         return self.commit_changes(extra_write, status=status, ended_at=timezone.now(), **changes)
 
     def schedule_retry(self, seconds: float, reason: str, error: str = "") -> bool:
@@ -184,16 +220,9 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         return None
     # An expired lease that nobody released belongs to a worker that died on this row.
     lost_leases = row.lost_leases + (row.lease_until is not None)
-    changes = {
-        "status": "running",
-        "reason": "",
-        "error": "",
-        "lease_owner": owner_name(),
-        "lease_until": compute_lease_end(),
-        "lost_leases": lost_leases,
-        "begun": True,
-        "started_at": row.started_at or timezone.now(),
-    }
+    changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
+    changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
+    changes["started_at"] = row.started_at or timezone.now()
     # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row that was read
     # above is the row that is claimed.
     if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
@@ -238,8 +267,9 @@ def _renew_leases(due: list[LeaseKey]) -> None:
             for key_model, pk, fence in due:
                 if key_model is model:
                     held |= Q(pk=pk, fence=fence)
-            rows: Any = model.objects.filter(held, status__in=Leased.RUNNABLE, lease_until__isnull=False)
-            rows.update(lease_until=compute_lease_end())
+            rows: Any = model.objects
+            held_rows = rows.filter(held, status__in=Leased.RUNNABLE, lease_until__isnull=False)
+            held_rows.update(lease_until=compute_lease_end())
     except DATABASE_UNAVAILABLE:
         log.warning("could not renew %d leases; trying again", len(due))
         # The entries stay due, so the next round tries again; a lease lasts for several heartbeats.
@@ -247,8 +277,7 @@ def _renew_leases(due: list[LeaseKey]) -> None:
         return
     connection.close()
     with _lock:
-        # Only the leases that are still registered: a unit may have ended during the UPDATE, and its lease must not
-        # be renewed for ever.
+        # A unit may have ended during the UPDATE, and its lease must not be renewed for ever.
         _renewed_at.update({key: now for key in due if key in _renewed_at})
 
 
@@ -274,3 +303,65 @@ def _is_dead_owner(owner: str) -> bool:
     except PermissionError:  # the process runs, under another user
         pass
     return False
+
+
+def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
+    """Run a unit while its lease is renewed. Return True if its result is committed and the row may have more to do."""
+    try:
+        with lease.keep_renewed():
+            return unit()
+    except CallDone:
+        return lease.commit_changes(begun=True)
+    except LeaseLost:
+        return False
+    except RetryLater as retry:
+        lease.schedule_retry(retry.seconds, retry.reason, retry.error)
+        return False
+    except Blocked as block:
+        if block.reason == "budget" and _have_limits_changed(lease.row.run):
+            # The budget was raised after the call was refused: blocking the row now would miss that.
+            lease.schedule_retry(settings.POLL_SECONDS, block.reason)
+        elif isinstance(lease.row, Job):
+            # No page lists blocked jobs. A failed one can be requested again and continues where this one stopped.
+            lease.finish_row("failed", reason=block.reason, error=block.error)
+        else:
+            lease.commit_changes(status="blocked", begun=True, reason=block.reason, error=block.error)
+        return False
+    except DATABASE_UNAVAILABLE:
+        lease.release_after_fault()
+        raise
+    except LabError as error:
+        # not the message: it may quote a model's reply
+        unit_log.warning("%s failed: %s", lease.row.code, type(error).__name__)
+        return lease.finish_row("failed", reason=classify_fault(error), error=f"{type(error).__name__}: {error}"[:4000])
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # A bug in this program must end the row: otherwise the row would use up lease after lease. BaseException,
+        # because a panic in a library written in Rust is not an Exception and would end the thread.
+        unit_log.exception("%s failed", lease.row.code)
+        message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
+        storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
+        return lease.finish_row("failed", reason="internal", error=storable[:4000])
+
+
+def _have_limits_changed(run: Run) -> bool:
+    limits = ("max_cost", "max_tokens", "max_seconds")
+    current = Run.objects.values_list(*limits).get(pk=run.pk)
+    return bool(current != tuple(getattr(run, name) for name in limits))
+
+
+def classify_fault(error: Exception) -> str:
+    """Return the fault's reason from the closed list `simulation.models.REASONS`."""
+    match error:
+        case Refusal():
+            return "refused"
+        case TooLong():
+            return "context"
+        case NoUsableAnswer(reason=said) | RetriesExhausted(reason=said) | Blocked(reason=said):
+            return str(said)
+        case ExperimentChanged():
+            return "experiment_changed"
+        case UnknownCastError():
+            return "internal"
+    return "cannot_be"

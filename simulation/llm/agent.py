@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.lab import action_format, rendering
-from simulation.lab.actions import Action, ActionType
+from simulation.lab.actions import Action
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
 from simulation.llm import prompt_data
-from simulation.llm.errors import Refusal, TooLong
+from simulation.llm.conversation import TURNS, extract_text, request_answer
+from simulation.llm.errors import NoUsableAnswer
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.reply_text import extract_answer
-from simulation.providers import CompletionFunction, Message, Prompt
-from simulation.providers.base import Stop
+from simulation.providers import CompletionFunction, Prompt
 
 PROMPT_FILES = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
-TURNS = 3  # how often one prompt is sent before a truncated or empty answer counts as the agent's mistake
 _MAX_STORED = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
 _ANSWER_NAMES = {"plan": "plan", "summary": "summary of the history"}
 _ACTION_LINE = re.compile(r"^[ \t*#>`]*ACTION[ \t*`]*:", re.IGNORECASE | re.MULTILINE)
@@ -45,17 +43,20 @@ class LLMAgent:
 
     def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
-        # A copy: notes are stored only when the step has a result, so a unit that runs again sends the same prompts.
         notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
-        system = self.texts.fill_in("agent.system.txt", actions=_render_catalogue(situation))
+        catalogue_text = "\n".join(map(rendering.render_action, situation.catalogue.types.values()))
+        system = self.texts.fill_in("agent.system.txt", actions=catalogue_text)
         try:
             # The summary comes before the plan and the action, because both read it.
             self._update_summary(situation, system, notes)
-            self._write_plan(situation, system, notes)
-            reply = self._request_answer(
-                self._build_prompt(situation, system, notes, PROMPT_FILES[self.scaffold], "act")
-            )
-            if self.scaffold == "react" and (thought := _extract_thought(reply)):
+            if self.scaffold == "plan" and not notes.get("plan"):
+                # Requested once; the plan is part of every later prompt.
+                reply = self._request_answer(self._build_prompt(situation, system, notes, "agent.plan.txt", "plan"))
+                notes["plan"] = _shorten_note(reply, "plan")
+            prompt = self._build_prompt(situation, system, notes, PROMPT_FILES[self.scaffold], "act")
+            reply = self._request_answer(prompt)
+            match = _ACTION_LINE.search(reply) if self.scaffold == "react" else None
+            if match and (thought := _shorten_note(reply[: match.start()], "thought")):
                 notes["thoughts"][str(len(situation.history) + 1)] = thought
             # An unparsable reply is a rejected step of the agent, not an error of ours.
             action = action_format.parse_action_text(reply)
@@ -66,88 +67,43 @@ class LLMAgent:
         self.memory.update(notes)
         return action
 
-    def _write_plan(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
-        """Request the plan before the first action if the scaffold is "plan".
-
-        The plan is part of every later prompt.
-        """
-        if self.scaffold == "plan" and not noted.get("plan"):
-            reply = self._request_answer(self._build_prompt(situation, system, noted, "agent.plan.txt", "plan"))
-            noted["plan"] = _shorten_note(reply, "plan")
-
-    def _update_summary(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
+    def _update_summary(self, situation: Situation, system: str, notes: dict[str, Any]) -> None:
         """Renew the summary from the last one and the steps that have left the window."""
-        last = noted.get("summary", {"upto": 0, "text": ""})
+        last = notes.get("summary", {"upto": 0, "text": ""})
         upto = self._history.count_summarised(len(situation.history))
         # Only every k steps: in between, the beginning of the prompt stays the same, so that providers can cache it.
         if upto <= last["upto"]:
             return
-        steps = prompt_data.render_steps(situation.history[last["upto"] : upto], noted["thoughts"])
+        steps = prompt_data.render_steps(situation.history[last["upto"] : upto], notes["thoughts"])
         # The last summary and the new steps, never the full history, which may be longer than the context.
         parts = [f"STEPS 1 TO {last['upto']}, SUMMARISED\n{last['text']}"] if last["upto"] else []
         request = self.texts.fill_in("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
-        reply = self._request_answer(Prompt(system, (Message("user", request),), "summary", self.texts.sha256))
-        noted["summary"] = {"upto": upto, "text": _shorten_note(reply, "summary")}
+        reply = self._request_answer(self.texts.build_prompt(system, request, "summary"))
+        notes["summary"] = {"upto": upto, "text": _shorten_note(reply, "summary")}
 
-    def _build_prompt(self, now: Situation, system: str, noted: Mapping[str, Any], form: str, purpose: str) -> Prompt:
-        """Return the prompt: the situation, then the required form of the answer.
-
-        Parts that only grow come first, so that providers can cache the beginning.
-        """
-        summary = noted.get("summary", {}).get("text", "")
+    def _build_prompt(self, now: Situation, system: str, notes: Mapping[str, Any], form: str, purpose: str) -> Prompt:
+        """Return the prompt: the situation, then the required form of the answer."""
+        summary = notes.get("summary", {}).get("text", "")
         situation_text = self.texts.fill_in(
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
-            history=prompt_data.render_history(self._history, now.history, noted["thoughts"], summary),
+            history=prompt_data.render_history(self._history, now.history, notes["thoughts"], summary),
             time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
             materials=rendering.render_ages(now.inventory, now.elapsed),
-            notes=_render_notes(now, noted.get("plan", "")),
+            notes=_render_notes(now, notes.get("plan", "")),
         )
-        text = f"{situation_text}\n\n{self.texts.files[form].strip()}"
-        return Prompt(system, (Message("user", text),), purpose, self.texts.sha256)
+        return self.texts.build_prompt(system, f"{situation_text}\n\n{self.texts.files[form].strip()}", purpose)
 
     def _request_answer(self, prompt: Prompt) -> str:
         """Return a complete answer. A truncated or empty one is requested again with the same prompt, then raises ActionFormatError."""
-        problem = ""
-        # The same prompt again: nothing in it was wrong.
-        for _ in range(TURNS):
-            completion = self.speak(prompt)
-            if completion.stop is Stop.REFUSAL:
-                raise Refusal(completion.refusal)
-            if completion.stop is Stop.CONTEXT:
-                raise TooLong("the agent's prompt is longer than the model takes")
-            reply = extract_answer(completion.text)
-            if completion.stop is Stop.MAX_TOKENS:
-                problem = "was cut off at the longest length allowed"
-            elif not reply:
-                problem = "was empty"
-            else:
-                return reply
-        raise action_format.ActionFormatError(
-            f"The {_ANSWER_NAMES.get(prompt.purpose, 'answer')} {problem}, {TURNS} times: write less"
-        )
-
-
-def _render_catalogue(situation: Situation) -> str:
-    return "\n".join(map(_render_action_cached, situation.catalogue.types.values()))
-
-
-def _render_action_cached(kind: ActionType) -> str:
-    cached = _rendered.get(id(kind))
-    if cached is None or cached[0] is not kind:
-        if len(_rendered) > _MAX_RENDERED:
-            _rendered.clear()
-        cached = _rendered[id(kind)] = (
-            kind,
-            rendering.render_action(kind),
-        )  # kept with its text, so that its id cannot be reused
-    return cached[1]
-
-
-# Rendered actions by id: they are the longest part of a prompt and never change.
-_rendered: dict[int, tuple[ActionType, str]] = {}
-_MAX_RENDERED = 1000
+        try:
+            # Anything complete is returned: whether it is an action is decided when it is parsed.
+            return request_answer(self.speak, prompt, str, "no_action", extract=extract_text)
+        except NoUsableAnswer as error:
+            name = _ANSWER_NAMES.get(prompt.purpose, "answer")
+            problem = error.problems[0].removeprefix("the reply ")
+            raise action_format.ActionFormatError(f"The {name} {problem}, {TURNS} times: write less") from None
 
 
 def _render_notes(now: Situation, plan: str) -> str:
@@ -160,12 +116,6 @@ def _render_notes(now: Situation, plan: str) -> str:
     if rejected:
         notes.append(f"Rejected in a row: {rejected}. The attempt ends at {REJECTIONS_ALLOWED}.")
     return "\n\n".join(notes)
-
-
-def _extract_thought(written: str) -> str:
-    """Return the text before the action, without its label."""
-    match = _ACTION_LINE.search(written)
-    return _shorten_note(written[: match.start()] if match else "", "thought")
 
 
 def _shorten_note(written: str, what: str) -> str:

@@ -41,7 +41,7 @@ class NoUsableAnswer(LabError):  # noqa: N818  # as above
     """No turn returned a usable answer. `reason` is invalid_transition, no_verdict or no_twin."""
 
     def __init__(self, reason: str, problems: Sequence[str] = ()) -> None:
-        self.reason = reason
+        self.reason, self.problems = reason, problems
         super().__init__(f"no usable answer of the model: {summarise_problems(problems)}")
 
 

@@ -3,22 +3,19 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
-from simulation.llm.conversation import request_answer
+from simulation.llm.conversation import BYTES_PER_TOKEN, count_bytes, fits_context, request_answer
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.prompt_data import (
-    delimit_json,
-    delimit_lines,
-    format_json_line,
-    render_record,
-    split_record,
-)
+from simulation.llm.prompt_data import delimit_json, delimit_lines, render_record, split_record
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.reply_text import MAX_REPLY_LENGTH, quote_short
-from simulation.providers import CompletionFunction, Message, Prompt
+from simulation.llm.reply_text import MAX_REPLY_LENGTH, normalise_choice, quote_short
+from simulation.providers import CompletionFunction, Prompt
 
+REPAIRS = 1  # repair turns
+MAX_PARTS = 20  # the most parts into which a record is split; limits the calls for one verdict
 RELEVANCE = ("directly supports goal", "partially supports goal", "does not support goal")
 STRENGTH = ("strong", "moderate", "weak")
 _VERDICTS = ("valid", "invalid")
@@ -26,6 +23,71 @@ _LONGEST_REASONING = 20_000
 
 _OPENS, _ENDS = (re.compile(tag, re.IGNORECASE) for tag in ("<reasoning>", "</reasoning>"))
 _NUMBER = re.compile(r"[01](?:\.\d{0,17})?|\.\d{1,17}")
+
+
+@dataclass(frozen=True)
+class LLMEvidenceClassifier:
+    """Judges a record by prompting a model.
+
+    A record longer than `context_limit` tokens is summarised first, and the verdict records this.
+    """
+
+    speak: CompletionFunction
+    texts: PromptTexts
+    context_limit: int | None
+    max_tokens: int
+
+    def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
+        """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
+        # Judge the whole record if it fits: a summary can lose what a verdict depends on.
+        prompt = self._build_question(goal, render_record(transcript))
+        is_whole = self._fits_context(prompt)
+        if not is_whole:
+            prompt = self._build_question(goal, self._summarise_record(goal, transcript))
+            if not self._fits_context(prompt):
+                raise TooLong(
+                    f"not even the summary of the record fits the {self.context_limit} tokens the model reads"
+                )
+        repair = partial(self.texts.fill_in, "classification.repair.txt")
+        verdict = request_answer(self.speak, prompt, parse_verdict, "no_verdict", repair, REPAIRS)
+        return verdict if is_whole else replace(verdict, summarised=True)
+
+    def _build_question(self, goal: str, observation: str) -> Prompt:
+        text = self.texts.fill_in(
+            "classification.txt",
+            observation=observation,
+            interpretation=delimit_json("GOAL", goal),
+            examples=self.texts.render_examples(),
+        )
+        return self.texts.build_prompt("", text, "verdict")
+
+    def _summarise_record(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
+        """Return the summaries of the record's parts in order, one call for each."""
+        # The prompt with an empty record has the length of everything but the record.
+        frame = self._build_summary_prompt(goal, delimit_lines("RECORD", []))
+        room = ((self.context_limit or 0) - self.max_tokens) * BYTES_PER_TOKEN - count_bytes(frame)
+        pieces = split_record(transcript, max(1, room))
+        # Checked before the first call, so that a hopeless record costs nothing.
+        if len(pieces) > MAX_PARTS:
+            raise TooLong(
+                f"the record would have to be summarised in {len(pieces)} parts; at most {MAX_PARTS} are tried"
+            )
+        prompts = [self._build_summary_prompt(goal, piece) for piece in pieces]
+        if not all(map(self._fits_context, prompts)):
+            raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
+        # No repair: a summary has no format that could be wrong.
+        summaries = [request_answer(self.speak, prompt, str, "no_verdict") for prompt in prompts]
+        return delimit_lines(
+            "SUMMARY",
+            [{"part": at, "of": len(summaries), "summary": text} for at, text in enumerate(summaries, 1)],
+        )
+
+    def _build_summary_prompt(self, goal: str, observation: str) -> Prompt:
+        text = self.texts.fill_in("summary.txt", observation=observation, interpretation=delimit_json("GOAL", goal))
+        return self.texts.build_prompt("", text, "summary")
+
+    def _fits_context(self, prompt: Prompt) -> bool:
+        return fits_context(prompt, self.context_limit, self.max_tokens)
 
 
 def parse_verdict(text: str) -> Verdict:
@@ -45,8 +107,7 @@ def parse_verdict(text: str) -> Verdict:
 
 
 def _split_reasoning(text: str, problems: list[str]) -> tuple[str, str]:
-    """Return the reasoning and the text outside it. Only tags outside the reasoning count."""
-    # A verdict quoted inside the reasoning must not count as the answer.
+    """Return the reasoning and the text outside it. Only tags outside count: the reasoning may quote a verdict."""
     opens, ends = list(_OPENS.finditer(text)), list(_ENDS.finditer(text))
     if len(opens) != 1 or len(ends) != 1 or ends[0].start() < opens[0].end():
         problems.append("<reasoning> must be there once, and be closed with </reasoning>")
@@ -72,12 +133,10 @@ def _parse_tag(text: str, name: str, problems: list[str]) -> str | None:
 
 def _parse_choice(text: str, name: str, allowed: tuple[str, ...], problems: list[str]) -> str:
     content = _parse_tag(text, name, problems)
-    if content is None:
-        return ""
-    normalised = " ".join(content[:100].lower().replace("_", " ").split()).strip(" .*`")
-    if normalised not in allowed:
+    word = normalise_choice(content or "")
+    if content is not None and word not in allowed:
         problems.append(f"<{name}> is {quote_short(content)}; allowed: {', '.join(allowed)}")
-    return normalised
+    return word
 
 
 def _parse_confidence(text: str, problems: list[str]) -> float:
@@ -88,103 +147,3 @@ def _parse_confidence(text: str, problems: list[str]) -> float:
         problems.append(f"<confidence> is {quote_short(content)}; allowed: a number from 0.0 to 1.0")
         return 0.0
     return float(content)
-
-
-REPAIRS = 1  # repair turns
-MAX_PARTS = 20  # the most parts into which a record is split; limits the calls for one verdict
-_BYTES_PER_TOKEN = 2  # an estimate without a tokeniser: texts with numbers and units have two to four bytes per token
-
-
-@dataclass(frozen=True)
-class LLMEvidenceClassifier:
-    """Judges a record by prompting a model.
-
-    A record longer than `context_limit` tokens is summarised first, and the verdict records this.
-    """
-
-    speak: CompletionFunction
-    texts: PromptTexts
-    context_limit: int | None
-    max_tokens: int
-
-    def judge_evidence(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
-        """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
-        # Judge the whole record if it fits: a summary can lose what a verdict depends on.
-        prompt = self._build_question(goal, render_record(transcript))
-        if self._fits_context(prompt):
-            return self._request_verdict(prompt)
-        prompt = self._build_question(goal, self._summarise_record(goal, transcript))
-        if not self._fits_context(prompt):
-            raise TooLong(f"not even the summary of the record fits the {self.context_limit} tokens the model reads")
-        return replace(self._request_verdict(prompt), summarised=True)
-
-    def _request_verdict(self, prompt: Prompt) -> Verdict:
-        return request_answer(
-            self.speak,
-            prompt,
-            parse_verdict,
-            lambda problems: self.texts.fill_in("classification.repair.txt", problems=problems),
-            REPAIRS,
-            "no_verdict",
-        )
-
-    def _build_question(self, goal: str, observation: str) -> Prompt:
-        text = self.texts.fill_in(
-            "classification.txt",
-            observation=observation,
-            interpretation=delimit_json("GOAL", goal),
-            examples=self.texts.render_examples(),
-        )
-        return self._build_prompt(text, "verdict")
-
-    def _summarise_record(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
-        """Return the summaries of the record's parts in order, one call for each."""
-        room = self._available_bytes(goal)
-        pieces = split_record(transcript, room)
-        # Checked before the first call, so that a hopeless record costs nothing.
-        if len(pieces) > MAX_PARTS:
-            raise TooLong(
-                f"the record would have to be summarised in {len(pieces)} parts; at most {MAX_PARTS} are tried"
-            )
-        prompts = [self._summary_prompt(goal, piece) for piece in pieces]
-        if not all(map(self._fits_context, prompts)):
-            raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
-        # No repair: a summary has no format that could be wrong.
-        summaries = [request_answer(self.speak, prompt, _require_text, str, 0, "no_verdict") for prompt in prompts]
-        lines = [
-            format_json_line({"part": at, "of": len(summaries), "summary": text})
-            for at, text in enumerate(summaries, 1)
-        ]
-        return delimit_lines("SUMMARY", lines)
-
-    def _summary_prompt(self, goal: str, observation: str) -> Prompt:
-        text = self.texts.fill_in("summary.txt", observation=observation, interpretation=delimit_json("GOAL", goal))
-        return self._build_prompt(text, "summary")
-
-    def _build_prompt(self, written: str, purpose: str) -> Prompt:
-        return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
-
-    def _available_bytes(self, goal: str) -> int:
-        """Return how many bytes of a record fit into a summary prompt."""
-        # The prompt with an empty record has the length of everything but the record.
-        frame = self._summary_prompt(goal, delimit_lines("RECORD", []))
-        room = (self.context_limit or 0) - self.max_tokens
-        return max(1, room * _BYTES_PER_TOKEN - _prompt_bytes(frame))
-
-    def _fits_context(self, prompt: Prompt) -> bool:
-        """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
-        if self.context_limit is None:
-            return True
-        # Rounded up, and with the full length of a reply, because a prompt that is too long fails at the provider.
-        return -(-_prompt_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
-
-
-def _prompt_bytes(prompt: Prompt) -> int:
-    return sum(len(message.text.encode()) for message in prompt.messages) + len(prompt.system.encode())
-
-
-def _require_text(text: str) -> str:
-    """Return a summary. Raises MalformedCompletion if it is empty."""
-    if not text.strip():
-        raise MalformedCompletion("The summary is empty")
-    return text

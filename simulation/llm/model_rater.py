@@ -2,20 +2,20 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
-from simulation.llm.conversation import request_answer
+from simulation.llm.conversation import fits_context, request_answer
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.prompt_data import delimit_json, delimit_lines, format_json_line
+from simulation.llm.prompt_data import delimit_json, delimit_lines
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.reply_text import extract_last_object, normalise_text, quote_short
-from simulation.providers import CompletionFunction, Message, Prompt
+from simulation.llm.reply_text import extract_last_object, normalise_choice, normalise_text, quote_short
+from simulation.providers import CompletionFunction, Prompt
 
 REPAIRS = 1
 MAX_MARKS = 200
 CANNOT_JUDGE = "cannot judge"
 _MAX_REASON_LENGTH = 20_000  # characters; reasons are stored with the rating
-_BYTES_PER_TOKEN = 2  # as for the evidence classifier, without a tokeniser
 _FIELDS = ("reason", "verdict", "confidence", "marks")
 
 
@@ -67,16 +67,11 @@ class LLMRater:
     def rate_item(self, rating_input: RatingInput) -> Judgement:
         """Return the judgement. Raises Refusal, TooLong, or NoUsableAnswer("no_verdict"); there is no default verdict."""
         prompt = self.build_prompt(rating_input)
-        if not self._fits_context(prompt):
+        if not fits_context(prompt, self.context_limit, self.max_tokens):
             raise TooLong(f"the item exceeds the {self.context_limit} tokens that the model reads and writes")
-        return request_answer(
-            self.speak,
-            prompt,
-            lambda text: parse_judgement(text, self.kind, rating_input.mark_keys),
-            lambda problems: self.texts.fill_in("rating.repair.txt", problems=problems),
-            REPAIRS,
-            "no_verdict",
-        )
+        read = partial(parse_judgement, kind=self.kind, keys=rating_input.mark_keys)
+        repair = partial(self.texts.fill_in, "rating.repair.txt")
+        return request_answer(self.speak, prompt, read, "no_verdict", repair, REPAIRS)
 
     def build_prompt(self, rating_input: RatingInput) -> Prompt:
         """Return the prompt of one item. The same item gives the same bytes."""
@@ -85,16 +80,9 @@ class LLMRater:
             "rating.item.txt",
             context=delimit_json("CONTEXT", dict(rating_input.context) if rating_input.context else "not shown"),
             item=delimit_json("ITEM", dict(rating_input.payload)),
-            rows=delimit_lines("ROWS", [format_json_line(dict(row)) for row in rating_input.rows]),
+            rows=delimit_lines("ROWS", map(dict, rating_input.rows)),
         )
-        return Prompt(system, (Message("user", text),), "rate", self.texts.sha256, wants_json=True)
-
-    def _fits_context(self, prompt: Prompt) -> bool:
-        """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
-        if self.context_limit is None:
-            return True
-        size = len(prompt.system.encode()) + sum(len(message.text.encode()) for message in prompt.messages)
-        return -(-size // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
+        return self.texts.build_prompt(system, text, "rate", wants_json=True)
 
 
 def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judgement:
@@ -104,23 +92,20 @@ def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judge
     # Missing and unknown fields are reported together, so that one repair turn is enough.
     problems = [f'"{name}" is missing' for name in _FIELDS if name not in data]
     problems += [f"there is no field {quote_short(name)}" for name in data if name not in _FIELDS]
-    verdict = _parse_verdict(data.get("verdict", ""), kind, problems)
-    cannot_judge = verdict == CANNOT_JUDGE
+    verdict, allowed = data.get("verdict", ""), (kind.yes, kind.no, CANNOT_JUDGE)
+    normalised = normalise_choice(verdict) if isinstance(verdict, str) else ""
+    if normalised not in allowed:
+        problems.append(f'"verdict" is {quote_short(verdict)}; allowed: {", ".join(allowed)}')
+    cannot_judge = normalised == CANNOT_JUDGE
     confidence = None if cannot_judge else _parse_confidence(data.get("confidence", 0), problems)
     marks = _parse_marks(data.get("marks", []), keys, problems)
-    reason = _parse_reason(data.get("reason", ""), problems)
+    reason = data.get("reason", "")
+    if not isinstance(reason, str) or not reason.strip():
+        problems.append('"reason" must be a text that says something')
     if problems:
         raise MalformedCompletion(*dict.fromkeys(problems))
-    return Judgement(None if cannot_judge else verdict == kind.yes, confidence, marks, reason)
-
-
-def _parse_verdict(value: object, kind: RatingKind, problems: list[str]) -> str:
-    allowed = (kind.yes, kind.no, CANNOT_JUDGE)
-    # Capitals, underscores and emphasis vary between models and mean the same.
-    normalised = " ".join(value[:100].lower().replace("_", " ").split()).strip(" .*`") if isinstance(value, str) else ""
-    if normalised not in allowed:
-        problems.append(f'"verdict" is {quote_short(value)}; allowed: {", ".join(allowed)}')
-    return normalised
+    is_yes = None if cannot_judge else normalised == kind.yes
+    return Judgement(is_yes, confidence, marks, reason.strip()[:_MAX_REASON_LENGTH])
 
 
 def _parse_confidence(value: object, problems: list[str]) -> int | None:
@@ -134,10 +119,7 @@ def _parse_confidence(value: object, problems: list[str]) -> int | None:
 
 
 def _parse_marks(values: object, keys: Collection[str], problems: list[str]) -> tuple[str, ...]:
-    """Return the marked keys as displayed, each once.
-
-    Differences in spacing or in the Unicode form of letters are ignored.
-    """
+    """Return the marked keys as displayed, each once."""
     if not isinstance(values, list) or not all(isinstance(mark, str) for mark in values):
         problems.append('"marks" must be a list of keys, empty if nothing looks wrong')
         return ()
@@ -146,16 +128,10 @@ def _parse_marks(values: object, keys: Collection[str], problems: list[str]) -> 
         return ()
     # Compared in a normal form, because a model may write a unit or a dash differently than the page.
     key_of = {normalise_text(key): key for key in keys}
-    problems += [
-        f'"marks" has {quote_short(mark)}, which is not a key of this item'
-        for mark in values
-        if normalise_text(mark) not in key_of
-    ]
-    return tuple(dict.fromkeys(key_of[normalise_text(mark)] for mark in values if normalise_text(mark) in key_of))
-
-
-def _parse_reason(value: object, problems: list[str]) -> str:
-    if not isinstance(value, str) or not value.strip():
-        problems.append('"reason" must be a text that says something')
-        return ""
-    return value.strip()[:_MAX_REASON_LENGTH]
+    marks: dict[str, None] = {}
+    for mark in values:
+        if key := key_of.get(normalise_text(mark)):
+            marks[key] = None
+        else:
+            problems.append(f'"marks" has {quote_short(mark)}, which is not a key of this item')
+    return tuple(marks)

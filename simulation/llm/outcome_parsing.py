@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from simulation.lab.materials import Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import lineage, reply_fields
+from simulation.llm import reply_fields
 from simulation.llm.errors import MalformedCompletion
-from simulation.llm.lineage import Inputs, link_materials, note_used_up
-from simulation.llm.reply_fields import ParseNotes
+from simulation.llm.lineage import Inputs, find_aliases, link_materials, note_used_up
+from simulation.llm.reply_fields import LONGEST_NAME, LONGEST_REASONING, LONGEST_TEXT, ParseNotes, limit_length
 from simulation.llm.reply_text import extract_last_object, quote_short
 
 _FIELDS = ("new_materials", "new_observations", "reasoning", "success", "failure_reason")
@@ -35,20 +35,29 @@ class ParsedOutcome(NamedTuple):
 def parse_outcome(text: str, inputs: Inputs) -> ParsedOutcome:
     """Return the last JSON object of a reply as the outcome of an action on these inputs. Raises MalformedCompletion."""
     data = extract_last_object(text, expects="success")
-    # Labels in the reply itself are not aliases: a model may name its new tubes S1, S2 and so on.
     inputs = _with_reply_labels(data, inputs)
     remarks = ParseNotes()
-    reply_fields.note_unknown_fields(data, (*_FIELDS, *_find_secret_keys(data)), "the object", remarks)
+    # Some models write the secret as a separate field.
+    secret_keys = [key for key in data if key.strip().casefold() == "secret"]
+    reply_fields.note_unknown_fields(data, (*_FIELDS, *secret_keys), "the object", remarks)
     success = data.get("success")
     if not isinstance(success, bool):
         remarks.add_problem("success must be true or false, without quotation marks")
     reason = _parse_failure_reason(data, inputs, remarks)
     entries = reply_fields.parse_entries(data, "new_materials", reply_fields.MOST_MATERIALS, remarks)
-    drafts = link_materials(
-        entries, [_parse_material(e, at, inputs, remarks) for at, e in enumerate(entries)], inputs, remarks
-    )
-    observations = _parse_observations(data, _with_new_names(inputs, drafts), remarks)
-    reasoning, secret = split_secret(_parse_reasoning(data, remarks))
+    materials = [_parse_material(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
+    drafts = link_materials(entries, materials, inputs, remarks)
+    # Codes in new materials are labels: if a new material is called S1, S1 is not an alias.
+    labelled = inputs.with_texts(" ".join(f"{draft.name} {json.dumps(draft.properties)}" for draft in drafts))
+    observations = _parse_observations(data, labelled, remarks)
+    reasoning = data.get("reasoning")
+    if not isinstance(reasoning, str):
+        # Nothing depends on it.
+        remarks.add_note("reasoning is missing" if reasoning is None else "reasoning is not text and was left out")
+        reasoning = ""
+    reasoning, secret = split_secret(reasoning[:LONGEST_REASONING])
+    if not secret and secret_keys and isinstance(data[secret_keys[0]], str):
+        secret = data[secret_keys[0]].strip()[:LONGEST_REASONING]
     # A rejection changes nothing, so what the model returned with it is dropped.
     if success is False:
         _check_nothing_changed(drafts, inputs, remarks)
@@ -62,15 +71,9 @@ def parse_outcome(text: str, inputs: Inputs) -> ParsedOutcome:
     # All problems at once, so that one repair turn can correct them.
     if remarks.problems:
         raise MalformedCompletion(*remarks.problems)
-    outcome = Outcome(
-        success=success is True,
-        new_materials=drafts,
-        new_observations=observations,
-        reasoning=reasoning,
-        failure_reason=reason,
-        rejected_by=RejectedBy.NOBODY if success else RejectedBy.TRANSITION_MODEL,
-    )
-    return ParsedOutcome(outcome, secret or _get_secret_field(data), tuple(remarks.notes))
+    rejected_by = RejectedBy.NOBODY if success else RejectedBy.TRANSITION_MODEL
+    outcome = Outcome(success is True, drafts, observations, reasoning, reason, rejected_by)
+    return ParsedOutcome(outcome, secret, tuple(remarks.notes))
 
 
 def split_secret(reasoning: str) -> tuple[str, str]:
@@ -89,70 +92,55 @@ def split_secret(reasoning: str) -> tuple[str, str]:
     return reasoning.strip(), ""
 
 
+def _with_reply_labels(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
+    """Return the inputs with the reply's own labels.
+
+    If a label such as S5 exceeds the number of inputs, the reply uses S1, S2 and so on as labels, not as aliases: a model
+    may name its new tubes so.
+    """
+    materials = data.get("new_materials")
+    entries = [entry for entry in materials if isinstance(entry, Mapping)] if isinstance(materials, list) else []
+    labels = [(entry.get("name"), entry.get("properties")) for entry in entries]
+    aliases = find_aliases(json.dumps(labels, ensure_ascii=False))
+    has_own_labels = any(int(word[1:]) > len(inputs.materials) for word in aliases)
+    return inputs.with_texts(" ".join(aliases)) if has_own_labels else inputs
+
+
 def _parse_material(entry: Mapping[str, Any], index: int, inputs: Inputs, remarks: ParseNotes) -> NewMaterial:
     place = f"new_materials[{index}]"
     reply_fields.note_unknown_fields(entry, _MATERIAL, place, remarks)
     # Aliases become names before the length is checked, because the names are longer.
-    name = inputs.replace_in_property(reply_fields.parse_text(entry, "name", place, reply_fields.LONGEST_NAME, remarks))
-    name = reply_fields.limit_length(" ".join(name.split()), f"{place}.name", reply_fields.LONGEST_NAME, remarks)
+    name = inputs.replace_in_property(reply_fields.parse_text(entry, "name", place, LONGEST_NAME, remarks))
+    name = limit_length(" ".join(name.split()), f"{place}.name", LONGEST_NAME, remarks)
     if not name and isinstance(entry.get("name"), str) and entry["name"].strip():
         remarks.add_problem(f"{place}.name holds nothing but a barcode; name the material")
     return NewMaterial(
         name=name,
         properties=reply_fields.parse_properties(entry, place, remarks, inputs.replace_in_property),
-        available_for_use=reply_fields.parse_availability(entry, place, remarks),
-        material_type=reply_fields.parse_material_type(entry, place, remarks),
-        environmental_condition=reply_fields.parse_condition(entry, place, remarks),
+        available_for_use=reply_fields.parse_choice(entry, "available_for_use", place, remarks),
+        material_type=reply_fields.parse_choice(entry, "material_type", place, remarks),
+        environmental_condition=reply_fields.parse_choice(entry, "environmental_condition", place, remarks),
     )
-
-
-def _with_reply_labels(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
-    """Return the inputs with the reply's own labels.
-
-    If a label such as S5 exceeds the number of inputs, the reply uses S1, S2 and so on as labels, not as aliases.
-    """
-    materials = data.get("new_materials")
-    labels = (
-        [(e.get("name"), e.get("properties")) for e in materials if isinstance(e, Mapping)]
-        if isinstance(materials, list)
-        else []
-    )
-    labels_found = lineage.find_aliases(json.dumps(labels, ensure_ascii=False))
-    has_own_labels = any(int(word[1:]) > len(inputs.materials) for word in labels_found)
-    return inputs.with_texts(" ".join(labels_found)) if has_own_labels else inputs
-
-
-def _with_new_names(inputs: Inputs, drafts: tuple[NewMaterial, ...]) -> Inputs:
-    """Return the inputs with codes in new materials as labels: if a new material is called S1, S1 is not an alias."""
-    return inputs.with_texts(" ".join(f"{draft.name} {json.dumps(draft.properties)}" for draft in drafts))
 
 
 def _parse_observations(data: Mapping[str, Any], inputs: Inputs, remarks: ParseNotes) -> tuple[Observation, ...]:
     observations = []
-    for index, entry in enumerate(
-        reply_fields.parse_entries(data, "new_observations", reply_fields.MOST_OBSERVATIONS, remarks)
-    ):
+    entries = reply_fields.parse_entries(data, "new_observations", reply_fields.MOST_OBSERVATIONS, remarks)
+    for index, entry in enumerate(entries):
         place = f"new_observations[{index}]"
         reply_fields.note_unknown_fields(entry, _OBSERVATION, place, remarks)
-        raw = {
-            "description": reply_fields.parse_text(entry, "description", place, reply_fields.LONGEST_TEXT, remarks),
+        written = {
+            "description": reply_fields.parse_text(entry, "description", place, LONGEST_TEXT, remarks),
             "value": reply_fields.parse_value(entry, place, remarks),
         }
-        fields_text = {
-            key: reply_fields.limit_length(
-                inputs.replace_in_observation(text), f"{place}.{key}", reply_fields.LONGEST_TEXT, remarks
-            )
-            for key, text in raw.items()
+        texts = {
+            key: limit_length(inputs.replace_in_observation(text), f"{place}.{key}", LONGEST_TEXT, remarks)
+            for key, text in written.items()
         }
-        if raw["description"] and not fields_text["description"]:
+        if written["description"] and not texts["description"]:
             remarks.add_problem(f"{place}.description holds nothing but a barcode; state what was observed")
-        observations.append(
-            Observation(
-                fields_text["description"],
-                reply_fields.parse_measurement_type(entry, place, remarks),
-                fields_text["value"],
-            )
-        )
+        measurement_type = reply_fields.parse_measurement_type(entry, place, remarks)
+        observations.append(Observation(texts["description"], measurement_type, texts["value"]))
     return tuple(observations)
 
 
@@ -162,48 +150,27 @@ def _parse_failure_reason(data: Mapping[str, Any], inputs: Inputs, remarks: Pars
     if not isinstance(written, str | None):
         remarks.add_problem("failure_reason must be text")
         return ""
-    bare = (written or "").strip()
-    has_reason = bare.lower().rstrip(".") not in _NO_REASON
+    reason = (written or "").strip()
+    has_reason = reason.lower().rstrip(".") not in _NO_REASON
     if data.get("success") is True and has_reason:
-        remarks.add_note(f"success is true, so failure_reason {quote_short(bare)} was left out")
+        remarks.add_note(f"success is true, so failure_reason {quote_short(reason)} was left out")
         return ""
     if data.get("success") is False and not has_reason:
         remarks.add_problem("success is false and failure_reason does not state why")
-    reason = reply_fields.limit_length(bare if has_reason else "", "failure_reason", reply_fields.LONGEST_TEXT, remarks)
-    return reply_fields.limit_length(
-        inputs.replace_in_reason(reason), "failure_reason", reply_fields.LONGEST_TEXT, remarks
-    )
-
-
-def _parse_reasoning(data: Mapping[str, Any], remarks: ParseNotes) -> str:
-    """Return the model's reasoning, which may be missing because nothing depends on it."""
-    value = data.get("reasoning")
-    if not isinstance(value, str):
-        remarks.add_note("reasoning is missing" if value is None else "reasoning is not text and was left out")
-        return ""
-    return value[: reply_fields.LONGEST_REASONING]
+    reason = limit_length(reason if has_reason else "", "failure_reason", LONGEST_TEXT, remarks)
+    return limit_length(inputs.replace_in_reason(reason), "failure_reason", LONGEST_TEXT, remarks)
 
 
 def _check_nothing_changed(drafts: tuple[NewMaterial, ...], inputs: Inputs, remarks: ParseNotes) -> None:
     """Record a problem if a failed action changed a material. Inputs that are returned unchanged are allowed."""
-    input_of = {material.barcode: material for material in inputs.materials}
+
+    def get_state(material: NewMaterial | Material) -> tuple[Any, ...]:
+        words = (material.available_for_use, material.material_type, material.environmental_condition)
+        return material.properties, *words
+
     for draft in drafts:
-        before = input_of.get(draft.replaces)
-        if before is None or _visible_state(draft) != _visible_state(before):
+        before = inputs.by_barcode.get(draft.replaces)
+        if before is None or get_state(draft) != get_state(before):
             remarks.add_problem(
                 f"success is false, so nothing changes; {quote_short(draft.name)} must not be in new_materials"
             )
-
-
-def _visible_state(thing: NewMaterial | Material) -> tuple[Any, ...]:
-    return thing.properties, thing.available_for_use, thing.material_type, thing.environmental_condition
-
-
-def _find_secret_keys(data: Mapping[str, Any]) -> list[str]:
-    return [key for key in data if key.strip().casefold() == "secret"]
-
-
-def _get_secret_field(data: Mapping[str, Any]) -> str:
-    """Return the secret if the model wrote it as a separate field."""
-    values = [data[key] for key in _find_secret_keys(data)]
-    return values[0].strip()[: reply_fields.LONGEST_REASONING] if values and isinstance(values[0], str) else ""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +12,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
+from simulation.providers import Message, Prompt
 
+BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth of this
 EXAMPLES = "examples.json"
 LABELS = ("VALID", "INVALID")
+_FOLDERS = Path(__file__).parent / "prompts"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_HASH = re.compile(r"[0-9a-f]{6,64}")
 
 
 class Placeholders(NamedTuple):
@@ -27,13 +32,6 @@ class Placeholders(NamedTuple):
     @property
     def all_names(self) -> tuple[str, ...]:
         return self.needed + self.optional
-
-
-class PromptFile(NamedTuple):
-    """The text of a file, and whether doubled braces in it were made single."""
-
-    text: str
-    unescaped: bool = False
 
 
 _STATE = Placeholders(("materials", "observations", "action"))
@@ -59,137 +57,15 @@ PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
     }
 )
 # The files of the other family of sets, for model raters. A set contains the files of one family.
-_ASKED = Placeholders(("question", "guide"))
 RATING: Mapping[str, Placeholders] = MappingProxyType(
     {
-        "rating.plausibility.txt": _ASKED,
-        "rating.sufficiency.txt": _ASKED,
+        "rating.plausibility.txt": Placeholders(("question", "guide")),
+        "rating.sufficiency.txt": Placeholders(("question", "guide")),
         "rating.item.txt": Placeholders(("context", "item", "rows")),
         "rating.repair.txt": Placeholders(("problems",)),
     }
 )
 ALL_FILES: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
-
-
-# Cached, because every step fills several files with the same placeholders.
-@lru_cache(maxsize=64)
-def placeholder_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern that finds `{name}` for these names; it never matches if there are none."""
-    # An empty alternative would match "{}" everywhere.
-    return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
-
-
-def files_of_family(folder: Path) -> Mapping[str, Placeholders]:
-    """Return the files that the set in this folder may contain: those for model raters if any of them exists."""
-    try:
-        return RATING if any((folder / name).exists() for name in RATING) else PLACEHOLDERS
-    except (OSError, ValueError):
-        return PLACEHOLDERS  # `load_files` reports what is wrong with the folder
-
-
-def load_files(
-    folder: Path, files: Mapping[str, Placeholders] = PLACEHOLDERS
-) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
-    """Return the prompt files in a folder, and all problems. Files that are neither .txt nor .json are ignored."""
-    try:
-        # Hidden files are those of editors and version control.
-        paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
-    except (OSError, ValueError) as error:
-        return {}, (f"{folder}: cannot be read as a folder ({type(error).__name__})",)
-    loaded: dict[str, PromptFile] = {}
-    problems: list[str] = []
-    for path in paths:
-        text, problem = _read_text(path, files)
-        file = _unescape_braces(text, files.get(path.name, Placeholders()).all_names)
-        file_problems = (problem,) if problem else _find_problems(path.name, file.text, files)
-        problems += [f"{path.name}: {told}" for told in file_problems]
-        loaded[path.name] = file
-    return loaded, tuple(problems)
-
-
-def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
-    """Return the file's text with normalised line ends, and what is wrong with the file."""
-    if path.name not in files:
-        return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
-    try:
-        with path.open("rb") as stream:
-            # One byte more than allowed shows that the file is too long, without reading all of it.
-            data = stream.read(MAX_FILE_BYTES + 1)
-        text = data.decode("utf-8-sig")  # a byte order mark at the beginning is dropped
-    except UnicodeDecodeError as error:
-        return "", f"is not UTF-8 text (byte {error.start + 1})"
-    except OSError as error:
-        return "", f"cannot be read ({type(error).__name__})"
-    if len(data) > MAX_FILE_BYTES:
-        return "", f"is longer than {MAX_FILE_BYTES} bytes"
-    if not text.strip():
-        return "", "is empty"
-    if any(letter < " " and letter not in "\t\r\n" for letter in text):
-        return "", "contains control characters"
-    return text.replace("\r\n", "\n").replace("\r", "\n"), ""
-
-
-def _unescape_braces(text: str, allowed: Collection[str]) -> PromptFile:
-    """Return the text with doubled braces made single, if the whole file is a template for Python's str.format.
-
-    That is the case if doubled braces occur and every single pair of braces encloses a placeholder of this file.
-    JSON with single braces, or with doubled ones by chance, does not qualify.
-    """
-    if "{{" not in text and "}}" not in text:
-        return PromptFile(text)
-    try:
-        pieces = list(Formatter().parse(text))
-    except ValueError:
-        return PromptFile(text)
-    if any(field is not None and (field not in allowed or spec or conversion) for _, field, spec, conversion in pieces):
-        return PromptFile(text)
-    # Rebuilt from the parsed pieces, so that doubled braces become single everywhere and placeholders remain.
-    return PromptFile("".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces), True)
-
-
-def _find_problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[str, ...]:
-    if name == EXAMPLES:
-        return _find_example_problems(text)
-    placeholders = files[name]
-    # Known names only: other words in braces are text, for example JSON.
-    known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all_names}))
-    used = {match[1] for match in placeholder_pattern(known_names).finditer(text)}
-    missing = [f"{{{each}}} is missing" for each in placeholders.needed if each not in used]
-    return (
-        *missing,
-        *(_describe_unknown(each, placeholders.all_names) for each in sorted(used - set(placeholders.all_names))),
-    )
-
-
-def _describe_unknown(name: str, allowed: Collection[str]) -> str:
-    allowed_text = ", ".join(f"{{{each}}}" for each in allowed) or "nothing"
-    return f"{{{name}}} is not filled in here; {allowed_text} is"
-
-
-def _find_example_problems(text: str) -> tuple[str, ...]:
-    """Return what is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
-    try:
-        examples = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return (f"is not JSON ({str(error)[:100]})",)
-    if not isinstance(examples, list) or not 1 <= len(examples) <= 50:
-        return ("must be a list of 1 to 50 examples",)
-    return tuple(f"[{index}] {told}" for index, each in enumerate(examples) if (told := _find_example_problem(each)))
-
-
-def _find_example_problem(example: Any) -> str:
-    if not isinstance(example, dict) or set(example) != {"observation", "interpretation", "label"}:
-        return "must be an object with observation, interpretation and label"
-    for name in ("observation", "interpretation"):
-        if not isinstance(example[name], str) or not example[name].strip():
-            return f"{name} must be a text"
-    return "" if example["label"] in LABELS else f"label must be {' or '.join(LABELS)}"
-
-
-BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
-_FOLDERS = Path(__file__).parent / "prompts"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_HASH = re.compile(r"[0-9a-f]{6,64}")
 
 
 class PromptSetError(LabError):
@@ -246,8 +122,11 @@ class PromptTexts:
             raise TypeError(
                 f"{file} is filled with {', '.join(allowed) or 'nothing'}, not with {', '.join(sorted(values))}"
             )
-        # One pass, so that a placeholder inside a value is not filled.
-        return placeholder_pattern(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
+        return _placeholder_pattern(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
+
+    def build_prompt(self, system: str, text: str, purpose: str, wants_json: bool = False) -> Prompt:
+        """Return a prompt of one message, marked with the hash of this set."""
+        return Prompt(system, (Message("user", text),), purpose, self.sha256, wants_json)
 
     def render_examples(self) -> str:
         """Return the worked examples of the classifier, as inserted into classification.txt."""
@@ -274,52 +153,158 @@ def compute_hash(files: Mapping[str, str]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-@lru_cache(maxsize=1)
+def is_rating_set(files: Collection[str]) -> bool:
+    """Return whether a set with these files is for model raters."""
+    return not set(files).isdisjoint(RATING)
+
+
 def load_built_in() -> PromptTexts:
     """Return the built-in set for the roles of a simulation."""
-    return _load_shipped(BUILT_IN, PLACEHOLDERS)
+    return _load_shipped(BUILT_IN)
 
 
-@lru_cache(maxsize=1)
 def load_built_in_rating() -> PromptTexts:
     """Return the built-in set for model raters.
 
     It is a separate set so that its changes do not affect the simulation set's hash, which is part of run
     configurations.
     """
-    return _load_shipped(BUILT_IN_RATING, RATING)
+    return _load_shipped(BUILT_IN_RATING)
 
 
-def is_rating_set(files: Collection[str]) -> bool:
-    """Return whether a set with these files is for model raters."""
-    return not set(files).isdisjoint(RATING)
+@lru_cache
+def _load_shipped(name: str) -> PromptTexts:
+    files = RATING if name == BUILT_IN_RATING else PLACEHOLDERS
+    loaded = _load_files(_FOLDERS / name, files)
+    if missing := sorted(set(files) - set(loaded)):
+        raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
+    return PromptTexts(name, {file: text for file, (text, _) in loaded.items()})
 
 
 def load_folder(folder: Path, name: str) -> ImportedSet:
     """Return the set in a folder; missing files come from the built-in set. Raises PromptSetError with all problems."""
-    files = files_of_family(folder)
-    loaded = _load_or_raise(folder, files)
+    try:
+        files = RATING if any((folder / file).exists() for file in RATING) else PLACEHOLDERS
+    except (OSError, ValueError):
+        files = PLACEHOLDERS  # `_load_files` reports what is wrong with the folder
+    loaded = _load_files(folder, files)
     if not loaded:
         raise PromptSetError((f"{folder}: contains none of {', '.join(sorted(files))}",))
     ours = (load_built_in_rating() if files is RATING else load_built_in()).files
-    texts = {file: loaded[file].text if file in loaded else ours[file] for file in sorted(files)}
+    texts = {file: loaded[file][0] if file in loaded else ours[file] for file in sorted(files)}
     return ImportedSet(
         PromptTexts(name, texts),
         tuple(sorted(set(files) - set(loaded))),
-        tuple(sorted(file for file, read in loaded.items() if read.unescaped)),
-        tuple(sorted(file for file, read in loaded.items() if "{{" in read.text)),
+        tuple(file for file, (_, was_template) in loaded.items() if was_template),
+        tuple(file for file, (text, _) in loaded.items() if "{{" in text),
     )
 
 
-def _load_shipped(name: str, files: Mapping[str, Placeholders]) -> PromptTexts:
-    loaded = _load_or_raise(_FOLDERS / name, files)
-    if missing := sorted(set(files) - set(loaded)):
-        raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
-    return PromptTexts(name, {file: loaded[file].text for file in sorted(loaded)})
+def _load_files(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, tuple[str, bool]]:
+    """Return the text of each prompt file in a folder, and whether doubled braces in it were made single.
 
-
-def _load_or_raise(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, PromptFile]:
-    loaded, problems = load_files(folder, files)
+    Files that are neither .txt nor .json are ignored. Raises PromptSetError with all problems.
+    """
+    try:
+        # Hidden files are those of editors and version control.
+        paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
+    except (OSError, ValueError) as error:
+        raise PromptSetError((f"{folder}: cannot be read as a folder ({type(error).__name__})",)) from None
+    loaded: dict[str, tuple[str, bool]] = {}
+    problems: list[str] = []
+    for path in paths:
+        text, problem = _read_text(path, files)
+        if problem:
+            problems.append(f"{path.name}: {problem}")
+            continue
+        unescaped = _unescape_braces(text, files[path.name].all_names)
+        problems += [f"{path.name}: {problem}" for problem in _find_problems(path.name, unescaped, files)]
+        loaded[path.name] = unescaped, unescaped != text
     if problems:
-        raise PromptSetError(problems)
+        raise PromptSetError(tuple(problems))
     return loaded
+
+
+def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
+    """Return the file's text with normalised line ends, and what is wrong with the file."""
+    if path.name not in files:
+        return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
+    try:
+        with path.open("rb") as stream:
+            # One byte more than allowed shows that the file is too long, without reading all of it.
+            data = stream.read(MAX_FILE_BYTES + 1)
+        text = data.decode("utf-8-sig")  # a byte order mark at the beginning is dropped
+    except UnicodeDecodeError as error:
+        return "", f"is not UTF-8 text (byte {error.start + 1})"
+    except OSError as error:
+        return "", f"cannot be read ({type(error).__name__})"
+    if len(data) > MAX_FILE_BYTES:
+        return "", f"is longer than {MAX_FILE_BYTES} bytes"
+    if not text.strip():
+        return "", "is empty"
+    if any(letter < " " and letter not in "\t\r\n" for letter in text):
+        return "", "contains control characters"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), ""
+
+
+def _unescape_braces(text: str, allowed: Collection[str]) -> str:
+    """Return the text with doubled braces made single, if the whole file is a template for Python's str.format.
+
+    That is the case if doubled braces occur and every single pair of braces encloses a placeholder of this file.
+    JSON with single braces, or with doubled ones by chance, does not qualify.
+    """
+    try:
+        pieces = list(Formatter().parse(text)) if "{{" in text or "}}" in text else []
+    except ValueError:
+        return text
+    if any(field is not None and (field not in allowed or spec or conversion) for _, field, spec, conversion in pieces):
+        return text
+    # Rebuilt from the parsed pieces, so that doubled braces become single everywhere and placeholders remain.
+    return "".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces) or text
+
+
+def _find_problems(name: str, text: str, files: Mapping[str, Placeholders]) -> Iterator[str]:
+    if name == EXAMPLES:
+        yield from _find_example_problems(text)
+        return
+    placeholders = files[name]
+    # Known names only: other words in braces are text, for example JSON.
+    known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all_names}))
+    used = {match[1] for match in _placeholder_pattern(known_names).finditer(text)}
+    yield from (f"{{{each}}} is missing" for each in placeholders.needed if each not in used)
+    allowed = ", ".join(f"{{{each}}}" for each in placeholders.all_names) or "nothing"
+    yield from (
+        f"{{{each}}} is not filled in here; {allowed} is" for each in sorted(used - set(placeholders.all_names))
+    )
+
+
+# Cached, because every step fills several files with the same placeholders.
+@lru_cache(maxsize=64)
+def _placeholder_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern that finds `{name}` for these names; it never matches if there are none."""
+    # An empty alternative would match "{}" everywhere.
+    return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
+
+
+def _find_example_problems(text: str) -> Iterator[str]:
+    """Yield what is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
+    try:
+        examples = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        yield f"is not JSON ({str(error)[:100]})"
+        return
+    if not isinstance(examples, list) or not 1 <= len(examples) <= 50:
+        yield "must be a list of 1 to 50 examples"
+        return
+    for index, example in enumerate(examples):
+        if problem := _find_example_problem(example):
+            yield f"[{index}] {problem}"
+
+
+def _find_example_problem(example: Any) -> str:
+    if not isinstance(example, dict) or set(example) != {"observation", "interpretation", "label"}:
+        return "must be an object with observation, interpretation and label"
+    for name in ("observation", "interpretation"):
+        if not isinstance(example[name], str) or not example[name].strip():
+            return f"{name} must be a text"
+    return "" if example["label"] in LABELS else f"label must be {' or '.join(LABELS)}"

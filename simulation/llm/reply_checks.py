@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simulation.checker import Finding, TransitionError, fields
+from simulation.checker import TransitionError, fields
 from simulation.checker.findings import Decided
 from simulation.checker.reading import transition
 from simulation.lab import tell_words
@@ -26,46 +26,37 @@ def find_problems(action: Action, inputs: Sequence[Material], outcome: Outcome) 
 
     L10 cannot occur, because parsing has replaced or dropped every barcode; all other codes concern physics.
     """
-    told = {
+    data = {
         "input_materials": [material.to_visible() for material in inputs],
         "action": action.to_json(),
         "outcome": outcome.to_json(),
     }
+    # Nothing has to be returned by an action on unlimited materials, because they stay as they are.
+    is_unlimited = bool(inputs) and all(material.available_for_use == UNLIMITED for material in inputs)
     try:
-        read = transition.parse_transition(told)
-        return FormatProblems(
-            tuple(_find_format_errors(read, action, inputs)),
-            tuple(_find_prompt_text(read, text_of_inputs(action, inputs))),
+        read = transition.parse_transition(data)
+        form = tuple(
+            finding.text
+            for check in (fields.check_enumerations, fields.check_coherence)
+            for finding in check(read)
+            if not isinstance(finding, Decided)
+            and finding.severity == "error"
+            and not (is_unlimited and finding.code == "L22" and finding.subject == action.name)
+        )
+        known_words = fields.find_prompt_phrases(_text_of_inputs(action, inputs))
+        leaks = tuple(
+            f"text of a prompt or of a planted error occurs in {place}: {', '.join(map(repr, new[:3]))}"
+            for place, text in fields.iter_visible_texts(read)
+            if (new := sorted(fields.find_prompt_phrases(text) - known_words))
         )
     except TransitionError as error:
         return FormatProblems((str(error),))
+    return FormatProblems(form, leaks)
 
 
-def text_of_inputs(action: Action, inputs: Sequence[Material]) -> str:
+def _text_of_inputs(action: Action, inputs: Sequence[Material]) -> str:
     """Return the action and the inputs' names and properties as text. An outcome may repeat this text."""
     return json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
-
-
-def _find_format_errors(read: transition.Transition, action: Action, inputs: Sequence[Material]) -> Iterator[str]:
-    for check in (fields.check_enumerations, fields.check_coherence):
-        for finding in check(read):
-            if isinstance(finding, Decided) or finding.severity != "error" or _is_no_op(finding, action, inputs):
-                continue
-            yield finding.text
-
-
-def _find_prompt_text(read: transition.Transition, before: str) -> Iterator[str]:
-    known_words = fields.find_prompt_phrases(before)
-    for place, text in fields.iter_visible_texts(read):
-        if new := sorted(fields.find_prompt_phrases(text) - known_words):
-            yield f"text of a prompt or of a planted error occurs in {place}: {', '.join(map(repr, new[:3]))}"
-
-
-def _is_no_op(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:
-    """Return whether the finding only reports that an action on unlimited materials has no results. That is allowed."""
-    unlimited = all(material.available_for_use == UNLIMITED for material in inputs)
-    # Nothing has to be returned, because unlimited materials stay as they are.
-    return finding.code == "L22" and finding.subject == action.name and bool(inputs) and unlimited
 
 
 def find_tells(
@@ -75,11 +66,14 @@ def find_tells(
 
     Wording of labels, of the action or of the original may be repeated, and the explanation may quote the outcome.
     """
-    before = [text_of_inputs(action, inputs), *(text for _, text in _list_texts(original))]
+    before = [_text_of_inputs(action, inputs), *(text for _, text in _list_texts(original))]
     known_hints = {hint for text in before for hint in tell_words.find_tell_words(text)}
     # Sequences of words that occurred before the step are not copied from the explanation.
     runs = tell_words.unquoted_runs(secret) - tell_words.word_runs(*before)
-    problems = [_describe_success_problem(original)] if twin.success != original.success else []
+    problems = []
+    if twin.success != original.success:
+        now = "true: the action is carried out" if original.success else "false: the action cannot be begun"
+        problems.append(f"success must be {now}, and the mistake must be in the reported outcome")
     for place, text in _list_texts(twin):
         if hints := sorted(set(tell_words.find_tell_words(text)) - known_hints):
             problems.append(
@@ -91,11 +85,6 @@ def find_tells(
                 f"{place} and what follows SECRET: both contain {said}; put one of them in other words or in quotes"
             )
     return tuple(problems)
-
-
-def _describe_success_problem(original: Outcome) -> str:
-    now = "true: the action is carried out" if original.success else "false: the action cannot be begun"
-    return f"success must be {now}, and the mistake must be in the reported outcome"
 
 
 def _list_texts(outcome: Outcome) -> Iterator[tuple[str, str]]:

@@ -9,12 +9,17 @@ from typing import Any, NoReturn
 from simulation.llm.errors import MalformedCompletion
 
 MAX_REPLY_LENGTH = 256 * 1024  # characters of a reply
+DEEPEST, MOST_DIGITS = 32, 18
+_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3  # more would take too long, and no honest reply has them
 
 _LINE_ENDS = re.compile("\r\n?")
 # C0 without tab and line feed, DEL and C1, unpaired surrogates: PostgreSQL and UTF-8 reject some of them.
 # Then invisible characters: zero-width ones, and those that reverse the reading direction.
 _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _THOUGHTS_END = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
+# A reply is searched once from the left; only an opening brace before a quotation mark or a closing brace is tried.
+_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 
 
 def clean_text(text: str) -> str:
@@ -38,18 +43,15 @@ def normalise_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
+def normalise_choice(text: str) -> str:
+    """Return a chosen word for comparison: capitals, underscores and emphasis vary between models and mean the same."""
+    return " ".join(text[:100].lower().replace("_", " ").split()).strip(" .*`")
+
+
 def quote_short(value: object, most: int = 60) -> str:
     """Return a model's text for use in a message: short, on one line, in quotation marks."""
     text = " ".join(str(value)[: 4 * most].split())  # no more than this is normalised, however long the text is
     return repr(text if len(text) <= most else text[: most - 1] + "…")
-
-
-DEEPEST, MOST_DIGITS = 32, 18
-_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3  # more would take too long, and no honest reply has them
-
-# A reply is searched once from the left; only an opening brace before a quotation mark or a closing brace is tried.
-_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 
 
 def extract_last_object(text: str, expects: str) -> dict[str, Any]:

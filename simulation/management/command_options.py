@@ -1,17 +1,20 @@
 """Command-line options, progress and output that commands share."""
 
+import os
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import Any, TextIO
 from uuid import UUID
 
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.calls import run_usage
+from simulation.engine import workers
 from simulation.models import Run
 from simulation.runs import RunProgress, create, failure_reasons
 
@@ -42,6 +45,19 @@ def get_run(code: str) -> Run:
         ) from None
 
 
+@contextmanager
+def tolerate_closed_pipe(out: Any) -> Iterator[None]:
+    """Flush the output at the end of the block, and end silently if its reader has closed the pipe."""
+    try:
+        try:
+            yield
+        finally:
+            out.flush()
+    except BrokenPipeError:
+        # Discard what is still buffered, so that Python reports no error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class ProgressLine:
     """Rewrite one line on a terminal; elsewhere, print a line at most every two seconds."""
 
@@ -67,29 +83,18 @@ class ProgressLine:
 
 def add_run_options(parser: ArgumentParser) -> None:
     """Add the options for prompts and limits. Rule-based casts need neither."""
+    minutes_help = "minutes that the run may take, from its first call on"
     parser.add_argument("--prompts", default="", help="a prompt set, see `prompts list`")
-    parser.add_argument("--max-cost", type=parse_money, default=None, help="US dollars that the run may cost")
-    parser.add_argument(
-        "--max-tokens", type=integer_between(1, 10**12), default=None, help="tokens that the run may use"
-    )
-    parser.add_argument(
-        "--max-minutes",
-        type=integer_between(1, 10**6),
-        default=None,
-        help="minutes that the run may take, from its first call on",
-    )
+    parser.add_argument("--max-cost", type=parse_money, help="US dollars that the run may cost")
+    parser.add_argument("--max-tokens", type=integer_between(1, 10**12), help="tokens that the run may use")
+    parser.add_argument("--max-minutes", type=integer_between(1, 10**6), help=minutes_help)
 
 
 def get_run_options(options: Mapping[str, Any]) -> create.RunOptions:
-    """Return the prompt set and the limits given on the command line."""
-    run_options: create.RunOptions = {"prompt_set": options["prompts"]}
-    if options["max_cost"] is not None:
-        run_options["max_cost"] = options["max_cost"]
-    if options["max_tokens"] is not None:
-        run_options["max_tokens"] = options["max_tokens"]
-    if options["max_minutes"] is not None:
-        run_options["max_seconds"] = options["max_minutes"] * 60
-    return run_options
+    seconds = None if options["max_minutes"] is None else options["max_minutes"] * 60
+    limits = {"max_cost": options["max_cost"], "max_tokens": options["max_tokens"], "max_seconds": seconds}
+    given: Any = {name: limit for name, limit in limits.items() if limit is not None}
+    return create.RunOptions(prompt_set=options["prompts"], **given)
 
 
 def print_usage(run: Run, out: Any) -> None:
@@ -103,8 +108,8 @@ def print_usage(run: Run, out: Any) -> None:
 def print_failures(run: Run, out: Any) -> None:
     """Print each kind of failure with its number, cause, most common message and remedy."""
     kinds: dict[tuple[str, str], Counter[str]] = {}
-    for failure, count in create.count_failures(run).items():
-        kinds.setdefault((failure.status, failure.reason), Counter())[failure.error] += count
+    for (status, reason, error), count in create.count_failures(run).items():
+        kinds.setdefault((status, reason), Counter())[error] += count
     for (status, reason), errors in kinds.items():
         cause = failure_reasons.CAUSES.get(failure_reasons.find_cause(status, reason), "unknown")
         [(error, _)] = errors.most_common(1)
@@ -112,6 +117,36 @@ def print_failures(run: Run, out: Any) -> None:
         out.write(f"{errors.total()} {status} (cause: {cause}): {error}{others}")
         if remedy := failure_reasons.describe_remedy(status, reason):
             out.write(f"    {remedy}")
+
+
+class RunCommand(BaseCommand):
+    """A command that creates a run and, with --wait, waits for its rows."""
+
+    noun = "episode"  # one row of the run
+    waiting_help = ""
+    threads_help = ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_run_options(parser)
+        parser.add_argument("--wait", action="store_true", help=self.waiting_help)
+        parser.add_argument("--threads", type=integer_between(1, 400), default=2, help=self.threads_help)
+
+    def follow_run(self, run: Run, number: int, options: Mapping[str, Any]) -> None:
+        """Print what was queued. With --wait, run it to its end or wait; raise CommandError if rows failed or are blocked."""
+        self.stdout.write(f"run {run.code}: {number} {self.noun}{'s' * (number != 1)} queued, seed {run.seed}")
+        if not options["wait"]:
+            if not create.has_live_worker():
+                self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
+            return
+        progress = workers.wait_for_run(run, options["threads"], ProgressLine(f"{self.noun}s"))
+        self.print_endings(progress)
+        print_usage(run, self.stdout)
+        print_failures(run, self.stderr)
+        if failed := progress.by_status.get("failed", 0) + progress.by_status.get("blocked", 0):
+            raise CommandError(f"{failed} of {progress.total} {self.noun}s failed or are blocked")
+
+    def print_endings(self, progress: RunProgress) -> None:
+        """Print endings that are neither successes nor failures."""
 
 
 def parse_money(text: str) -> Decimal:

@@ -2,7 +2,6 @@
 
 import ctypes
 import io
-import os
 import signal
 import socket
 import subprocess
@@ -12,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from django.core.management.base import CommandError
+
+GRACE_SECONDS = 20  # for a process to end after SIGTERM before it is killed
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def stop_on_signals() -> threading.Event:
@@ -26,12 +28,7 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-GRACE_SECONDS = 20  # for a process to end after SIGTERM before it is killed
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-
-
 def build_manage_command(*arguments: str) -> list[str]:
-    """Return the command line of a management command."""
     return [sys.executable, "manage.py", *arguments]
 
 
@@ -54,9 +51,8 @@ def check_port_is_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CommandError(
-                f"Port {port} is in use: stop the process that uses it, or choose another port with PORT={port + 1}"
-            ) from error
+            advice = f"stop the process that uses it, or choose another port with PORT={port + 1}"
+            raise CommandError(f"Port {port} is in use: {advice}") from error
 
 
 def supervise_processes(
@@ -66,7 +62,11 @@ def supervise_processes(
 ) -> None:
     """Start all commands, call `ready`, and stop everything when one ends or a signal arrives."""
     stop = stop_on_signals()
-    running = {name: _start_process(command) for name, command in commands.items()}
+    # Each in a session of its own: Ctrl-C reaches only this process, which stops the children in order.
+    running = {
+        name: subprocess.Popen(command, start_new_session=True, preexec_fn=_request_death_signal)
+        for name, command in commands.items()
+    }
     ended = ""
     try:
         if ready:
@@ -79,35 +79,26 @@ def supervise_processes(
         for process in running.values():
             process.send_signal(signal.SIGTERM)
         for process in running.values():
-            _wait_or_kill(process)
+            try:
+                process.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
     if ended:
         raise CommandError(f"The {ended} ended unexpectedly with exit code {running[ended].returncode}")
 
 
-def wait_for_port(host: str, port: int, stop: threading.Event, seconds: float = 30) -> None:
-    """Return when a server accepts connections at the port or `stop` is set. Raise CommandError after `seconds`."""
-    for _ in range(int(seconds * 10)):
+def wait_for_port(host: str, port: int, stop: threading.Event) -> None:
+    """Return when a server accepts connections at the port or `stop` is set. Raise CommandError after 30 s."""
+    for _ in range(300):
         with socket.socket() as probe:
             if probe.connect_ex((host, port)) == 0 or stop.is_set():
                 return
         stop.wait(0.1)
-    raise CommandError(f"No server answers on port {port} after {seconds:.0f} s")
-
-
-def _start_process(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C reaches only this process, which stops the children in order.
-    return subprocess.Popen(command, start_new_session=True, preexec_fn=_request_death_signal, env=os.environ)
+    raise CommandError(f"No server answers on port {port} after 30 s")
 
 
 def _request_death_signal() -> None:
     """Let Linux send SIGTERM to the child even if its supervisor is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-
-
-def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

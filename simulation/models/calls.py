@@ -113,8 +113,7 @@ class ModelCall(models.Model):
         ]
         indexes = [
             models.Index(fields=["run", "role"]),
-            # Before each call, the calls under way with its key are counted. Almost all rows of this table have
-            # ended.
+            # Before each call, the calls under way with its key are counted; almost all rows have ended.
             models.Index(fields=["gate"], condition=Q(state="started"), name="call_under_way"),
         ]
 

@@ -71,7 +71,7 @@ class Job(Leased):
         constraints = [
             models.UniqueConstraint(
                 fields=["key"], condition=Q(status__in=["queued", "running", "waiting"]), name="job_once_under_way"
-            ),
+            )
         ]
         indexes = [
             models.Index(fields=["status", "lease_until"]),

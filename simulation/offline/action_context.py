@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from simulation.lab.actions import ActionType
 from simulation.lab.errors import LabError
@@ -35,10 +35,7 @@ class ActionContext:
     reasoning: str = ""
 
     def list_selected_vessels(self, parameter: str) -> list[Vessel]:
-        """Return the vessels that a selector parameter names.
-
-        Raises RefusalError if one of them is a supply, from which nothing can be drawn.
-        """
+        """Return the vessels that a selector names. Raises RefusalError if one of them is a supply."""
         value = self.values[parameter]
         vessels = [self.vessels[code] for code in ((value,) if isinstance(value, str) else value or ())]
         for vessel in vessels:
@@ -151,10 +148,7 @@ class ActionContext:
         return f"{self.get_written_setting(value)} for {self.get_written_setting(duration)}"
 
     def compute_noise_factor(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
-        """Return a normally distributed noise factor with mean 1 and this relative standard deviation.
-
-        The same seed, step, material and purpose give the same factor. A negative factor is replaced by 0.
-        """
+        """Return a seeded normal factor with mean 1 and this relative standard deviation, at least 0."""
         return max(Decimal(0), 1 + self.compute_deviate(vessel, *purpose) * relative)
 
     def compute_deviate(self, vessel: Vessel, *purpose: object) -> Decimal:
@@ -191,16 +185,40 @@ class ActionContext:
 
 
 Handler = Callable[[ActionContext], None]
+_HandlerT = TypeVar("_HandlerT", bound=Handler)
 HANDLERS: dict[str, Handler] = {}  # by the name in an action file's `handler`
+REASONINGS: dict[str, str] = {}  # the explanation of an outcome, by handler
+_TABLES: dict[str, tuple[Collection[str], Mapping[str, Collection[str]]]] = {}
 
 
-def handles(name: str) -> Callable[[Handler], Handler]:
-    """Declare a function as the handler of this name. Raises LabError if there is one already."""
+def handles(
+    name: str, reasoning: str = "", actions: Collection[str] = (), **options: Collection[str]
+) -> Callable[[_HandlerT], _HandlerT]:
+    """Declare a function as the handler of this name. Raises LabError if there is one already.
 
-    def declare(function: Handler) -> Handler:
+    `reasoning` is the explanation of an outcome for which the function gives none. If the function looks up the action in a table, `actions` is that table; if it looks up the option of a parameter,
+    `options` has the table under the parameter's name.
+    """
+
+    def declare(function: _HandlerT) -> _HandlerT:
         if name in HANDLERS:
-            raise LabError(f"two handlers are named {name!r}: {HANDLERS[name].__qualname__}, {function.__qualname__}")
-        HANDLERS[name] = function
+            raise LabError(f"two handlers are named {name!r}; the second is declared in {function.__module__}")
+        HANDLERS[name], REASONINGS[name], _TABLES[name] = function, reasoning, (actions, options)
         return function
 
     return declare
+
+
+def describe_missing_part(action_type: ActionType) -> str:
+    """Return what the handlers lack to carry out an action, as "is 'value'; allowed: ...", or "" if nothing."""
+    name = action_type.handler
+    if name not in HANDLERS:
+        return f"is {name!r}; allowed: {', '.join(sorted(HANDLERS))}"
+    actions, options = _TABLES[name]
+    if actions and action_type.name not in actions:
+        return f"is {name!r}, whose tables lack {action_type.name}; allowed: {', '.join(actions)}"
+    for parameter in action_type.parameters:
+        table = options.get(parameter.name, parameter.options)
+        if unknown := [option for option in parameter.options if option not in table]:
+            return f"is {name!r}, whose tables lack {parameter.name} {unknown[0]!r}; allowed: {', '.join(table)}"
+    return ""

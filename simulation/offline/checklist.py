@@ -16,6 +16,7 @@ from simulation.offline.evidence import (
     collect_readings,
     follows_earlier_lines,
     matches_line,
+    precedes,
 )
 
 _LISTED_NAMES = 4  # names listed before "and n more"
@@ -33,13 +34,12 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         steps = sorted({reading.step for reading in self.counted})
-        return {
-            "line": self.line.text,
-            "route": self.line.route,
-            "met": self.met,
-            "reason": self.reason,
-            "steps": steps,
-        }
+        line = self.line
+        return {"line": line.text, "route": line.route, "met": self.met, "reason": self.reason, "steps": steps}
+
+    def require(self, met: bool, reason: str) -> "Finding":
+        """Return a copy that is met only if this further requirement is, with its reason appended."""
+        return replace(self, met=self.met and met, reason=f"{self.reason}; {reason}")
 
 
 class ChecklistClassifier:
@@ -62,9 +62,8 @@ class ChecklistClassifier:
         by_line: dict[str, Finding] = {}
         by_name: dict[str, Finding] = {}  # as `by_line`, and for each group all readings that its lines counted
         for line in self.lines:
-            finding = _require_distinct_shares(
-                _require_spread(_evaluate_line(line, all_readings, by_name), by_name), by_name
-            )
+            finding = _require_spread(_evaluate_line(line, all_readings, by_name), by_name)
+            finding = _require_distinct_shares(finding, by_name)
             by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
                 before = by_name[line.one_of].counted if line.one_of in by_name else ()
@@ -103,8 +102,7 @@ def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -
     for name, least in finding.line.spread.items():
         parents = frozenset(reading.barcode for reading in earlier_findings[name].counted)
         number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
-        reason = f"{finding.reason}; different {name} they come from: {number}, needed: {least}"
-        finding = replace(finding, met=finding.met and number >= least, reason=reason)
+        finding = finding.require(number >= least, f"different {name} they come from: {number}, needed: {least}")
     return finding
 
 
@@ -122,8 +120,8 @@ def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Fi
         for name, share in _find_shares(reading, shares, earlier_findings).items():
             series.setdefault(name, []).append(share)
     number = max((_count_distinct_shares(sorted(values)) for values in series.values()), default=0)
-    reason = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
-    return replace(finding, met=finding.met and number >= shares["different"], reason=reason)
+    reason = f"different shares of {shares['of']}: {number}, needed: {shares['different']}"
+    return finding.require(number >= shares["different"], reason)
 
 
 def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
@@ -138,16 +136,9 @@ def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
 def _find_shares(
     reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]
 ) -> dict[str, Decimal]:
-    """Return the known shares that a line asks about, by the name or barcode of the material of which they are shares.
-
-    They are the shares in this reading or, if the line has "at", in the reading that this earlier line counted.
-    """
+    """Return the known shares that a line asks about, by material; with "at", those when that line counted it."""
     if "at" in shares:
-        earlier_readings = [
-            earlier
-            for earlier in earlier_findings[shares["at"]].counted
-            if earlier.barcode in reading.ancestors and earlier.step < reading.step
-        ]
+        earlier_readings = [other for other in earlier_findings[shares["at"]].counted if precedes(other, reading)]
         if not earlier_readings:
             return {}
         # Readings of the material itself are preferred, then those of its closest ancestor; of these the latest.
@@ -157,29 +148,23 @@ def _find_shares(
         )
     if shares["of"] not in earlier_findings:
         return {name: share for name, share in reading.shares.items() if name == shares["of"]}
-    counted = {
-        earlier.barcode for earlier in earlier_findings[shares["of"]].counted if earlier.barcode in reading.ancestors
-    }
+    counted = {other.barcode for other in earlier_findings[shares["of"]].counted if other.barcode in reading.ancestors}
     values = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
     return {code: share for code, share in values.items() if share is not None}
 
 
 def _is_in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
-    """Return whether the time since another line first counted the material or an ancestor is within the bounds.
-
-    The line's `elapsed` names the other line and the bounds. Without it, any time is accepted.
-    """
+    """Return whether the time since the line `since` first counted the material or an ancestor is within the bounds."""
     if not line.elapsed:
         return True
-    start_times = [earlier.started_at for earlier in earlier_findings[line.elapsed["since"]].counted
-             if earlier.barcode in reading.ancestors and earlier.step < reading.step]  # fmt: skip
+    counted = earlier_findings[line.elapsed["since"]].counted
+    start_times = [other.started_at for other in counted if precedes(other, reading)]
     if not start_times:
         return False
     seconds = Decimal(reading.started_at - min(start_times))
     low, high = (line.elapsed.get(name) for name in ("at_least", "at_most"))
-    return (not low or seconds >= quantities.parse_quantity(low, "duration").value) and (
-        not high or seconds <= quantities.parse_quantity(high, "duration").value
-    )
+    long_enough = not low or seconds >= quantities.parse_quantity(low, "duration").value
+    return long_enough and (not high or seconds <= quantities.parse_quantity(high, "duration").value)
 
 
 def _abbreviate_names(names: Sequence[str]) -> str:
@@ -197,10 +182,11 @@ def _require_brackets(finding: Finding, earlier_findings: Mapping[str, Finding])
     own_signals = _list_signals(finding)
     sample_signals = [signal for name in line.brackets for signal in _list_signals(earlier_findings[name])]
     if not own_signals or not sample_signals:
-        return replace(finding, met=False, reason=f"{finding.reason}; no sample signal to compare them with")
-    outside = [signal for signal in sample_signals if not min(own_signals) <= signal <= max(own_signals)]
-    reason = f"{len(sample_signals) - len(outside)} of {len(sample_signals)} sample signals lie between {min(own_signals)} and {max(own_signals)}"
-    return replace(finding, met=not outside, reason=f"{finding.reason}; {reason}")
+        return finding.require(False, "no sample signal to compare them with")
+    low, high = min(own_signals), max(own_signals)
+    inside = [signal for signal in sample_signals if low <= signal <= high]
+    reason = f"{len(inside)} of {len(sample_signals)} sample signals lie between {low} and {high}"
+    return finding.require(len(inside) == len(sample_signals), reason)
 
 
 def _list_signals(finding: Finding) -> list[Decimal]:
@@ -210,33 +196,27 @@ def _list_signals(finding: Finding) -> list[Decimal]:
 def _build_verdict(findings: Sequence[Finding]) -> Verdict:
     """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
     required = _select_judged([finding for finding in findings if not finding.line.route])
-    judged = [*required, *_select_judged(_choose_best_route(findings))]
-    met = [finding for finding in judged if finding.met]
-    sufficient = len(met) == len(judged)
-    speaking = len(met) if sufficient else len(judged) - len(met)
-    missed = [f"{finding.line.text} ({finding.reason})" for finding in judged if not finding.met]
-    return Verdict(
-        sufficient=sufficient,
-        reasoning=f"{len(met)} of {len(judged)} lines met. " + ("Missing: " + "; ".join(missed) if missed else ""),
-        confidence=round(0.5 + 0.5 * speaking / len(judged), 3),
-        goal_relevance="directly supports goal" if sufficient else _describe_relevance(len(met)),
-        evidence_strength="strong" if sufficient else "moderate" if 2 * len(met) >= len(judged) else "weak",
-        lines=tuple(finding.to_dict() for finding in findings),
-    )
-
-
-def _choose_best_route(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of the route with the largest share of lines met, or an empty list if there are no routes."""
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
             routes.setdefault(finding.line.route, []).append(finding)
-    return max(routes.values(), key=_compute_share_met, default=[])
-
-
-def _compute_share_met(findings: Sequence[Finding]) -> float:
-    judged = _select_judged(findings)
-    return sum(finding.met for finding in judged) / len(judged)
+    # Of the routes, the one with the largest share of lines met counts.
+    ways = [_select_judged(route) for route in routes.values()]
+    best = max(ways, key=lambda way: sum(finding.met for finding in way) / len(way), default=[])
+    judged = [*required, *best]
+    missed = [f"{finding.line.text} ({finding.reason})" for finding in judged if not finding.met]
+    met, sufficient = len(judged) - len(missed), not missed
+    relevance = (
+        "directly supports goal" if sufficient else "partially supports goal" if met else "does not support goal"
+    )
+    return Verdict(
+        sufficient=sufficient,
+        reasoning=f"{met} of {len(judged)} lines met. " + ("Missing: " + "; ".join(missed) if missed else ""),
+        confidence=round(0.5 + 0.5 * (len(missed) or met) / len(judged), 3),
+        goal_relevance=relevance,
+        evidence_strength="strong" if sufficient else "moderate" if 2 * met >= len(judged) else "weak",
+        lines=tuple(finding.to_dict() for finding in findings),
+    )
 
 
 def _select_judged(findings: Sequence[Finding]) -> list[Finding]:
@@ -247,7 +227,3 @@ def _select_judged(findings: Sequence[Finding]) -> list[Finding]:
         if name not in chosen or (finding.met and not chosen[name].met):
             chosen[name] = finding
     return list(chosen.values())
-
-
-def _describe_relevance(met: int) -> str:
-    return "partially supports goal" if met else "does not support goal"

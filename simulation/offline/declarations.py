@@ -14,7 +14,7 @@ from simulation.offline.ledger import ONE, ZERO, Component, Contents, round_to_g
 from simulation.offline.vessels import Vessel
 
 # Dimension of a concentration -> dimension of the amount in a millilitre.
-_AMOUNTS = {
+CONCENTRATIONS = {
     "mass_concentration": "mass",
     "molar_concentration": "amount",
     "number_density": "count",
@@ -29,11 +29,8 @@ def parse_concentration(text: str) -> tuple[str, Decimal]:
 
     Raises QuantityError if it is not a concentration.
     """
-    for dimension, amount in _AMOUNTS.items():
-        try:
-            return amount, quantities.parse_quantity(text, dimension).value
-        except quantities.QuantityError:
-            continue
+    if quantity := quantities.find_quantity(text, *CONCENTRATIONS):
+        return CONCENTRATIONS[quantity.dimension], quantity.value
     raise quantities.QuantityError(f"{text!r} is not a concentration")
 
 
@@ -187,7 +184,12 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
         x = _compute_declared_input(context, measured, response)
         if x is None:
             continue
-        readings = _describe_out_of_range(x, response) or _format_readings(context, vessel, x, response)
+        if "detection_limit" in response and x < parse_concentration(response["detection_limit"])[1]:
+            readings = "not detected"
+        elif "upper_limit" in response and x > parse_concentration(response["upper_limit"])[1]:
+            readings = "off scale, above the linear range"
+        else:
+            readings = _format_readings(context, vessel, x, response)
         context.record_observation(f"{context.describe_run(vessel)}: {response['signal']}", "quantitative", readings)
         recorded = True
     return recorded
@@ -236,15 +238,6 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
             return ZERO
         return None if amount is None or not total else amount / total
     return measured.compute_concentration(response["component"])
-
-
-def _describe_out_of_range(x: Decimal, response: Mapping[str, Any]) -> str:
-    """Return the text recorded if x is below the detection limit or above the linear range, else an empty text."""
-    if "detection_limit" in response and x < parse_concentration(response["detection_limit"])[1]:
-        return "not detected"
-    if "upper_limit" in response and x > parse_concentration(response["upper_limit"])[1]:
-        return "off scale, above the linear range"
-    return ""
 
 
 def _format_readings(context: ActionContext, vessel: Vessel, x: Decimal, response: Mapping[str, Any]) -> str:

@@ -46,11 +46,7 @@ class Reading:
 
     def filter_observations(self, words: Sequence[str]) -> "Reading":
         """Return a copy with only the observations that contain one of these words."""
-        matching = [
-            observation
-            for observation in self.observations
-            if any(word.lower() in " ".join(observation).lower() for word in words)
-        ]
+        matching = [pair for pair in self.observations if any(word.lower() in " ".join(pair).lower() for word in words)]
         return replace(self, observations=tuple(matching))
 
     @property
@@ -83,12 +79,12 @@ def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> 
         lineages.setdefault(material["barcode"], _start_lineage(material))
     # A copy: outputs of a step descend from materials as they were before it, not from each other.
     before = dict(lineages)
-    for output in step.outputs:
-        lineages[output["barcode"]] = _trace_lineage(step.action, output, before)
-    materials = {material["barcode"]: material for material in step.outputs}
-    materials |= {material["barcode"]: material for material in step.inputs}
-    after = {material["barcode"]: material["properties"] for material in step.outputs}
-    for code, material in materials.items():
+    outputs = {material["barcode"]: material for material in step.outputs}
+    for code, output in outputs.items():
+        lineages[code] = _trace_lineage(step.action, output, before)
+    for code, material in (outputs | {material["barcode"]: material for material in step.inputs}).items():
+        after = outputs[code]["properties"] if code in outputs else {}
+        observations = _find_observations(step, material)
         yield Reading(
             step=step.number,
             started_at=step.started_at,
@@ -98,11 +94,8 @@ def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> 
             origins=lineages[code].origins,
             ancestors=lineages[code].ancestors,
             shares=lineages[code].shares,
-            properties={**material["properties"], **after.get(code, {})},
-            observations=tuple(
-                (observation["description"], str(observation["value"]))
-                for observation in _find_observations(step, material)
-            ),
+            properties={**material["properties"], **after},
+            observations=tuple((shown["description"], str(shown["value"])) for shown in observations),
         )
 
 
@@ -137,8 +130,13 @@ def _compute_shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -
     if not poured:
         return (dict(before[own_code].shares), before[own_code].known) if own_code in before else ({}, False)
     total = _parse_volume(output["properties"].get("volume"))
-    own_volume = None if total is None else _compute_remainder(total, sum(poured.values(), Decimal(0)))
-    if not total or own_volume is None or (own_volume and own_code not in before) or not before.keys() >= poured.keys():
+    if not total or not before.keys() >= poured.keys():
+        return {}, False
+    own_volume = total - sum(poured.values(), Decimal(0))
+    # Displayed volumes are rounded, so a difference within the rounding means that the vessel was empty.
+    if abs(own_volume) <= total * _ROUNDING:
+        own_volume = Decimal(0)
+    elif own_volume < 0 or own_code not in before:
         return {}, False
     parts = {code: volume / total for code, volume in poured.items()}
     if own_volume:
@@ -152,41 +150,27 @@ def _compute_shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -
     return {name: share for name, share in shares.items() if name in before}, False
 
 
-def _compute_remainder(total: Decimal, poured: Decimal) -> Decimal | None:
-    """Return the volume that was there before, or None if more was poured in than there is now."""
-    remainder = total - poured
-    # Displayed volumes are rounded, so a difference within the rounding means an empty vessel.
-    return Decimal(0) if abs(remainder) <= total * _ROUNDING else remainder if remainder > 0 else None
-
-
 def _parse_volume(text: Any) -> Decimal | None:
     """Return a volume in µL, zero for a mass, or None for anything else."""
-    for dimension, factor in (("volume", 1), ("mass", 0)):
-        try:
-            return quantities.parse_quantity(text, dimension).value * factor
-        except quantities.QuantityError:
-            continue
-    return None
+    quantity = quantities.find_quantity(text, "volume", "mass")
+    return None if quantity is None else quantity.value if quantity.dimension == "volume" else Decimal(0)
 
 
 def _find_observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the observations of a material, found by its name in the description, else by its position among the inputs."""
     names = [other["name"] for other in step.inputs]
     codes = [other["barcode"] for other in step.inputs]
+    name, observations = material["name"], list(step.observations)
     if material["barcode"] not in codes:
         return []
     # Two inputs of the same name cannot be distinguished by name, only by position.
-    if names.count(material["name"]) == 1:
-        mentioning = [
-            observation
-            for observation in step.observations
-            if _mentions_material(observation["description"], material["name"], names)
-        ]
+    if names.count(name) == 1:
+        mentioning = [shown for shown in observations if _mentions_material(shown["description"], name, names)]
         if mentioning:
             return mentioning
-    if len(step.observations) == len(codes):
-        return [step.observations[codes.index(material["barcode"])]]
-    return list(step.observations) if len(codes) == 1 else []
+    if len(observations) == len(codes):
+        return [observations[codes.index(material["barcode"])]]
+    return observations if len(codes) == 1 else []
 
 
 def _mentions_material(description: str, name: str, others: Sequence[str]) -> bool:
@@ -202,55 +186,39 @@ _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "ment
 
 def collect_distinct_values(readings: Sequence[Reading], name: str) -> set[object]:
     """Return the distinct values of a visible property, or of a parameter of the step if there is no such property."""
-    texts = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
-    return {_parse_amount(str(text)) for text in texts if text is not None}
-
-
-def _parse_amount(text: str) -> object:
-    """Return the amount that a text expresses, or the text itself if it expresses none. "50 µL" and "0.05 mL" are equal amounts."""
-    for dimension in quantities.list_dimensions():
-        try:
-            return quantities.parse_quantity(text, dimension)
-        except quantities.QuantityError:
-            continue
-    return text
+    dimensions = quantities.list_dimensions()
+    values = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
+    texts = [str(value) for value in values if value is not None]
+    # Amounts are compared as quantities: "50 µL" and "0.05 mL" are equal.
+    return {quantities.find_quantity(text, *dimensions) or text for text in texts}
 
 
 def matches_line(line: RubricLine, reading: Reading) -> bool:
+    number = reading.first_number
+    low, high = (Decimal(line.signal.get(name, number or 0)) for name in ("at_least", "at_most"))
+    conditions = [(condition, reading.parameters.get(name)) for name, condition in line.parameters.items()]
+    conditions += [(condition, reading.properties.get(name)) for name, condition in line.properties.items()]
     return (
         reading.action in line.actions
         and reading.origins.issuperset(line.of)
         and not reading.origins.intersection(line.not_of)
         # A pooled sample does not count for any of the materials listed in `each`.
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
-        and all(
-            _meets_condition(condition, reading.parameters.get(name)) for name, condition in line.parameters.items()
-        )
-        and all(
-            _meets_condition(condition, reading.properties.get(name)) for name, condition in line.properties.items()
-        )
+        and all(_meets_condition(condition, value) for condition, value in conditions)
         and (not line.value or bool(reading.observed_values))
-        and (line.value != "numeric" or reading.first_number is not None)
-        and (not line.signal or _is_within(reading.first_number, line.signal))
+        and (line.value != "numeric" or number is not None)
+        and (not line.signal or (number is not None and low <= number <= high))
     )
-
-
-def _is_within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
-    if signal is None:
-        return False
-    low, high = (Decimal(bounds.get(name, signal)) for name in ("at_least", "at_most"))
-    return low <= signal <= high
 
 
 def follows_earlier_lines(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
     """Return whether each line named in `after` counted the material, or an ancestor of it, in an earlier step."""
-    return all(
-        any(
-            earlier_reading.barcode in reading.ancestors and earlier_reading.step < reading.step
-            for earlier_reading in counted
-        )
-        for counted in earlier
-    )
+    return all(any(precedes(other, reading) for other in counted) for counted in earlier)
+
+
+def precedes(earlier: Reading, reading: Reading) -> bool:
+    """Return whether a reading is of the same material or an ancestor of it, in an earlier step."""
+    return earlier.barcode in reading.ancestors and earlier.step < reading.step
 
 
 def _meets_condition(condition: Mapping[str, Any], value: Any) -> bool:
@@ -279,10 +247,9 @@ def _compare_amounts(kind: str, written: str, requested: str) -> bool:
     if kind == "equals" and written.strip() == requested:
         return True
     for dimension in quantities.list_dimensions():
-        try:
-            # A text does not name its dimension, so the first dimension in which both texts are amounts is used.
-            actual, required = (quantities.parse_quantity(text, dimension).value for text in (written, requested))
-        except quantities.QuantityError:
-            continue
-        return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
+        # A text does not name its dimension, so the first dimension in which both texts are amounts is used.
+        first, second = quantities.find_quantity(written, dimension), quantities.find_quantity(requested, dimension)
+        if first and second:
+            actual, required = first.value, second.value
+            return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
     return False

@@ -34,116 +34,107 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.materials import CONTENT_KINDS
-from simulation.offline.declarations import ANY_ACTION, CURVES, parse_concentration
+from simulation.lab.parameters import Parameter
+from simulation.offline.declarations import ANY_ACTION, CONCENTRATIONS, CURVES
 from simulation.offline.vessels import PHASES
 
-Check = Callable[[Any], str]
+Fits = Callable[[Any], object]
+Check = Callable[[Any], str]  # returns "" if it allows the value, otherwise what it allows
 AMOUNTS = ("mass", "amount", "count", "enzyme_units")
 _LARGEST = 10**12
 
 
-def a_text(value: Any) -> str:
-    return "" if isinstance(value, str) and value else "text, not empty"
+def _allow(allowed: str, fits: Fits) -> Check:
+    return lambda value: "" if fits(value) else allowed
 
 
-def any_text(value: Any) -> str:
-    return "" if isinstance(value, str) else "text"
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
-def a_list_of_texts(value: Any) -> str:
-    return "" if isinstance(value, list) and value and not any(map(a_text, value)) else "a list of texts"
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(map(_is_text, value))
 
 
-def one_or_more(value: Any) -> str:
-    return a_list_of_texts(value) if isinstance(value, list) else a_text(value)
-
-
-def a_number(value: Any) -> str:
+def _is_number(value: Any) -> bool:
+    # Numbers are text in the files: JSON numbers would be read as floats and lose exactness.
     try:
-        # Numbers are text in the files: JSON numbers would be read as floats and lose exactness.
-        fits = isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
-        return "" if fits else 'a number as text, like "0.05"'
+        return isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
     except InvalidOperation:
-        return 'a number as text, like "0.05"'
+        return False
 
 
-def a_share(value: Any) -> str:
-    return "" if not a_number(value) and 0 <= Decimal(value) <= 1 else 'a number from 0 to 1 as text, like "0.05"'
+def _is_above_zero(value: Any) -> bool:
+    return _is_number(value) and Decimal(value) > 0
 
 
-def a_phase(value: Any) -> str:
-    return "" if value in PHASES else f"one of {', '.join(PHASES)}"
+def _has_fields(value: Any, required: Mapping[str, Fits], optional: Mapping[str, Fits] | None = None) -> bool:
+    """Return whether a value is an object with all required and only known fields, each with an allowed value."""
+    checks = {**required, **(optional or {})}
+    fits = isinstance(value, Mapping) and required.keys() <= value.keys() <= checks.keys()
+    return fits and all(checks[name](part) for name, part in value.items())
 
 
-def an_amount_dimension(value: Any) -> str:
-    return "" if value in AMOUNTS else f"one of {', '.join(AMOUNTS)}"
+def _is_table(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(point, list) and len(point) == 2 for point in value)
+        and all(_is_text(x) and _is_number(y) for x, y in value)
+    )
 
 
 def a_quantity(dimension: str) -> Check:
-    def check_quantity(value: Any) -> str:
-        expected = f"a {dimension} above zero in {', '.join(unit for unit in quantities.list_units(dimension) if unit)}"
-        try:
-            return "" if quantities.parse_quantity(value, dimension).value > 0 else expected
-        except quantities.QuantityError:
-            return expected
+    units = ", ".join(unit for unit in quantities.list_units(dimension) if unit)
 
-    return check_quantity
+    def fits(value: Any) -> bool:
+        quantity = quantities.find_quantity(value, dimension)
+        return quantity is not None and quantity.value > 0
 
-
-def a_concentration(value: Any) -> str:
-    try:
-        parse_concentration(value)
-    except quantities.QuantityError:
-        return 'a concentration, like "5 µg/mL", "3 µM" or "1e5 cells/mL"'
-    return ""
+    return _allow(f"a {dimension} above zero in {units}", fits)
 
 
 def an_object_of(check_value: Check, keys: tuple[str, ...] = ()) -> Check:
     def check_object(value: Any) -> str:
-        fits = isinstance(value, Mapping) and value and (not keys or set(value) == set(keys))
-        problem = (
-            next((expected for part in value.values() if (expected := check_value(part))), "") if fits else "an object"
-        )
+        if isinstance(value, Mapping) and value and (not keys or set(value) == set(keys)):
+            problem = next((expected for part in value.values() if (expected := check_value(part))), "")
+        else:
+            problem = "an object"
         return f"{problem} {'with ' + ', '.join(keys) if keys else 'by name'}" if problem else ""
 
     return check_object
 
 
-def a_kind(value: Any) -> str:
-    return "" if value in CONTENT_KINDS else f"one of {', '.join(CONTENT_KINDS)}"
+a_text = _allow("text, not empty", _is_text)
+any_text = _allow("text", lambda value: isinstance(value, str))
+a_list_of_texts = _allow("a list of texts", _is_list_of_texts)
+a_number = _allow('a number as text, like "0.05"', _is_number)
+above_zero = _allow('a number above zero as text, like "2"', _is_above_zero)
+a_share = _allow(
+    'a number from 0 to 1 as text, like "0.05"', lambda value: _is_number(value) and 0 <= Decimal(value) <= 1
+)
+a_phase = _allow(f"one of {', '.join(PHASES)}", lambda value: value in PHASES)
+a_kind = _allow(f"one of {', '.join(CONTENT_KINDS)}", lambda value: value in CONTENT_KINDS)
+an_amount_dimension = _allow(f"one of {', '.join(AMOUNTS)}", lambda value: value in AMOUNTS)
+a_concentration = _allow(
+    'a concentration, like "5 µg/mL", "3 µM" or "1e5 cells/mL"',
+    lambda value: quantities.find_quantity(value, *CONCENTRATIONS),
+)
+_HILL: dict[str, Fits] = {"bottom": _is_number, "top": _is_number, "half": _is_text, "n": _is_above_zero}
+a_hill_curve = _allow("an object with bottom, top, half and n, as text", lambda value: _has_fields(value, _HILL))
+a_poisson_hit = _allow(
+    "an object with targets, agent (efficiency)",
+    lambda value: _has_fields(value, {"targets": _is_text, "agent": _is_text}, {"efficiency": _is_above_zero}),
+)
+a_scale = _allow(
+    "an object with parameter, reference (and power)",
+    lambda value: _has_fields(value, {"parameter": _is_text, "reference": _is_text}, {"power": _is_number}),
+)
+a_table = _allow('a list of at least two points, like ["2 µM", "7.1"]', _is_table)
 
 
-def above_zero(value: Any) -> str:
-    return "" if not a_number(value) and Decimal(value) > 0 else 'a number above zero as text, like "2"'
-
-
-def a_poisson_hit(value: Any) -> str:
-    fits = isinstance(value, Mapping) and {"targets", "agent"} <= set(value) <= {"targets", "agent", "efficiency"}
-    fits = fits and not a_text(value["targets"]) and not a_text(value["agent"])
-    return "" if fits and not above_zero(value.get("efficiency", "1")) else "an object with targets, agent (efficiency)"
-
-
-def a_scale(value: Any) -> str:
-    fits = isinstance(value, Mapping) and {"parameter", "reference"} <= set(value) <= {
-        "parameter",
-        "reference",
-        "power",
-    }
-    fits = fits and not a_text(value["parameter"]) and not a_text(value["reference"])
-    return "" if fits and not a_number(value.get("power", "1")) else "an object with parameter, reference (and power)"
-
-
-def a_hill_curve(value: Any) -> str:
-    fits = isinstance(value, Mapping) and set(value) == {"bottom", "top", "half", "n"} and not a_text(value["half"])
-    fits = fits and not any(a_number(value[name]) for name in ("bottom", "top")) and not above_zero(value["n"])
-    return "" if fits else "an object with bottom, top, half and n, as text"
-
-
-def a_table(value: Any) -> str:
-    fits = isinstance(value, list) and len(value) > 1 and all(
-        isinstance(point, list) and len(point) == 2 and not a_text(point[0]) and not a_number(point[1]) for point in value
-    )  # fmt: skip
-    return "" if fits else 'a list of at least two points, like ["2 µM", "7.1"]'
+def one_or_more(value: Any) -> str:
+    return a_list_of_texts(value) if isinstance(value, list) else a_text(value)
 
 
 # Kind of entry -> (required fields, optional fields). `action` and `when` are checked elsewhere, with the catalogue.
@@ -187,8 +178,6 @@ WHOLE_FIELDS: dict[str, Check] = {
     ),
     "noise": an_object_of(a_share),
 }
-
-
 _PRODUCT_FIELDS = ("from", "per_volume", "poisson", "consumes")  # each sets how much of a product a reaction makes
 _INPUTS = ("component", "components", "parameter")  # what a signal depends on
 # Fields that name components.
@@ -222,27 +211,27 @@ def check_truth(
 
 def _check_references(truth: Mapping[str, Any], components: Collection[str], keys: Collection[str]) -> list[str]:
     """Return a problem for each component that no material contains and nothing makes, and each key of no material."""
-    entries = [(kind, index, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
-               for index, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
-    products = {
-        entry[name] for _, _, entry in entries for name in ("makes", "into") if isinstance(entry.get(name), str)
-    }
-    known_components = {*components, *products}
+    lists = [(kind, truth[kind]) for kind in ENTRIES if isinstance(truth.get(kind), list)]
+    entries = [
+        (f"truth.{kind}[{index}]", entry)
+        for kind, entries in lists
+        for index, entry in enumerate(entries)
+        if isinstance(entry, Mapping)
+    ]
+    products = [entry.get(name) for _, entry in entries for name in ("makes", "into")]
+    known_components = {*components, *(product for product in products if isinstance(product, str))}
     problems = []
-    for kind, index, entry in entries:
+    for path, entry in entries:
         references = [(field, name) for field in _COMPONENT_FIELDS for name in _list_names(entry.get(field))]
         references += [("poisson", name) for name in _list_names(list((entry.get("poisson") or {}).values())[:2])]
         problems += [
-            f"truth.{kind}[{index}].{field}: unknown component {name!r}; allowed: {', '.join(sorted(known_components))}"
+            f"{path}.{field}: unknown component {name!r}; allowed: {', '.join(sorted(known_components))}"
             for field, name in references
             if name not in known_components
         ]
-        if kind == "lookups" and isinstance(entry.get("values"), Mapping):
-            problems += [
-                f"truth.lookups[{index}].values: unknown key {key!r}; allowed: {', '.join(sorted(keys))}"
-                for key in entry["values"]
-                if key not in keys
-            ]
+        if path.startswith("truth.lookups[") and isinstance(entry.get("values"), Mapping):
+            unknown = [key for key in entry["values"] if key not in keys]
+            problems += [f"{path}.values: unknown key {key!r}; allowed: {', '.join(sorted(keys))}" for key in unknown]
     return problems
 
 
@@ -260,12 +249,11 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list
     for name, value in entry.items():
         if name in ("action", "when") and kind != "bands":
             continue
-        allowed = {**needed, **optional}.get(name)
-        problems += (
-            [f"{path}.{name}: unknown field; allowed: {', '.join(sorted({*needed, *optional, 'action', 'when'}))}"]
-            if allowed is None
-            else _format_problem(f"{path}.{name}", value, allowed(value))
-        )
+        if check := (needed | optional).get(name):
+            problems += _format_problem(f"{path}.{name}", value, check(value))
+        else:
+            names = ", ".join(sorted({*needed, *optional, "action", "when"}))
+            problems.append(f"{path}.{name}: unknown field; allowed: {names}")
     problems += _check_alternatives(path, entry, kind)
     return problems if kind == "bands" else problems + _check_actions(path, entry, kind, catalogue)
 
@@ -292,10 +280,7 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
 
 
 def _check_curve_points(path: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return a problem for each x of a curve that is not written like its input: a concentration or a plain number.
-
-    If the input is a parameter, `_check_action_fields` checks the values, because they depend on the action.
-    """
+    """Return a problem for each x of a curve that is not written like its input: a concentration or a plain number."""
     points = [("hill.half", entry["hill"].get("half"))] if isinstance(entry.get("hill"), Mapping) else []
     if isinstance(table := entry.get("table"), list):
         points += [("table", point[0]) for point in table if isinstance(point, list) and point]
@@ -320,66 +305,57 @@ def _check_actions(path: str, entry: Mapping[str, Any], kind: str, catalogue: Ca
 
 
 def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: ActionType) -> list[str]:
-    conditions = entry.get("when", {})
+    conditions, scale = entry.get("when", {}), entry.get("scales_with")
     if not isinstance(conditions, Mapping):
         return [f"{path}.when: must be an object"]
-    problems = [
-        problem
-        for name, value in conditions.items()
-        for problem in _check_condition(f"{path}.when.{name}", action_type, name, value)
-    ]
+    parameters = {parameter.name: parameter for parameter in action_type.parameters}
+    allowed = ", ".join(parameters)
+    problems = []
+    for name, value in conditions.items():
+        if parameter := parameters.get(name):
+            problems += _check_condition(f"{path}.when.{name}", parameter, value)
+        else:
+            problems.append(f"{path}.when.{name}: not a parameter of {action_type.name}; allowed: {allowed}")
     # If an entry names several actions, those without the parameter in `repeats` give one reading.
-    parameter_names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
-    parameter_names += [entry["parameter"]] if "parameter" in entry else []
+    names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
+    names += [entry["parameter"]] if "parameter" in entry else []
     # Half-times and doubling times are compared with the duration of the action, so it must have one.
-    parameter_names += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
-    parameter_names += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
-    if isinstance(entry.get("scales_with"), Mapping):
-        problems += _check_reference(f"{path}.scales_with.reference", action_type, entry["scales_with"])
-    parameters = [parameter.name for parameter in action_type.parameters]
+    names += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
+    if isinstance(scale, Mapping):
+        names.append(scale.get("parameter"))
+        if parameter := parameters.get(str(scale.get("parameter"))):
+            place, reference = f"{path}.scales_with.reference", scale.get("reference")
+            wrong = _check_condition(place, parameter, reference)
+            if not wrong and not parameter.parse_value(reference):
+                wrong = _format_problem(place, reference, "more than zero")
+            problems += wrong
     problems += [
-        f"{path}: {name!r} is not a parameter of {action_type.name}; allowed: {', '.join(parameters)}"
-        for name in parameter_names
-        if name not in parameters
+        f"{path}: {name!r} is not a parameter of {action_type.name}; allowed: {allowed}"
+        for name in names
+        if name not in list(parameters)
     ]
     if "parameter" in entry and not problems:
         points = [entry["hill"]["half"]] if "hill" in entry else [point[0] for point in entry.get("table", [])]
         for value in points:
-            problems += _check_condition(f"{path}.{entry['parameter']}", action_type, entry["parameter"], value)
+            problems += _check_condition(f"{path}.{entry['parameter']}", parameters[entry["parameter"]], value)
     return problems
 
 
-def _check_condition(path: str, action_type: ActionType, name: str, condition: Any) -> list[str]:
-    parameter = next((candidate for candidate in action_type.parameters if candidate.name == name), None)
-    if parameter is None:
-        return [
-            f"{path}: not a parameter of {action_type.name}; allowed: {', '.join(candidate.name for candidate in action_type.parameters)}"
-        ]
+def _check_condition(path: str, parameter: Parameter, condition: Any) -> list[str]:
     if isinstance(condition, Mapping):
         values = list(condition.values())
-        wrong = not condition or set(condition) - {"minimum", "maximum"} or not parameter.type.startswith("range")
-        if wrong:
-            return [f'{path}: is {condition!r}; allowed: "minimum" and "maximum" of a range, or values']
+        if not condition or set(condition) - {"minimum", "maximum"} or not parameter.type.startswith("range"):
+            return _format_problem(path, condition, '"minimum" and "maximum" of a range, or values')
     else:
         values = condition if isinstance(condition, list) else [condition]
         if not values:
-            return [f"{path}: is {condition!r}; allowed: {parameter.describe_allowed()}"]
+            return _format_problem(path, condition, parameter.describe_allowed())
     try:
         for value in values:
             parameter.parse_value(value)
     except LabError as error:
         return [f"{path}: {error}"]
     return []
-
-
-def _check_reference(path: str, action_type: ActionType, scale: Mapping[str, Any]) -> list[str]:
-    parameter = next(
-        (candidate for candidate in action_type.parameters if candidate.name == scale.get("parameter")), None
-    )
-    problems = [] if parameter is None else _check_condition(path, action_type, parameter.name, scale.get("reference"))
-    if parameter and not problems and not parameter.parse_value(scale["reference"]):
-        problems = [f"{path}: is {scale['reference']!r}; allowed: more than zero"]
-    return problems
 
 
 def _format_problem(path: str, value: Any, allowed: str) -> list[str]:

@@ -6,10 +6,13 @@ Moving a share splits every component. What stays is computed as total minus mov
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from simulation.lab import quantities
 from simulation.lab.materials import CONTENT_KINDS
+
+if TYPE_CHECKING:
+    from simulation.offline.vessels import Vessel
 
 ZERO, ONE = Decimal(0), Decimal(1)
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
@@ -146,12 +149,6 @@ class Contents:
         parts = self.components.values()
         return sum_known(part.amount if part.dimension == "mass" else None for part in parts)
 
-    def separate_components(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
-        """Return (these components without liquid, everything else with the liquid)."""
-        chosen = {name: part for name, part in self.components.items() if name in names}
-        others = {name: part for name, part in self.components.items() if name not in names}
-        return Contents(chosen, {}, ZERO, None), replace(self, components=others)
-
     def __add__(self, other: "Contents") -> "Contents":
         components, origins = dict(self.components), dict(self.origins)
         for name, part in other.components.items():
@@ -194,10 +191,9 @@ def _compute_share(total: Decimal, share: Decimal) -> Decimal:
 
 def _split_amount(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
     """Return (amount that moves, amount that stays). Both are unknown if the total is, unless all or nothing moves."""
-    if total is None:
-        return (ZERO, None) if share == 0 else (None, ZERO) if share == 1 else (None, None)
-    moving = _compute_share(total, share)
-    return moving, total - moving
+    if total is None and share in (0, 1):
+        return (ZERO, None) if share == 0 else (None, ZERO)
+    return _split_bulk(total, share)
 
 
 def _split_bulk(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
@@ -224,20 +220,10 @@ def _format_decimal(number: Decimal | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class PourSource(Protocol):
-    """A vessel that is poured from. It has a barcode unless it was created in the same step."""
-
-    barcode: str
-    contents: Contents
-
-    @property
-    def sources(self) -> "Sources": ...
-
-
 class Sources(dict[str, tuple[Decimal | None, str]]):
     """(amount, dimension) of each source material by barcode. The amount is None if unknown."""
 
-    def add_from_vessel(self, source: PourSource, contents: Contents) -> None:
+    def add_from_vessel(self, source: "Vessel", contents: Contents) -> None:
         """Record that these contents came out of this vessel."""
         moved, dimension = _measure_contents(contents)
         if source.barcode:

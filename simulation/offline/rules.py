@@ -1,15 +1,15 @@
 """The rule-based transition model. It computes volumes, amounts, states and declared readings, or rejects the action."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Context, localcontext
 from typing import Any
 
-from simulation.lab.actions import Action, ActionType
+from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.parameters import ParameterError
 from simulation.lab.roles import Situation
-from simulation.offline.action_context import ActionContext
+from simulation.offline.action_context import REASONINGS, ActionContext
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.vessels import RefusalError, Vessel
@@ -29,12 +29,18 @@ class RuleBasedTransitionModel:
         self.truth = truth or {}
 
     def predict_outcome(self, action: Action, situation: Situation) -> Outcome:
-        """Return the outcome of an action that the catalogue accepts, or a rejection that states the reason with its numbers."""
+        """Return the outcome of an action that the catalogue accepts, or a rejection that states the reason with its numbers.
+
+        Raises LabError if no handler can carry out the action.
+        """
         try:
             # A local context, so that the precision does not leak into the caller's arithmetic.
             with localcontext(_EXACT):
                 context = self._build_context(action, situation)
-                _get_handler(context.action_type)(context)
+                kind = context.action_type
+                if kind.handler not in HANDLERS:
+                    raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
+                HANDLERS[kind.handler](context)
                 return _build_outcome(context)
         except (RefusalError, ParameterError) as refusal:
             return Outcome.make_rejected(str(refusal))
@@ -55,32 +61,24 @@ class RuleBasedTransitionModel:
             parameters_as_written=action.parameters,
             vessels=vessels,
             truth=self.truth,
-            # The step number is part of the seed: repeating an action gives new noise, replaying a step gives the
-            # same.
+            # With the step number, repeating an action gives new noise, and replaying a step gives the same.
             seed_parts=(self.seed, len(situation.history) + 1),
             taken_names={material.name for material in situation.inventory},
         )
 
 
-def _get_handler(kind: ActionType) -> Callable[[ActionContext], None]:
-    if kind.handler not in HANDLERS:
-        raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
-    return HANDLERS[kind.handler]
-
-
 def _build_outcome(context: ActionContext) -> Outcome:
     """Return the outcome with the action's limited materials in their order, then the new ones."""
-    changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
+    vessels = [vessel for vessel in context.vessels.values() if not vessel.unlimited] + context.new_vessels
     # Reactions on contact come last, because only now has everything been poured that this step pours.
-    for vessel in (*changed, *context.new_vessels):
+    for vessel in vessels:
         react_on_contact(context, vessel)
-    if context.action_type.handler not in _IN_PLACE:
-        for vessel in (*changed, *context.new_vessels):
+        if context.action_type.handler not in _IN_PLACE:
             vessel.leave_incubator()
     return Outcome(
         success=True,
-        new_materials=tuple(vessel.build_new_material() for vessel in (*changed, *context.new_vessels)),
+        new_materials=tuple(vessel.build_new_material() for vessel in vessels),
         new_observations=tuple(context.observations),
-        reasoning=context.reasoning or f"{context.action_type.name}: state carried over unchanged.",
+        reasoning=context.reasoning or REASONINGS[context.action_type.handler],
         fidelity=context.action_type.fidelity,
     )

@@ -159,15 +159,24 @@ class Vessel:
 
     def thaw_if_warm(self, temperature: Decimal, seconds: Decimal) -> None:
         """Thaw a frozen material if it has been at this temperature for long enough."""
-        needed = self._compute_thawing_time(temperature) if self.phase == Phase.FROZEN else None
+        volume = self.contents.volume
+        if self.phase != Phase.FROZEN or volume is None or temperature <= self._get_freezing_point():
+            return
+        # Rounded up by integer division of the negative number.
+        millilitres = -(-volume // 1000)
+        needed = next((millilitres * time for above, time in _THAWING_TIMES if temperature > above), None)
         if needed is not None and seconds >= needed:
-            self.phase = Phase.SUSPENSION if list_cell_components(self.contents) else Phase.LIQUID
+            self.phase = Phase.SUSPENSION if self.contents.list_components_of_kind(CELLS) else Phase.LIQUID
 
     def freeze_if_cold(self, temperature: Decimal) -> None:
         """Freeze the contents if the temperature is more than 5 °C below their freezing point."""
-        # A liquid without a known freezing point is treated as water.
         if temperature < self._get_freezing_point() - 5 and self.phase in (*Phase.LIQUIDS, Phase.ADHERENT):
             self.phase = Phase.FROZEN
+
+    def _get_freezing_point(self) -> Decimal:
+        """Return the freezing point in °C. A liquid without a known one is treated as water."""
+        written = self.properties.get("freezing point")
+        return quantities.parse_quantity(written, "temperature").value if written else ZERO
 
     def leave_incubator(self) -> None:
         """Move the vessel to the bench if it is in an incubator."""
@@ -223,20 +232,25 @@ class Vessel:
         self.drop_properties(*LIQUID_PROPERTIES, *[key for key in self.properties if key.endswith(" concentration")])
 
     def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
-        """Remove and return a volume. A pellet stays in the vessel. An unlimited material stays unchanged.
-
-        Raises RefusalError if the contents cannot be pipetted or the volume is below `minimum` or more than there is.
-        """
+        """Remove and return a volume. A pellet stays. Raises RefusalError if this is not possible."""
         self.require_liquid()
         if volume < minimum:
             least, asked = format_volume(minimum), format_volume(volume)
             raise RefusalError(f"below the instrument's minimum of {least}: {asked} of {self.name}")
-        if self.unlimited:
-            return self._draw_unlimited(volume)
-        self.require_volume(volume)
-        moved = self._remove_volume(volume)
-        self.mark_used_up_if_empty()
-        return moved
+        if not self.unlimited:
+            self.require_volume(volume)
+            moved = self._remove_volume(volume)
+            if self.contents.volume == 0:
+                # Components that stayed behind keep the vessel in use.
+                self.used_up = not self.contents.components
+                self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
+            return moved
+        if self.contents.volume:
+            return replace(self.contents.split_share(volume / self.contents.volume)[0], volume=volume)
+        if self.contents.components:
+            # Without a volume, amounts give no concentration, and any share would be a guess.
+            raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
+        return Contents({}, self.contents.origins, volume)
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
         """Remove and return this mass of a solid; all of it if None. Raises RefusalError if that is not possible."""
@@ -257,13 +271,9 @@ class Vessel:
         return moved
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
-        """Remove and return this volume of liquid over a pellet, attached cells or bound components; all of it if None.
-
-        Raises RefusalError if there is nothing to separate the liquid from, or too little liquid.
-        """
-        has_attached = self.phase in (Phase.LIQUID, Phase.SUSPENSION) and bool(
-            self.contents.list_components_of_kind(ATTACHED)
-        )
+        """Remove and return liquid over what is settled or bound; all if None. Raises RefusalError if impossible."""
+        loose = self.phase in (Phase.LIQUID, Phase.SUSPENSION)
+        has_attached = loose and self.contents.list_components_of_kind(ATTACHED)
         if self.phase not in (Phase.SEDIMENTED, Phase.PELLET, Phase.ADHERENT) and not has_attached:
             reason = "there is no supernatant over cells or a pellet"
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; {reason}")
@@ -305,20 +315,6 @@ class Vessel:
         self.contents = contents if void else self.contents + contents
         self.sources.add_from_vessel(source, contents)
 
-    def mark_used_up_if_empty(self) -> None:
-        """Mark an emptied vessel as used up, unless components stayed behind."""
-        if self.contents.volume == 0:
-            self.used_up = not self.contents.components
-            self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
-
-    def _draw_unlimited(self, volume: Decimal) -> Contents:
-        if self.contents.volume:
-            return replace(self.contents.split_share(volume / self.contents.volume)[0], volume=volume)
-        if self.contents.components:
-            # Without a volume, amounts give no concentration, and any share would be a guess.
-            raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
-        return Contents({}, self.contents.origins, volume)
-
     def _require_room(self, contents: Contents) -> None:
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
@@ -348,18 +344,6 @@ class Vessel:
         elif self.phase == Phase.LIQUID and source.phase == Phase.SUSPENSION:
             self.phase = Phase.SUSPENSION
 
-    def _get_freezing_point(self) -> Decimal:
-        """Return the freezing point in °C; that of water if none is shown."""
-        written = self.properties.get("freezing point")
-        return quantities.parse_quantity(written, "temperature").value if written else ZERO
-
-    def _compute_thawing_time(self, temperature: Decimal) -> int | None:
-        if self.contents.volume is None or temperature <= self._get_freezing_point():
-            return None
-        # Rounded up by integer division of the negative number.
-        millilitres = -(-self.contents.volume // 1000)
-        return next((int(millilitres) * seconds for above, seconds in _THAWING_TIMES if temperature > above), None)
-
     def _build_visible_properties(self) -> dict[str, Any]:
         """Return the properties that people see, with the current phase, volume, mass and known concentrations."""
         visible: dict[str, Any] = {"phase": self.phase}
@@ -373,11 +357,6 @@ class Vessel:
             visible["mass"] = quantities.format_quantity(mass, "mass")
         others = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
         return {**visible, **others, **self.contents.format_known_components()}
-
-
-def list_cell_components(contents: Contents) -> tuple[str, ...]:
-    """Return the components that are cells. They settle in a centrifuge, attach to a dish and stay on a filter."""
-    return contents.list_components_of_kind(CELLS)
 
 
 def format_volume(volume: Decimal) -> str:
@@ -403,10 +382,7 @@ def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
 
 
 def _load_contents(material: Material) -> Contents:
-    """Return the contents in the ledger, with a missing volume or mass taken from the properties.
-
-    The volume of a solid or an empty container is zero unless it is given.
-    """
+    """Return the contents in the ledger, with a missing volume or mass taken from the properties."""
     contents = Contents.from_ledger(material.ledger)
     properties: Mapping[str, Any] = material.properties
     volume, mass = contents.volume, contents.mass

@@ -75,7 +75,7 @@ class Completion:
 
 
 class ErrorClass(StrEnum):
-    """What went wrong with an HTTP attempt. `retry_policy.REACTIONS` defines what follows."""
+    """What went wrong with an HTTP attempt. `errors.REACTIONS` defines what follows."""
 
     RATE_LIMIT = "rate_limit"  # 429
     OVERLOADED = "overloaded"  # 529, 503, an overload inside a 200

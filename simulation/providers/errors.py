@@ -3,34 +3,20 @@
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from simulation.providers import wire
 from simulation.providers.base import ErrorClass, ProviderError, ProviderRefused, ProviderUnavailable, Reply
 
-TRANSIENT = {
-    ErrorClass.RATE_LIMIT,
-    ErrorClass.OVERLOADED,
-    ErrorClass.SERVER,
-    ErrorClass.CONNECTION,
-    ErrorClass.TIMEOUT,
-    ErrorClass.GARBLED,
-}
+RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
 EXHAUSTED = (
     "RESOURCE_EXHAUSTED"  # Google's code for a limit per minute or day, with a text that others use for missing credit
 )
 BY_STATUS = {
-    401: ErrorClass.CREDENTIALS,
-    402: ErrorClass.CREDITS,
-    403: ErrorClass.CREDENTIALS,
-    408: ErrorClass.SERVER,
-    409: ErrorClass.SERVER,
-    413: ErrorClass.CONTEXT,
-    425: ErrorClass.SERVER,
-    429: ErrorClass.RATE_LIMIT,
-    503: ErrorClass.OVERLOADED,
-    529: ErrorClass.OVERLOADED,
-}
+    401: ErrorClass.CREDENTIALS, 402: ErrorClass.CREDITS, 403: ErrorClass.CREDENTIALS, 408: ErrorClass.SERVER,
+    409: ErrorClass.SERVER, 413: ErrorClass.CONTEXT, 425: ErrorClass.SERVER, 429: ErrorClass.RATE_LIMIT,
+    503: ErrorClass.OVERLOADED, 529: ErrorClass.OVERLOADED,
+}  # fmt: skip
 # An error inside a 200 has no status: its type or code gives the class.
 BY_WORD = {
     "overloaded_error": ErrorClass.OVERLOADED,
@@ -65,87 +51,6 @@ FLAGGED = re.compile(
 )
 
 
-def find_error(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the error of an envelope in any provider's form, or None."""
-    error = data.get("error")
-    if isinstance(error, dict) and error:
-        return error
-    if isinstance(error, str) and error:
-        return {"message": error}
-    if data.get("object") == "error" or data.get("type") == "error":
-        return dict(data)
-    return {"message": str(data["detail"])} if "detail" in data and "choices" not in data else None
-
-
-def find_refusal(reply: Reply, error: Mapping[str, Any]) -> str:
-    """Return why the provider refused the prompt or withheld the answer, or ""."""
-    status, metadata = _effective_status(reply, error), wire.as_mapping(error.get("metadata"))
-    if status == 403 and (
-        "flagged_input" in metadata or metadata.get("reasons") or MODERATED.search(_error_message(error))
-    ):
-        reasons = metadata.get("reasons")
-        return (wire.parse_word(", ".join(map(str, reasons)), 200) if isinstance(reasons, list) else "") or "moderation"
-    code = str(error.get("code") or "")
-    flagged = status == 400 and FLAGGED.search(_error_message(error)) is not None
-    return wire.parse_word(code or "content_filter", 200) if code in FORBIDDEN or flagged else ""
-
-
-def make_error(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
-    """Return the error to raise for a reply, given its envelope (may be empty)."""
-    error_class = classify_error(_effective_status(reply, error), error)
-    message = _error_message(error) or reply.body[:200].decode("utf-8", "replace")
-    text = wire.shorten(wire.make_sendable(f"HTTP {reply.status}: {message}"), 500)
-    kind = ProviderUnavailable if error_class in TRANSIENT else ProviderRefused
-    wait = wire.parse_retry_after(reply.headers)
-    wait = _google_retry_delay(error) if wait is None else wait
-    return kind(error_class, text, wait, reply, wire.find_request_id(reply.headers, error))
-
-
-def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:
-    """Return the class of an error. Its text is checked before its status, because different causes share a status."""
-    words = {str(error.get(name)) for name in ("type", "code", "status")}
-    if status == 429 and (EXHAUSTED in words or _google_retry_delay(error) is not None):
-        return ErrorClass.RATE_LIMIT
-    if "insufficient_quota" in words or (status in (400, 403) and NO_CREDIT.search(_error_message(error))):
-        return ErrorClass.CREDITS
-    if (status == 400 or _is_success_status(status)) and (
-        "context_length_exceeded" in words or TOO_LONG.search(_error_message(error))
-    ):
-        return ErrorClass.CONTEXT
-    if status == 400 and NO_KEY.search(_error_message(error)):
-        return ErrorClass.CREDENTIALS
-    if status in BY_STATUS:
-        return BY_STATUS[status]
-    if _is_success_status(status):
-        return next((BY_WORD[word] for word in sorted(words) if word in BY_WORD), ErrorClass.SERVER)
-    return ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_REQUEST
-
-
-def _effective_status(reply: Reply, error: Mapping[str, Any]) -> int:
-    """Return the reply's status. For an error inside a reply with status 200, return the status in the error's code."""
-    code = str(error.get("code") or "")
-    return int(code) if wire.is_success(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
-
-
-def _is_success_status(status: int) -> bool:
-    return 200 <= status < 300
-
-
-def _error_message(error: Mapping[str, Any]) -> str:
-    message = error.get("message")
-    return message if isinstance(message, str) else "" if message is None else str(message)
-
-
-def _google_retry_delay(error: Mapping[str, Any]) -> float | None:
-    """Return the wait in seconds that Google requests in the error's details (RetryInfo), or None."""
-    details = error.get("details")
-    rows = [wire.as_mapping(row) for row in details] if isinstance(details, list) else []
-    return next((wire.parse_number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)
-
-
-RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
-
-
 class Retry(NamedTuple):
     """Send the same request again after this many seconds; `reason` is shown while the row waits."""
 
@@ -167,22 +72,8 @@ class Block(NamedTuple):
 
 Reaction = Retry | GiveUp | Block
 
-
-class RetryPolicy(NamedTuple):
-    """How long and how often one turn is tried, in seconds except `attempts`."""
-
-    base: float = 2.0  # upper limit of the first wait; each further limit is twice the previous
-    cap: float = 120.0
-    retry_after_cap: float = 600.0  # the longest accepted Retry-After
-    attempts: int = 10
-    window: float = 1800.0  # since the first attempt; after that, no further attempt is made
-
-
-POLICY: Final = RetryPolicy()
-MAX_WAIT: Final = POLICY.retry_after_cap
-
 # The consequence of each class of error: wait with a reason, or end. Every class must have an entry.
-REACTIONS: Final[Mapping[ErrorClass, Reaction]] = {
+REACTIONS: Mapping[ErrorClass, Reaction] = {
     ErrorClass.RATE_LIMIT: Retry(0, RATE_LIMIT),
     ErrorClass.OVERLOADED: Retry(0, RATE_LIMIT),
     ErrorClass.SERVER: Retry(0),
@@ -194,6 +85,19 @@ REACTIONS: Final[Mapping[ErrorClass, Reaction]] = {
     ErrorClass.CONTEXT: GiveUp("context"),
     ErrorClass.BAD_REQUEST: Block("bad_request"),
 }
+
+
+class RetryPolicy(NamedTuple):
+    """How long and how often one turn is tried, in seconds except `attempts`."""
+
+    base: float = 2.0  # upper limit of the first wait; each further limit is twice the previous
+    cap: float = 120.0
+    retry_after_cap: float = 600.0  # the longest accepted Retry-After
+    attempts: int = 10
+    window: float = 1800.0  # since the first attempt; after that, no further attempt is made
+
+
+POLICY = RetryPolicy()
 
 
 def choose_reaction(
@@ -209,13 +113,13 @@ def choose_reaction(
     The wait is a random part of a pause that doubles with each attempt (full jitter), and never shorter than the
     provider requested.
     """
-    settled = REACTIONS[error_class]
-    if not isinstance(settled, Retry):
-        return settled
+    reaction = REACTIONS[error_class]
+    if not isinstance(reaction, Retry):
+        return reaction
     if attempt >= policy.attempts or seconds_since_first >= policy.window:
         return GiveUp(UNAVAILABLE)
     backoff = jitter * double_capped(policy.base, attempt - 1, policy.cap)
-    return Retry(max(backoff, requested_wait(retry_after, policy.retry_after_cap)), settled.reason)
+    return Retry(max(backoff, requested_wait(retry_after, policy.retry_after_cap)), reaction.reason)
 
 
 def double_capped(base: float, times: int, cap: float) -> float:
@@ -225,6 +129,82 @@ def double_capped(base: float, times: int, cap: float) -> float:
 
 def requested_wait(retry_after: float | None, cap: float) -> float:
     """Return the provider's Retry-After in seconds, at most `cap`; 0 if missing or invalid."""
-    if retry_after is None or math.isnan(retry_after):
-        return 0.0
-    return min(max(retry_after, 0.0), cap)
+    return 0.0 if retry_after is None or math.isnan(retry_after) else min(max(retry_after, 0.0), cap)
+
+
+def build_error(
+    error_class: ErrorClass, message: str, wait: float | None, reply: Reply | None, request_id: str = ""
+) -> ProviderError:
+    """Return the error to raise for a failed attempt: ProviderUnavailable if trying again can help."""
+    kind = ProviderUnavailable if isinstance(REACTIONS[error_class], Retry) else ProviderRefused
+    return kind(error_class, message, wait, reply, request_id)
+
+
+def find_error(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the error of an envelope in any provider's form, or None."""
+    error = data.get("error")
+    if isinstance(error, dict) and error:
+        return error
+    if isinstance(error, str) and error:
+        return {"message": error}
+    if data.get("object") == "error" or data.get("type") == "error":
+        return dict(data)
+    return {"message": str(data["detail"])} if "detail" in data and "choices" not in data else None
+
+
+def find_refusal_or_raise(reply: Reply, error: Mapping[str, Any]) -> str:
+    """Return why the provider's own filter refused the prompt or withheld the answer; raise for every other error."""
+    status, message = _effective_status(reply, error), _error_message(error)
+    metadata, code = wire.as_mapping(error.get("metadata")), str(error.get("code") or "")
+    reasons = metadata.get("reasons")
+    if status == 403 and ("flagged_input" in metadata or reasons or MODERATED.search(message)):
+        return (wire.parse_word(", ".join(map(str, reasons)), 200) if isinstance(reasons, list) else "") or "moderation"
+    is_flagged = code in FORBIDDEN or (status == 400 and FLAGGED.search(message))
+    if is_flagged and (reason := wire.parse_word(code or "content_filter", 200)):
+        return reason
+    raise make_error(reply, error)
+
+
+def make_error(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
+    """Return the error to raise for a reply, given its envelope (may be empty)."""
+    message = _error_message(error) or reply.body[:200].decode("utf-8", "replace")
+    text = wire.shorten(wire.make_sendable(f"HTTP {reply.status}: {message}"), 500)
+    wait = wire.parse_retry_after(reply.headers)
+    wait = _google_retry_delay(error) if wait is None else wait
+    error_class = classify_error(_effective_status(reply, error), error)
+    return build_error(error_class, text, wait, reply, wire.find_request_id(reply.headers, error))
+
+
+def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:
+    """Return the class of an error. Its text is checked before its status, because different causes share a status."""
+    words, message = {str(error.get(name)) for name in ("type", "code", "status")}, _error_message(error)
+    is_success = 200 <= status < 300
+    if status == 429 and (EXHAUSTED in words or _google_retry_delay(error) is not None):
+        return ErrorClass.RATE_LIMIT
+    if "insufficient_quota" in words or (status in (400, 403) and NO_CREDIT.search(message)):
+        return ErrorClass.CREDITS
+    if (status == 400 or is_success) and ("context_length_exceeded" in words or TOO_LONG.search(message)):
+        return ErrorClass.CONTEXT
+    if status == 400 and NO_KEY.search(message):
+        return ErrorClass.CREDENTIALS
+    if is_success:
+        return next((BY_WORD[word] for word in sorted(words) if word in BY_WORD), ErrorClass.SERVER)
+    return BY_STATUS.get(status, ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_REQUEST)
+
+
+def _effective_status(reply: Reply, error: Mapping[str, Any]) -> int:
+    """Return the reply's status. For an error inside a reply with status 200, return the status in the error's code."""
+    code = str(error.get("code") or "")
+    return int(code) if wire.is_success(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
+
+
+def _error_message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return "" if message is None else str(message)
+
+
+def _google_retry_delay(error: Mapping[str, Any]) -> float | None:
+    """Return the wait in seconds that Google requests in the error's details (RetryInfo), or None."""
+    details = error.get("details")
+    rows = [wire.as_mapping(row) for row in details] if isinstance(details, list) else []
+    return next((wire.parse_number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)

@@ -23,10 +23,12 @@ STOPS = {
 def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
     """Return the JSON fields of a request in sending order."""
     wants = endpoint.options
-    fields: dict[str, Any] = {
-        "model": endpoint.model_id,
-        "messages": _build_messages(prompt, wants.caching == "breakpoint"),
-    }
+    messages: list[dict[str, Any]] = []
+    if text := wire.make_sendable(prompt.system):
+        block = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+        messages.append({"role": "system", "content": [block] if wants.caching == "breakpoint" else text})
+    messages += [{"role": turn.role, "content": wire.make_sendable(turn.text)} for turn in prompt.messages]
+    fields: dict[str, Any] = {"model": endpoint.model_id, "messages": messages}
     fields[wants.max_tokens_field] = effective["max_tokens"]
     if "temperature" in effective:
         fields["temperature"] = float(effective["temperature"])
@@ -40,7 +42,7 @@ def parse_reply(reply: Reply, requested: str) -> Completion:
     data = wire.parse_envelope(reply)
     error = errors.find_error(data)
     if error is not None or not wire.is_success(reply):
-        return _refusal_or_raise(reply, data, error or {}, requested)
+        return _build_refusal(reply, data, errors.find_refusal_or_raise(reply, error or {}), requested)
     choices = data.get("choices")
     if not choices and (blocked := _find_block_reason(data)):
         return _build_refusal(reply, data, blocked, requested)
@@ -61,21 +63,13 @@ def parse_usage(data: Mapping[str, Any]) -> Usage | None:
     if prompt is None or completion is None:
         return None
     details = wire.as_mapping(data.get("prompt_tokens_details"))
-    cache_read, cache_written = (
-        wire.parse_count(details.get("cached_tokens")) or 0,
-        wire.parse_count(details.get("cache_write_tokens")) or 0,
-    )
+    cache_read = wire.parse_count(details.get("cached_tokens")) or 0
+    cache_written = wire.parse_count(details.get("cache_write_tokens")) or 0
     reasoning = wire.parse_count(wire.as_mapping(data.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     # Gemini excludes thinking from the completion count; it is only part of the total
     uncounted = max(0, (total or 0) - prompt - completion)
-    return Usage(
-        max(0, prompt - cache_read - cache_written),
-        cache_read,
-        cache_written,
-        0,
-        completion + uncounted,
-        max(reasoning, uncounted),
-    )
+    fresh = max(0, prompt - cache_read - cache_written)
+    return Usage(fresh, cache_read, cache_written, 0, completion + uncounted, max(reasoning, uncounted))
 
 
 def parse_cost(data: Mapping[str, Any]) -> Decimal | None:
@@ -85,22 +79,9 @@ def parse_cost(data: Mapping[str, Any]) -> Decimal | None:
     """
     own_cost = wire.parse_money(data.get("cost"))
     upstream = wire.parse_money(wire.as_mapping(data.get("cost_details")).get("upstream_inference_cost"))
-    return (
-        own_cost + upstream
-        if own_cost is not None and upstream is not None and data.get("is_byok") is True
-        else own_cost
-    )
-
-
-def _build_messages(prompt: Prompt, breakpoint_: bool) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [
-        {"role": turn.role, "content": wire.make_sendable(turn.text)} for turn in prompt.messages
-    ]
-    if not prompt.system:
-        return messages
-    text = wire.make_sendable(prompt.system)
-    block = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
-    return [{"role": "system", "content": [block] if breakpoint_ else text}, *messages]
+    if own_cost is None or upstream is None or data.get("is_byok") is not True:
+        return own_cost
+    return own_cost + upstream
 
 
 def _thinking_fields(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
@@ -141,14 +122,6 @@ def _join_text(content: object, reply: Reply) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _refusal_or_raise(reply: Reply, data: Mapping[str, Any], error: Mapping[str, Any], requested: str) -> Completion:
-    """Return a refusal if the provider's own filter stopped the prompt; raise for every other error."""
-    reason = errors.find_refusal(reply, error)
-    if not reason:
-        raise errors.make_error(reply, error)
-    return _build_refusal(reply, data, reason, requested)
-
-
 def _find_block_reason(data: Mapping[str, Any]) -> str:
     """Return why Gemini did not pass the prompt to the model, or "". Such a reply has a reason and no choices."""
     feedback = (wire.as_mapping(data.get(name)) for name in ("prompt_feedback", "promptFeedback"))
@@ -159,14 +132,13 @@ def _find_block_reason(data: Mapping[str, Any]) -> str:
 
 
 def _build_refusal(reply: Reply, data: Mapping[str, Any], reason: str, requested: str) -> Completion:
-    identity = wire.find_request_id(reply.headers, data)
     usage_data = wire.as_mapping(data.get("usage"))
     return Completion(
-        "",
-        Stop.REFUSAL,
-        parse_usage(usage_data),
-        requested,
-        request_id=identity,
+        text="",
+        stop=Stop.REFUSAL,
+        usage=parse_usage(usage_data),
+        served_model=requested,
+        request_id=wire.find_request_id(reply.headers, data),
         cost=parse_cost(usage_data),
         refusal=reason,
         reply=reply,

@@ -9,11 +9,11 @@ import json
 import os
 import tempfile
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from simulation.providers import connections, errors, wire
 from simulation.providers.base import (
@@ -23,7 +23,6 @@ from simulation.providers.base import (
     Params,
     Prompt,
     ProviderRefused,
-    ProviderUnavailable,
     Reply,
     WireRequest,
 )
@@ -49,10 +48,8 @@ class RecordedCall:
         """Return the completion of the call, parsed again, or raise its error."""
         if self.reply is not None and not self.error_class:
             return connections.parse_reply(endpoint, self.reply)
-        error_class = ErrorClass(self.error_class)
-        kind = ProviderUnavailable if error_class in errors.TRANSIENT else ProviderRefused
         wait = wire.parse_retry_after(self.reply.headers) if self.reply else None
-        raise kind(error_class, self.error, wait, self.reply)
+        raise errors.build_error(ErrorClass(self.error_class), self.error, wait, self.reply)
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,15 @@ def write_recording(path: Path, header: Mapping[str, Any], calls: Iterable[Recor
     """Write the complete recording or nothing, and return the number of calls. An existing file is replaced."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
         try:
-            n_calls = _write_calls(file.write, header, calls)
+            n_calls = 0
+            _write_line(file, {"recording": VERSION, **header})
+            for call in calls:
+                reply = call.reply or Reply(0, {}, b"")
+                body = base64.b64encode(reply.body).decode()
+                sent = {"key": dict(call.key), "request_sha256": call.request_sha256}
+                received = {"status": reply.status, "headers": dict(reply.headers), "body": body}
+                _write_line(file, {**sent, **received, "error_class": call.error_class, "error": call.error})
+                n_calls += 1
             file.flush()
             os.fsync(file.fileno())
         except BaseException:
@@ -97,11 +102,9 @@ class ReplayConnection:
 
     def __init__(self, endpoint: Endpoint, calls: Iterable[RecordedCall]) -> None:
         self.endpoint = endpoint
-        self._left: dict[str, Iterator[RecordedCall]] = {}
-        by_hash: defaultdict[str, list[RecordedCall]] = defaultdict(list)
+        self._left: defaultdict[str, deque[RecordedCall]] = defaultdict(deque)
         for call in calls:
-            by_hash[call.request_sha256].append(call)
-        self._left = {sha256: iter(same) for sha256, same in by_hash.items()}
+            self._left[call.request_sha256].append(call)
         self._lock = threading.Lock()
 
     def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
@@ -110,36 +113,15 @@ class ReplayConnection:
     def send_request(self, request: WireRequest, deadline: float) -> Completion:
         """Return the next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) if none is left."""
         with self._lock:
-            call = next(self._left.get(request.sha256, iter(())), None)
+            left = self._left.get(request.sha256)
+            call = left.popleft() if left else None
         if call is None:
             raise ProviderRefused(ErrorClass.BAD_REQUEST, f"not in the recording: request {request.sha256[:12]}")
         return call.replay(self.endpoint)
 
 
-def _write_calls(write_line: Any, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
-    write_line(_format_line({"recording": VERSION, **header}))
-    number = 0
-    for call in calls:
-        write_line(_format_line(_call_to_json(call)))
-        number += 1
-    return number
-
-
-def _format_line(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n"
-
-
-def _call_to_json(call: RecordedCall) -> dict[str, Any]:
-    reply = call.reply or Reply(0, {}, b"")
-    return {
-        "key": dict(call.key),
-        "request_sha256": call.request_sha256,
-        "status": reply.status,
-        "headers": dict(reply.headers),
-        "body": base64.b64encode(reply.body).decode(),
-        "error_class": call.error_class,
-        "error": call.error,
-    }
+def _write_line(file: IO[str], value: Mapping[str, Any]) -> None:
+    file.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
 
 
 def _parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -152,14 +134,15 @@ def _parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     return value
 
 
-KINDS: Mapping[str, type] = {
+_KIND_NAMES = {dict: "an object", str: "a text", int: "a whole number"}
+_KINDS: Mapping[str, type] = {
     "key": dict, "request_sha256": str, "status": int, "headers": dict, "body": str, "error_class": str, "error": str,
 }  # fmt: skip
 
 
 def _parse_call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
     location = f"{path}: line {number}"
-    for name, kind in KINDS.items():
+    for name, kind in _KINDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
             raise RecordingError(f"{location}: {name}: must be {_KIND_NAMES[kind]}")
     if row["error_class"] not in {"", *ErrorClass}:
@@ -174,6 +157,3 @@ def _parse_call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
         raise RecordingError(f"{location}: body: must be base64") from None
     reply = Reply(row["status"], row["headers"], body) if row["status"] else None
     return RecordedCall(row["key"], row["request_sha256"], reply, row["error_class"], row["error"])
-
-
-_KIND_NAMES = {dict: "an object", str: "a text", int: "a whole number"}

@@ -1,12 +1,12 @@
 """Record runs of episodes in files: every call, to replay the run without a network, or trajectories for training."""
 
-import hashlib
 import json
 import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +27,12 @@ from simulation.providers.base import PROVIDERS, Reply
 from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
 from simulation.recordings import trajectories
 from simulation.runs import benches, control, create
+from wetbench_site.text import hash_json
 
 _REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
+_RUN_FIELDS = ("cast", "seed", "manifest", "setup")  # recorded and restored as they are
+RULE_ENDINGS = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
+_FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
 
 
 class ReplayError(LabError):
@@ -53,11 +57,7 @@ def record_run(run: Run, path: Path) -> int:
     if run.setup["cast"]["agent"].get("plays") == run_config.PERSON:
         raise ReplayError("A person's choices are not in the call log. Export this run with export_episodes")
     prompts = PromptSet.objects.filter(sha256=run.setup.get("prompt_set", {}).get("sha256", "")).first()
-    header = {
-        "cast": run.cast,
-        "seed": run.seed,
-        "manifest": run.manifest,
-        "setup": run.setup,
+    header = {name: getattr(run, name) for name in _RUN_FIELDS} | {
         "prompts": {"name": prompts.name, "sha256": prompts.sha256, "files": prompts.files} if prompts else None,
         "episodes": [_episode_to_dict(row) for row in run.episodes.select_related("experiment").order_by("pk")],
     }
@@ -103,8 +103,7 @@ class _EpisodeReplay:
 def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: Mapping[str, Any]) -> None:
     """Run the episode to its recorded end in this thread."""
     while (row := Episode.objects.get(pk=episode.pk)).status not in Episode.ENDED:
-        # Stop where the recorded episode was blocked for good. If the recording has more calls, a person unblocked
-        # it.
+        # Stop where the recorded episode was blocked for good. If the recording has more calls, a person unblocked it.
         if row.status == "blocked" and (expected["status"] == "blocked" or not episode_replay.has_calls_left(row)):
             return
         if expected["status"] == "cancelled" and row.next_number > len(expected["steps"]):
@@ -122,25 +121,17 @@ def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: 
 
 @transaction.atomic
 def _create_run(recorded: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
-    """Create a run with the recorded configuration.
-
-    Return it with the recorded code and the new row of each episode.
-    """
+    """Create a run with the recorded configuration. Return it with the recorded code and the new row of each episode."""
     header = recorded.header
     try:
-        if header["prompts"]:
-            prompts = header["prompts"]
-            PromptSet.objects.get_or_create(
-                sha256=prompts["sha256"], defaults={"name": prompts["name"], "files": prompts["files"]}
-            )
+        if prompts := header["prompts"]:
+            texts = {"name": prompts["name"], "files": prompts["files"]}
+            PromptSet.objects.get_or_create(sha256=prompts["sha256"], defaults=texts)
         run = Run.objects.create(
+            **{name: header[name] for name in _RUN_FIELDS},
             submission_id=create.create_submission_id(),
             kind="episodes",
             replay=True,
-            cast=header["cast"],
-            seed=header["seed"],
-            manifest=header["manifest"],
-            setup=header["setup"],
             setup_sha256=run_config.hash_config(header["setup"]),
         )
         return run, [(entry["code"], _create_episode(run, entry)) for entry in header["episodes"]]
@@ -157,10 +148,8 @@ def _create_episode(run: Run, entry: Mapping[str, Any]) -> Episode:
         experiment=experiment,
         experiment_sha256=experiment.sha256,
         cast=run.cast,
-        replicate=entry["replicate"],
-        seed=entry["seed"],
-        initial=entry["initial"],
         counts=False,  # a replay must never be part of a result or take a replicate's place
+        **{name: entry[name] for name in ("replicate", "seed", "initial")},
     )
 
 
@@ -181,15 +170,8 @@ def _episode_to_dict(row: Episode) -> dict[str, Any]:
 def _compare_episode(expected: Mapping[str, Any], row: Episode) -> EpisodeComparison:
     row.refresh_from_db()
     steps, verdicts = _hash_steps(row), _hash_verdicts(row)
-    differing_step = next(
-        (
-            n
-            for n, (recorded_step, replayed_step) in enumerate(zip(expected["steps"], steps, strict=False), start=1)
-            if recorded_step != replayed_step
-        ),
-        min(len(steps), len(expected["steps"])) + 1 if len(steps) != len(expected["steps"]) else 0,
-    )
-    if differing_step:
+    pairs = enumerate(zip_longest(expected["steps"], steps), start=1)
+    if differing_step := next((number for number, (recorded, replayed) in pairs if recorded != replayed), 0):
         difference = f"step {differing_step} differs"
     elif row.status != expected["status"]:
         difference = f"ended {row.status}, recorded {expected['status']}"
@@ -202,37 +184,23 @@ def _compare_episode(expected: Mapping[str, Any], row: Episode) -> EpisodeCompar
 
 def _hash_steps(row: Episode) -> list[str]:
     """Return a hash of each committed step, computed over the complete stored step."""
-    return [_hash_value(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
+    return [hash_json(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
 
 
 def _hash_verdicts(row: Episode) -> dict[str, str]:
-    return {name: _hash_value(verdict) for name, verdict in row.reviews.values_list("classifier", "verdict")}
-
-
-def _hash_value(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return {name: hash_json(verdict) for name, verdict in row.reviews.values_list("classifier", "verdict")}
 
 
 def _iter_calls(run: Run) -> Iterator[RecordedCall]:
     """Yield every call that ended, in the order in which they were sent."""
     calls = ModelCall.objects.filter(run=run, state__in=("answered", "refused", "failed")).order_by("pk")
-    # Replies are large: read them in small batches. The request is identified by its hash, so its body is not
-    # needed.
+    # Replies are large: read them in small batches. The request is identified by its hash, so its body is not needed.
+    names = ("role", "speaker", "number", "turn", "attempt")
     for call in calls.defer("request").select_related("episode").iterator(chunk_size=200):
         reply = Reply(call.http_status, call.reply_headers, bytes(call.reply or b"")) if call.http_status else None
-        key = {
-            "episode": str(call.episode.code) if call.episode else "",
-            "role": call.role,
-            "speaker": call.speaker,
-            "number": call.number,
-            "turn": call.turn,
-            "attempt": call.attempt,
-        }
+        episode = str(call.episode.code) if call.episode else ""
+        key = {"episode": episode, **{name: getattr(call, name) for name in names}}
         yield RecordedCall(key, call.request_sha256, reply, call.error_class, call.error)
-
-
-RULE_ENDINGS = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
-_FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
 
 
 class LeftOutError(LabError):
@@ -249,11 +217,12 @@ class ExportResult(NamedTuple):
 def write_trajectories(run: Run, path: Path) -> ExportResult:
     """Write one line per episode that ended by the rules. Raise OSError if the file cannot be written."""
     number_written, left_out = 0, Counter[str]()
+    rows = run.episodes.select_related("experiment", "run").order_by("experiment__slug", "replicate", "pk")
     # Written under another name and renamed, so that the file is either complete or absent.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with part.open("x", encoding="utf-8") as file:
-            for episode in _iter_episodes(run):
+            for episode in rows.iterator(chunk_size=20):
                 try:
                     file.write(json.dumps(build_trajectory(episode)) + "\n")
                     number_written += 1
@@ -269,7 +238,10 @@ def write_trajectories(run: Run, path: Path) -> ExportResult:
 
 def build_trajectory(episode: Episode) -> dict[str, Any]:
     """Return an episode as `trajectories.replay_trajectory` expects it. Raise LeftOutError if it cannot be replayed."""
-    _check_exportable(episode)
+    if episode.status not in RULE_ENDINGS:
+        raise LeftOutError(episode.get_status_display())
+    if episode.experiment.sha256 != episode.experiment_sha256:
+        raise LeftOutError("the experiment has changed since")
     bench = benches.build_bench(episode, before=1)
     review = episode.reviews.filter(primary=True).first()
     verdict = trajectories.parse_verdict(review.verdict) if review else None
@@ -292,18 +264,6 @@ def build_trajectory(episode: Episode) -> dict[str, Any]:
         "ending": episode.status,
         "verdict": verdict.to_json() if verdict else None,
     }
-
-
-def _iter_episodes(run: Run) -> Iterator[Episode]:
-    rows = run.episodes.select_related("experiment", "run").order_by("experiment__slug", "replicate", "pk")
-    return rows.iterator(chunk_size=20)
-
-
-def _check_exportable(episode: Episode) -> None:
-    if episode.status not in RULE_ENDINGS:
-        raise LeftOutError(episode.get_status_display())
-    if episode.experiment.sha256 != episode.experiment_sha256:
-        raise LeftOutError("the experiment has changed since")
 
 
 def _iter_steps(episode: Episode) -> Iterator[Step]:

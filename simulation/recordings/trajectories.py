@@ -40,10 +40,7 @@ class StepResult(NamedTuple):
 def build_steps(
     bench: Bench, completed: Iterable[Step], verdict: Verdict | None, thoughts: Mapping[str, str]
 ) -> list[Any]:
-    """Return each step as a dict, with the observation before it.
-
-    `bench` must be in its initial state, and is left in its final state.
-    """
+    """Return each step as a dict, with the observation before it. `bench` is taken from its initial to its final state."""
     lines = []
     for step in completed:
         observation = rendering.render_situation(bench.get_situation())
@@ -55,7 +52,7 @@ def build_steps(
                 "number": step.number,
                 "observation": observation,
                 "thought": thoughts.get(str(step.number), ""),
-                "action": None if _is_unreadable(step.outcome) else step.action.to_json(),
+                "action": None if step.outcome.rejected_by == RejectedBy.PARSER else step.action.to_json(),
                 "outcome": _build_visible_outcome(step.outcome),
                 "reward": 1.0 if succeeded else 0.0,
                 "terminated": bench.ending is not None and not truncated,
@@ -114,17 +111,11 @@ def parse_verdict(data: Mapping[str, Any]) -> Verdict:
     return Verdict(**{**data, "lines": tuple(data["lines"])})
 
 
-def _is_unreadable(outcome: Outcome) -> bool:
-    return outcome.rejected_by == RejectedBy.PARSER
-
-
 def _build_visible_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as JSON, without the parts that agents never see."""
     visible = outcome.to_json() | {"reasoning": ""}
-    materials = [
-        {key: value for key, value in draft.items() if key != _HIDDEN_KEY} for draft in visible["new_materials"]
-    ]
-    return visible | {"new_materials": materials}
+    drafts = [{key: value for key, value in d.items() if key != _HIDDEN_KEY} for d in visible["new_materials"]]
+    return visible | {"new_materials": drafts}
 
 
 def _get_matching_env(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, Any]) -> WetLabEnv:
@@ -161,8 +152,7 @@ def _replay_step(env: "gymnasium.Env[Any, Any]", lab_env: WetLabEnv, step: Mappi
         observation, reward, terminated, truncated, info = env.step(step["action"])
         return StepResult(observation, float(reward), terminated, truncated, info)
     bench = _get_bench(lab_env)
-    # The agent's reply could not be parsed and its text is not stored, so it is recorded directly as a rejected
-    # step.
+    # The agent's reply could not be parsed and is not stored, so it is recorded directly as a rejected step.
     bench.record_outcome(Action("(unreadable)"), Outcome.from_json(step["outcome"]))
     truncated = bench.ending is Ending.TRUNCATED
     ended = bench.ending is not None and not truncated

@@ -75,8 +75,7 @@ def continue_run(run: Run, **limits: Unpack[RunLimits]) -> int:
 def reopen_limiters(run: Run) -> Run:
     """Reopen the rate limiters of the run's providers, and return the run, locked. This alone does not continue the run."""
     providers = {model["provider"] for model in run.setup.get("models", {}).values()}
-    # Before the run is locked: see the lock order in rate_limit. All processes use one order, so that two of them cannot
-    # wait for each other.
+    # Before the run is locked: see the lock order in rate_limit, which is the same in all processes.
     for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
         if name.partition(":")[0] in providers:
             rate_limit.reopen_limiter(name)

@@ -1,6 +1,5 @@
 """Create runs and their rows. Nothing here contacts a broker: workers find the rows."""
 
-import hashlib
 import secrets
 import uuid
 from collections import Counter, defaultdict
@@ -25,6 +24,17 @@ from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
 from simulation.runs import benches
 
+MAX_SEED = 2**31 - 1
+HUMAN_CAST = "human"
+# The perturbations of one request for twins, by the name that forms and commands use.
+PERTURBATIONS = {
+    "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
+    "obvious": (Perturbation.OBVIOUS,),
+    "subtle": (Perturbation.SUBTLE,),
+    "none": (Perturbation.NONE,),
+}
+GENERAL_WORKER_KINDS = ("embedded", "celery")  # a dispatcher runs nothing, and a command only its own run
+
 
 class SampleTooLargeError(LabError):
     """More steps were requested than exist."""
@@ -32,82 +42,6 @@ class SampleTooLargeError(LabError):
 
 class TwinsExistError(LabError):
     """Every requested twin exists already."""
-
-
-class SampledStep(NamedTuple):
-    """A step for the draw: identifiers that are the same on every database, and its primary key on this one."""
-
-    experiment: str
-    action: str
-    cast: str
-    replicate: int
-    number: int
-    pk: int
-
-    @property
-    def stratum(self) -> tuple[str, str]:
-        return self.experiment, self.action
-
-
-def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
-    """Return the steps that twins can be created from."""
-    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
-    return ended.filter(accepted=True, episode__experiment__in=experiments)
-
-
-def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
-    """Return the primary keys of `size` of these steps, ordered by their identifiers.
-
-    Each pair of experiment and action has its share of the sample, and at least one step if the sample is large enough.
-    Raises SampleTooLargeError if there are fewer steps.
-    """
-    columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
-    all_steps = sorted(SampledStep(*row) for row in steps.order_by().values_list(*columns))
-    if size > len(all_steps):
-        raise SampleTooLargeError(
-            f"a sample of {size:,} is larger than the pool, which has {len(all_steps):,} accepted steps"
-        )
-    strata: dict[tuple[str, str], list[SampledStep]] = defaultdict(list)
-    for step in all_steps:
-        strata[step.stratum].append(step)
-    shares = allocate_sample({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
-    drawn = []
-    for name, stratum_steps in strata.items():
-        # Ranked without the primary key, which differs between databases.
-        drawn += sorted(stratum_steps, key=lambda step: _hash_parts(seed, *step[:-1]))[: shares[name]]
-    return [step.pk for step in sorted(drawn)]
-
-
-def allocate_sample(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
-    """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
-
-    Every stratum gets one step if `size` allows; the rest is divided in proportion to the remaining steps. A fraction
-    is rounded up with a probability equal to the fraction, drawn by the seed (systematic sampling over strata in random
-    order), so that every step can be drawn.
-    """
-    minimum = 1 if size >= len(sizes) else 0
-    remaining = {name: n - minimum for name, n in sorted(sizes.items())}
-    rest, total_remaining = size - minimum * len(sizes), sum(remaining.values())
-    if not total_remaining:
-        return dict.fromkeys(remaining, minimum)
-    shares = {name: minimum + rest * n // total_remaining for name, n in remaining.items()}
-    # In units of 1/total_remaining the fractions add up to an integer. From a random start, the stratum at every
-    # total_remaining-th unit gets one more step. Integers, so that no rounding differs between machines.
-    start, end = int.from_bytes(_hash_parts(seed)) % total_remaining, 0
-    for name in sorted(remaining, key=lambda name: _hash_parts(seed, *name)):
-        begin, end = end, end + rest * remaining[name] % total_remaining
-        before_end, before_begin = end - start + total_remaining - 1, begin - start + total_remaining - 1
-        shares[name] += before_end // total_remaining - before_begin // total_remaining
-    return shares
-
-
-def _hash_parts(*parts: object) -> bytes:
-    return sha256(repr(parts).encode()).digest()
-
-
-MAX_SEED = 2**31 - 1
-HUMAN_CAST = "human"
-GENERAL_WORKER_KINDS = ("embedded", "celery")  # a dispatcher runs nothing, and a command only its own run
 
 
 class RunLimits(TypedDict, total=False):
@@ -236,7 +170,7 @@ def create_twin_run(
     """Create a run with `per_transition` more twins of each accepted transition and perturbation.
 
     The perturbation "none" asks a language model for its own answer. With `sample`, only that many transitions get
-    twins, drawn by the run's seed (twin_samples.draw_steps). In this case existing twins of this cast count, and
+    twins, drawn by the run's seed (draw_steps). In this case existing twins of this cast count, and
     TwinsExistError is raised if none is missing.
     """
     if Perturbation.NONE in perturbations and cast in casting.CASTS:
@@ -340,6 +274,58 @@ def has_live_worker() -> bool:
     return Worker.objects.filter(seen_at__gte=since, kind__in=GENERAL_WORKER_KINDS).exists()
 
 
+def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
+    """Return the steps that twins can be created from."""
+    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
+    return ended.filter(accepted=True, episode__experiment__in=experiments)
+
+
+def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
+    """Return the primary keys of `size` of these steps, ordered by their identifiers.
+
+    Each pair of experiment and action has its share of the sample, and at least one step if the sample is large enough.
+    Raises SampleTooLargeError if there are fewer steps.
+    """
+    columns = "episode__experiment__slug", "action_name", "episode__cast", "episode__replicate", "number", "pk"
+    all_steps = sorted(steps.order_by().values_list(*columns))
+    if size > len(all_steps):
+        raise SampleTooLargeError(
+            f"a sample of {size:,} is larger than the pool, which has {len(all_steps):,} accepted steps"
+        )
+    strata: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for step in all_steps:
+        strata[step[0], step[1]].append(step)
+    shares = allocate_sample({name: len(stratum_steps) for name, stratum_steps in strata.items()}, size, seed)
+    drawn: list[Any] = []
+    for name, stratum_steps in strata.items():
+        # Ranked and ordered by what is the same on every database; the primary key is not.
+        drawn += sorted(stratum_steps, key=lambda step: _hash_parts(seed, *step[:-1]))[: shares[name]]
+    return [pk for *_, pk in sorted(drawn)]
+
+
+def allocate_sample(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
+    """Return how many steps of each stratum to draw: `size` in total, and never more than a stratum has.
+
+    Every stratum gets one step if `size` allows; the rest is divided in proportion to the remaining steps. A fraction
+    is rounded up with a probability equal to the fraction, drawn by the seed (systematic sampling over strata in random
+    order), so that every step can be drawn.
+    """
+    minimum = 1 if size >= len(sizes) else 0
+    remaining = {name: n - minimum for name, n in sorted(sizes.items())}
+    rest, total_remaining = size - minimum * len(sizes), sum(remaining.values())
+    if not total_remaining:
+        return dict.fromkeys(remaining, minimum)
+    shares = {name: minimum + rest * n // total_remaining for name, n in remaining.items()}
+    # In units of 1/total_remaining the fractions add up to an integer. From a random start, the stratum at every
+    # total_remaining-th unit gets one more step. Integers, so that no rounding differs between machines.
+    start, end = int.from_bytes(_hash_parts(seed)) % total_remaining, 0
+    for name in sorted(remaining, key=lambda name: _hash_parts(seed, *name)):
+        begin, end = end, end + rest * remaining[name] % total_remaining
+        before_end, before_begin = end - start + total_remaining - 1, begin - start + total_remaining - 1
+        shares[name] += before_end // total_remaining - before_begin // total_remaining
+    return shares
+
+
 def _lock_experiments(keys: Iterable[int]) -> list[Experiment]:
     """Lock these experiments for this transaction and return them."""
     # Two concurrent runs would count the same replicates or twins, so the second one waits here. All transactions
@@ -401,17 +387,15 @@ def _get_last_replicate(experiment: Experiment, cast: str) -> int:
 
 def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:
     seed = _derive_seed(run.seed, experiment.slug, cast, replicate)
-    return Episode(
-        run=run,
-        experiment=experiment,
-        experiment_sha256=experiment.sha256,
-        cast=cast,
-        replicate=replicate,
-        seed=seed,
-        initial=build_inventory(benches.get_specification(experiment).initial_materials(), seed).to_json(),
-    )
+    initial = build_inventory(benches.get_specification(experiment).initial_materials(), seed).to_json()
+    identity = {"experiment_sha256": experiment.sha256, "cast": cast, "replicate": replicate, "seed": seed}
+    return Episode(run=run, experiment=experiment, initial=initial, **identity)
 
 
 def _derive_seed(*parts: object) -> int:
     # Six bytes fit the column, and are exact in JSON readers that store numbers as doubles.
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6])
+    return int.from_bytes(_hash_parts(*parts)[:6])
+
+
+def _hash_parts(*parts: object) -> bytes:
+    return sha256(repr(parts).encode()).digest()

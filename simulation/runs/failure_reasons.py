@@ -1,5 +1,6 @@
 """The causes of failures and other endings, and what people can do about them. Pure functions without queries."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,32 +16,17 @@ CAUSES: Mapping[str, str] = {
     "budget": "the budget",
     "wetbench": "WetBench",
 }
-_CAUSE_OF_REASON: Mapping[str, str] = {
-    "internal": "wetbench",
-    "worker_lost": "wetbench",
-    "experiment_changed": "wetbench",
-    "cannot_be": "simulator",
-    "invalid_transition": "simulator",
-    "no_twin": "simulator",
-    "no_verdict": "classifier",
-    "refused": "refusal",
-    "context": "provider",
-    "provider_unavailable": "provider",
-    "credentials": "provider",
-    "bad_request": "provider",
-    "rate_limit": "provider",
-    "no_slot": "provider",
-    "old_worker": "wetbench",
-    "moving": "wetbench",
-    "budget": "budget",
+_REASONS_OF_CAUSE: Mapping[str, tuple[str, ...]] = {
+    "wetbench": ("internal", "worker_lost", "experiment_changed", "old_worker", "moving"),
+    "simulator": ("cannot_be", "invalid_transition", "no_twin"),
+    "classifier": ("no_verdict",),
+    "refusal": ("refused",),
+    "provider": ("context", "provider_unavailable", "credentials", "bad_request", "rate_limit", "no_slot"),
+    "budget": ("budget",),
 }
+_CAUSE_OF_REASON = {reason: cause for cause, reasons in _REASONS_OF_CAUSE.items() for reason in reasons}
 # Endings without a stored reason: the status is enough.
-_CAUSE_OF_STATUS: Mapping[str, str] = {
-    "quit": "agent",
-    "rejected_out": "agent",
-    "truncated": "agent",
-    "unusable": "simulator",
-}
+_CAUSE_OF_STATUS = {"quit": "agent", "rejected_out": "agent", "truncated": "agent", "unusable": "simulator"}
 # Waiting rows are left out, because they continue by themselves.
 _ENDED_OR_BLOCKED = ("failed", "blocked", *_CAUSE_OF_STATUS)
 _DESCRIPTIONS: Mapping[str, str] = {
@@ -124,13 +110,12 @@ def describe_remedy(status: str, reason: str) -> str:
 
 def group_failures(counts: Iterable[tuple[str, str, int]]) -> list[FailureGroup]:
     """Group (status, reason, number) of rows in the order of CAUSES. Successful and waiting rows are left out."""
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: Counter[tuple[str, str]] = Counter()
     for status, reason, number in counts:
-        if status in _ENDED_OR_BLOCKED and (row_cause := find_cause(status, reason)):
-            group_key = row_cause, get_reason_key(status, reason)
-            numbers[group_key] = numbers.get(group_key, 0) + number
+        if status in _ENDED_OR_BLOCKED and (cause := find_cause(status, reason)):
+            numbers[cause, get_reason_key(status, reason)] += number
     order = list(CAUSES)
-    groups = [FailureGroup(row_cause, row_key, number) for (row_cause, row_key), number in numbers.items()]
+    groups = [FailureGroup(cause, key, number) for (cause, key), number in numbers.items()]
     return sorted(groups, key=lambda group: (order.index(group.cause), -group.number, group.key))
 
 

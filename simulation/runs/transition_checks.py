@@ -2,9 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -16,6 +15,11 @@ from simulation.lab.outcomes import Outcome, Perturbation
 from simulation.models import Transition, Twin
 
 log = logging.getLogger("wetbench.checking")
+Row = TypeVar("Row", Transition, Twin)
+BATCH_SIZE = 100
+ORIGINAL = "original"
+ROW_KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
+VERDICTS = ("ok", "undecidable", "error")
 
 
 def compute_findings(step: Step, outcome: Outcome | None = None) -> dict[str, Any] | None:
@@ -29,28 +33,17 @@ def compute_findings(step: Step, outcome: Outcome | None = None) -> dict[str, An
 
 def build_checker_line(step: Step, outcome: Outcome) -> dict[str, Any]:
     """Return the step as a line of `check_transitions`: only what everybody may see, without the ledger."""
+    materials = [draft.to_json() for draft in outcome.new_materials]
     return {
         "input_materials": [material.to_visible() for material in step.inputs],
         "action": step.action.to_json(),
         "outcome": {
-            "new_materials": [_remove_ledger(draft.to_json()) for draft in outcome.new_materials],
+            "new_materials": [{key: value for key, value in m.items() if key != "ledger"} for m in materials],
             "new_observations": [observation.to_json() for observation in outcome.new_observations],
             "success": outcome.success,
             "failure_reason": outcome.failure_reason,
         },
     }
-
-
-def _remove_ledger(material: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in material.items() if key != "ledger"}
-
-
-Row = TypeVar("Row", Transition, Twin)
-CheckRow = Callable[[Row], dict[str, Any] | None]
-BATCH_SIZE = 100
-ORIGINAL = "original"
-ROW_KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
-VERDICTS = ("ok", "undecidable", "error")
 
 
 @dataclass
@@ -75,11 +68,9 @@ class CheckTally:
 
     def list_table_rows(self) -> list[tuple[str, list[int]]]:
         """Return (verdict or code, rows of each kind). Codes are listed only if one was found."""
-        codes = sorted({code for code, _ in self.codes})
-        return [
-            *((verdict, [self.verdicts[verdict, kind] for kind in ROW_KINDS]) for verdict in VERDICTS),
-            *((code, [self.codes[code, kind] for kind in ROW_KINDS]) for code in codes),
-        ]
+        rows = [(verdict, self.verdicts) for verdict in VERDICTS]
+        rows += [(code, self.codes) for code in sorted({code for code, _ in self.codes})]
+        return [(name, [counter[name, kind] for kind in ROW_KINDS]) for name, counter in rows]
 
 
 def check_stored(recheck_all: bool, on_progress: Callable[[int], None]) -> CheckTally:
@@ -89,26 +80,14 @@ def check_stored(recheck_all: bool, on_progress: Callable[[int], None]) -> Check
     """
     tally, done = CheckTally(), 0
     originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
-    for number in chain(
-        _check_in_batches(originals, recheck_all, _check_original, tally),
-        _check_in_batches(twins, recheck_all, _check_twin, tally),
-    ):
-        done += number
-        on_progress(done)
+    for queryset in (originals, twins):
+        for number in _check_in_batches(queryset, recheck_all, tally):
+            done += number
+            on_progress(done)
     return tally
 
 
-def _check_original(row: Transition) -> dict[str, Any] | None:
-    return compute_findings(step_from_json(row.step))
-
-
-def _check_twin(row: Twin) -> dict[str, Any] | None:
-    return compute_findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
-
-
-def _check_in_batches(
-    queryset: QuerySet[Row], recheck_all: bool, check_row: CheckRow[Row], tally: CheckTally
-) -> Iterator[int]:
+def _check_in_batches(queryset: QuerySet[Row], recheck_all: bool, tally: CheckTally) -> Iterator[int]:
     """Store findings batch by batch, and yield the size of each batch."""
     due = queryset if recheck_all else queryset.filter(findings__isnull=True)
     # Load all keys first: a query that is read while its rows are updated may return a row twice.
@@ -117,17 +96,19 @@ def _check_in_batches(
     for start in range(0, len(primary_keys), BATCH_SIZE):
         rows = list(queryset.filter(pk__in=primary_keys[start : start + BATCH_SIZE]))
         for row in rows:
-            report = _check_row(row, check_row)
+            report = _check_row(row)
             tally.count_report(getattr(row, "perturbation", ORIGINAL), report)
             row.findings = report if report is not None else row.findings
         queryset.model._default_manager.bulk_update(rows, ["findings"])
         yield len(rows)
 
 
-def _check_row(row: Row, check_row: CheckRow[Row]) -> dict[str, Any] | None:
+def _check_row(row: Transition | Twin) -> dict[str, Any] | None:
     """Return the report, or None after logging an exception if the stored row cannot be parsed."""
     try:
-        return check_row(row)
+        if isinstance(row, Transition):
+            return compute_findings(step_from_json(row.step))
+        return compute_findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
     except (LabError, LookupError, TypeError, ValueError, AttributeError):
         log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
         return None

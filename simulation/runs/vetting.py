@@ -16,15 +16,9 @@ from simulation.models import Twin, TwinDecision
 
 MAX_KIND_LENGTH = 60  # characters, as in the column Twin.kind
 
-WRONG_LOCATION = "The error cannot be at"
-
-
-class UnknownLocationError(LabError):
-    """The twin does not differ at that location. The message lists those where it does."""
-
 
 class VettingError(LabError):
-    """The twin is not finished, or the answers contradict each other. The message gives the reason."""
+    """The twin is not finished, or the answers contradict each other."""
 
 
 class VettingAnswers(NamedTuple):
@@ -46,9 +40,7 @@ def normalise_kind(text: str) -> str:
 
 
 def list_known_kinds() -> list[str]:
-    """Return the kinds of error of all twins, by name."""
-    kinds = Twin.objects.exclude(kind="").order_by("kind")
-    return list(kinds.values_list("kind", flat=True).distinct())
+    return list(Twin.objects.exclude(kind="").order_by("kind").values_list("kind", flat=True).distinct())
 
 
 def get_error_type(twin: Twin) -> str:
@@ -90,11 +82,9 @@ def find_problems(twin: Twin, answers: VettingAnswers) -> list[str]:
         messages.append("Choose whether it may enter studies")
     if answers.field and answers.field not in locations:
         differing = ", ".join(locations) or "no location"
-        messages.append(f"{WRONG_LOCATION} {answers.field!r}; this twin differs at: {differing}")
-    if len(normalise_kind(answers.kind)) > MAX_KIND_LENGTH:
-        messages.append(
-            f"The kind of error has {len(normalise_kind(answers.kind))} characters; the maximum is {MAX_KIND_LENGTH}"
-        )
+        messages.append(f"The error cannot be at {answers.field!r}; this twin differs at: {differing}")
+    if (length := len(normalise_kind(answers.kind))) > MAX_KIND_LENGTH:
+        messages.append(f"The kind of error has {length} characters; the maximum is {MAX_KIND_LENGTH}")
     if planted and answers.perturbation not in ("obvious", "subtle"):
         messages.append("Choose whether the error counts as obvious or subtle")
     if answers.decision == "accepted" and planted and answers.wrong is not True:
@@ -105,10 +95,7 @@ def find_problems(twin: Twin, answers: VettingAnswers) -> list[str]:
 
 
 def find_error_location(twin: Twin) -> str:
-    """Return the location of the twin's error before a person decides.
-
-    This is the location that the rule or model named, else the only location that differs, else "".
-    """
+    """Return the location that the rule or model named, else the only location that differs, else ""."""
     paths = [str(difference["path"]) for difference in twin.diff]
     if twin.field in paths:
         return twin.field
@@ -123,12 +110,10 @@ def is_named_by_person(twin: Twin) -> bool:
 @transaction.atomic
 def record_decision(twin: Twin, answers: VettingAnswers, user: User) -> TwinDecision:
     """Store a person's decision beside all earlier ones. Raise LabError if the answers are not valid."""
-    # Lock and reload: two people may decide on the same twin at once, and the later decision must see the earlier
-    # one.
+    # Lock and reload: two people may decide on the same twin at once, and the later decision must see the earlier one.
     twin = Twin.objects.select_for_update(of=("self",)).get(pk=twin.pk)
     if wrong := find_problems(twin, answers):
-        kind = UnknownLocationError if len(wrong) == 1 and wrong[0].startswith(WRONG_LOCATION) else VettingError
-        raise kind("; ".join(wrong))
+        raise VettingError("; ".join(wrong))
     label = answers.perturbation if twin.perturbation != "none" else "none"
     relabelled = answers.decision == "accepted" and label != twin.perturbation
     now = timezone.now()
@@ -158,17 +143,13 @@ def accept_unread(twins: QuerySet[Twin], note: str) -> int:
 
     They still wait for a person, and are excluded from studies that require a person's decision.
     """
-    accepted = list(filter_undecided(twins).select_for_update(of=("self",)))
+    accepted, decisions = list(filter_undecided(twins).select_for_update(of=("self",))), []
     for twin in accepted:
-        twin.vetting = "accepted"
-        twin.field = find_error_location(twin)
+        twin.vetting, twin.field = "accepted", find_error_location(twin)
+        error = {"perturbation": twin.perturbation, "field": twin.field, "kind": twin.kind}
+        decisions.append(TwinDecision(twin=twin, decision="unread", wrong=True, note=note, **error))
     Twin.objects.bulk_update(accepted, ["vetting", "field"], batch_size=200)
-    TwinDecision.objects.bulk_create(
-        TwinDecision(
-            twin=twin, decision="unread", wrong=True, perturbation=twin.perturbation, field=twin.field, kind=twin.kind, note=note
-        )
-        for twin in accepted
-    )  # fmt: skip
+    TwinDecision.objects.bulk_create(decisions)
     return len(accepted)
 
 
@@ -177,27 +158,20 @@ def accept_by_rule(twins: QuerySet[Twin]) -> int:
     rule_twins = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
     decisions = TwinDecision.objects.filter(twin=OuterRef("pk"))
     new_twins = list(rule_twins.exclude(Exists(decisions)).values_list("pk", "perturbation", "field"))
-    TwinDecision.objects.bulk_create(_build_rule_decision(pk, label, field) for pk, label, field in new_twins)
+    decision: dict[str, Any] = {
+        "decision": "accepted",
+        "wrong": True,
+        "note": "planted by a rule that says what it broke",
+    }
+    TwinDecision.objects.bulk_create(
+        TwinDecision(twin_id=pk, perturbation=label, field=field, **decision) for pk, label, field in new_twins
+    )
     Twin.objects.filter(pk__in=[pk for pk, _, _ in new_twins], vetting="").update(vetting="accepted")
     return len(new_twins)
 
 
-def _build_rule_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
-    return TwinDecision(
-        twin_id=twin,
-        decision="accepted",
-        wrong=True,
-        perturbation=perturbation,
-        field=field,
-        note="planted by a rule that says what it broke",
-    )
-
-
 def get_vetting_queue(include_rules: bool = False) -> QuerySet[Twin]:
-    """Return the twins that wait for a person, oldest first, including those accepted unread.
-
-    With `include_rules`, also those accepted by rule.
-    """
+    """Return the twins that no person has read, oldest first; with `include_rules`, also those accepted by rule."""
     waiting = filter_undecided(Twin.objects.all(), by_person=True).order_by("pk")
     return waiting if include_rules else waiting.filter(_needs_person())
 
@@ -205,8 +179,3 @@ def get_vetting_queue(include_rules: bool = False) -> QuerySet[Twin]:
 def list_decisions(twin: Twin) -> QuerySet[TwinDecision]:
     """Return all decisions on the twin, oldest first."""
     return twin.decisions.select_related("by").order_by("pk")
-
-
-def list_differences(twin: Twin) -> list[Any]:
-    """Return the locations where the twin differs from its original."""
-    return list(twin.diff)

@@ -24,26 +24,20 @@ class AnswerOptions(NamedTuple):
     steps: int | None = None
 
 
-class SafeAction(NamedTuple):
-    """An action that nearly any material can undergo."""
-
-    name: str
-    parameters: str
-
-
+# Actions that nearly any material can undergo, with their parameters.
 # Every second action only observes and is hardly ever rejected, so that three consecutive rejections do not occur.
 _OBSERVING_ACTIONS = (
-    SafeAction("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
-    SafeAction("ImageSample", "view=side, images=2"),
-    SafeAction("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
-    SafeAction("ImageSample", "view=above, background=black"),
+    ("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
+    ("ImageSample", "view=side, images=2"),
+    ("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
+    ("ImageSample", "view=above, background=black"),
 )
 _CHANGING_ACTIONS = (
-    SafeAction("MeasureWeight", "replicates=3"),
-    SafeAction("Storage", "condition=4C, duration=10 min"),
-    SafeAction("Wait", "duration=5 min"),
-    SafeAction("MeasureVolume", "replicates=2"),
-    SafeAction("Mix", "method=invert, cycles=5"),
+    ("MeasureWeight", "replicates=3"),
+    ("Storage", "condition=4C, duration=10 min"),
+    ("Wait", "duration=5 min"),
+    ("MeasureVolume", "replicates=2"),
+    ("Mix", "method=invert, cycles=5"),
 )
 
 
@@ -75,42 +69,33 @@ def make_thinking(tokens: int) -> str:
 
 
 def _answer_as_agent(question: Question, mind: AnswerOptions) -> str:
-    prompt_text = question.user_text
-    thought = "The record is not complete yet, so the next look at the samples is due."
-    # A thought is added only if the prompt asks for one, because the scaffolds have different formats.
-    lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + prompt_text else ""
-    return lead + _choose_action(prompt_text, mind)
-
-
-def _choose_action(asked: str, mind: AnswerOptions) -> str:
     """Return an action for the next step, or the submission after enough steps."""
-    done, left, codes = (
-        prompt_reading.count_steps_done(asked),
-        prompt_reading.find_steps_left(asked),
-        prompt_reading.list_limited_barcodes(asked),
+    prompt, seed = question.user_text, mind.seed
+    # A thought is added only if the prompt asks for one, because the scaffolds have different formats.
+    asks_for_thought = "THOUGHT" in question.system + prompt
+    thought = (
+        "THOUGHT: The record is not complete yet, so the next look at the samples is due.\n" if asks_for_thought else ""
     )
-    seed = mind.seed
+    done, left = prompt_reading.count_steps_done(prompt), prompt_reading.find_steps_left(prompt)
+    codes = prompt_reading.list_limited_barcodes(prompt)
     # The last step is used for the submission, because a record that is never submitted is not judged.
-    if _is_enough(done, asked, mind) or not codes or (left is not None and left <= 1):
-        return f"ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
+    if _is_enough(done, prompt, mind) or not codes or (left is not None and left <= 1):
+        return f"{thought}ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
     choices = _CHANGING_ACTIONS if done % 2 else _OBSERVING_ACTIONS
-    choice = choices[draw_number(len(choices), seed, "choice", asked)]
-    first, number = (
-        draw_number(len(codes), seed, "first", asked),
-        1 + draw_number(_MAX_MATERIALS, seed, "number", asked),
-    )
+    name, parameters = choices[draw_number(len(choices), seed, "choice", prompt)]
+    first = draw_number(len(codes), seed, "first", prompt)
+    number = 1 + draw_number(_MAX_MATERIALS, seed, "number", prompt)
     # The list is rotated, so that all materials are used over an episode.
-    materials = (codes[first:] + codes[:first])[:number]
-    return f"ACTION: {choice.name}\nMATERIALS: {', '.join(materials)}\nPARAMETERS: {choice.parameters}"
+    materials = ", ".join((codes[first:] + codes[:first])[:number])
+    return f"{thought}ACTION: {name}\nMATERIALS: {materials}\nPARAMETERS: {parameters}"
 
 
-def _is_enough(done: int, asked: str, mind: AnswerOptions) -> bool:
+def _is_enough(done: int, prompt: str, mind: AnswerOptions) -> bool:
     if mind.steps is not None:
         return done >= mind.steps
     # Episodes have different lengths unless the number of steps is given.
-    return done >= _MAX_STEPS or (
-        done >= _MIN_STEPS and not draw_number(_MAX_STEPS - _MIN_STEPS, mind.seed, "enough", asked)
-    )
+    may_end = done >= _MIN_STEPS and not draw_number(_MAX_STEPS - _MIN_STEPS, mind.seed, "enough", prompt)
+    return done >= _MAX_STEPS or may_end
 
 
 def _write_plan(_question: Question, _mind: AnswerOptions) -> str:
@@ -138,16 +123,23 @@ _WORDINGS = (
 
 def build_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
     """Return an outcome: every limited input unchanged, and one observation worded differently by model and prompt."""
-    prompt_text = question.turns[0].text
-    name, shown_materials = prompt_reading.find_action_name(prompt_text), prompt_reading.list_materials(prompt_text)
+    prompt = question.turns[0].text
+    name, materials = prompt_reading.find_action_name(prompt), prompt_reading.list_materials(prompt)
+    properties: Mapping[str, Any] = materials[0].fields["properties"] if materials else {}
+    appearance = str(properties.get("appearance", "no change to be seen"))
+    # The wording depends on the model, so that outcomes of two models are not identical.
+    wording = _WORDINGS[draw_number(len(_WORDINGS), mind.seed, question.model, prompt)]
+    many = "one material" if len(materials) == 1 else f"{len(materials)} materials"
     return {
         # Returning everything unchanged is possible on any bench, so the reply is never rejected.
-        "new_materials": [_return_unchanged(material) for material in shown_materials if material.is_limited],
+        "new_materials": [_return_unchanged(material) for material in materials if material.is_limited],
         "new_observations": [
-            # The wording depends on the model, so that outcomes of two models are not identical.
-            _build_observation(
-                name, shown_materials, draw_number(len(_WORDINGS), mind.seed, question.model, prompt_text)
-            )
+            {
+                "description": wording.format(action=name, many=many, appearance=appearance),
+                "measurement_type": "visual",
+                "value": appearance,
+                "timestamp": "during the action",
+            }
         ],
         "reasoning": f"{name} leaves the materials as they were.",
         "success": True,
@@ -160,51 +152,29 @@ def _return_unchanged(material: ShownMaterial) -> dict[str, Any]:
     return {**fields, "replaces": material.alias, "derived_from": [material.alias]}
 
 
-def _build_observation(action: str, seen: list[ShownMaterial], wording: int) -> dict[str, str]:
-    properties: Mapping[str, Any] = seen[0].fields["properties"] if seen else {}
-    appearance = str(properties.get("appearance", "no change to be seen"))
-    materials_text = "one material" if len(seen) == 1 else f"{len(seen)} materials"
-    described = _WORDINGS[wording].format(action=action, many=materials_text, appearance=appearance)
-    return {
-        "description": described,
-        "measurement_type": "visual",
-        "value": appearance,
-        "timestamp": "during the action",
-    }
-
-
 def build_wrong_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:
-    """Return the outcome of `build_outcome` with one error, which its reasoning explains after SECRET."""
-    outcome_with_error = build_outcome(question, mind)
-    # The error is in a number if there is one, otherwise in the observation.
-    secret = _spoil_number(
-        outcome_with_error, draw_number(10**6, mind.seed, "spoilt", question.user_text)
-    ) or _spoil_observation(outcome_with_error)
-    outcome_with_error["reasoning"] += f" SECRET: {secret}"
-    return outcome_with_error
+    """Return the outcome of `build_outcome` with one error, which its reasoning explains after SECRET.
 
-
-def _spoil_number(wrong: dict[str, Any], drawn: int) -> str:
-    """Multiply the number in one property by ten and return the explanation; return "" if no property has a number."""
+    The error is a number multiplied by ten, or an observation if no property has a number.
+    """
+    outcome = build_outcome(question, mind)
     places = [
-        (index, name)
-        for index, material in enumerate(wrong["new_materials"])
+        (material, name)
+        for material in outcome["new_materials"]
         for name, value in material["properties"].items()
         if isinstance(value, str) and _NUMBER.match(value)
     ]
-    if not places:
-        return ""
-    index, name = places[drawn % len(places)]
-    material = wrong["new_materials"][index]
-    before = material["properties"][name]
-    after = _NUMBER.sub(lambda number: f"{float(number[0]) * 10:g}", before, count=1)
-    material["properties"] = {**material["properties"], name: after}
-    return f"the {name} of {material['name']} was {before} and nothing was done that could make it {after}"
-
-
-def _spoil_observation(wrong: dict[str, Any]) -> str:
-    wrong["new_observations"][0]["description"] += "; it glowed brightly by itself"
-    return "nothing in these materials gives off light by itself"
+    if places:
+        material, name = places[draw_number(10**6, mind.seed, "spoilt", question.user_text) % len(places)]
+        before = material["properties"][name]
+        after = _NUMBER.sub(lambda number: f"{float(number[0]) * 10:g}", before, count=1)
+        material["properties"] = {**material["properties"], name: after}
+        secret = f"the {name} of {material['name']} was {before} and nothing was done that could make it {after}"
+    else:
+        outcome["new_observations"][0]["description"] += "; it glowed brightly by itself"
+        secret = "nothing in these materials gives off light by itself"
+    outcome["reasoning"] += f" SECRET: {secret}"
+    return outcome
 
 
 def _answer_as_classifier(question: Question, mind: AnswerOptions) -> str:

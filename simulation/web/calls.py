@@ -146,13 +146,6 @@ def group_by_step(rows: Iterable[ModelCall]) -> dict[int, CallGroup]:
     return {number: group_calls(calls) for number, calls in sorted(by_number.items())}
 
 
-class ConversationText(NamedTuple):
-    """One text of the conversation and its author."""
-
-    by: str
-    text: VisibleText
-
-
 @staff_only
 @require_safe
 def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
@@ -174,7 +167,7 @@ def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
         "twin": row.twin,
         "episode": row.twin.transition.episode if row.twin else row.episode,
         "others": [make_call_row(other) for other in defer_texts(others)],
-        "conversation": [ConversationText(by, make_visible(text, limit)) for by, text in iter_conversation(body)],
+        "conversation": [{"by": by, "text": make_visible(text, limit)} for by, text in iter_conversation(body)],
         "answer": make_visible(answer, limit) if answer else None,
         "request_text": make_visible(json.dumps(body, indent=2, ensure_ascii=False), limit),
         "reply_text": make_visible(reply, limit) if reply else None,

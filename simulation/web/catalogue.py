@@ -29,13 +29,6 @@ _PRICE_CLASSES = {
 }
 
 
-class RubricRoute(NamedTuple):
-    """The rubric lines of one route. With an empty name, the lines that are required whatever the route."""
-
-    name: str
-    lines: list[Mapping[str, Any]]
-
-
 class ProtocolStep(NamedTuple):
     """A step of the reference protocol with names instead of keys."""
 
@@ -62,13 +55,13 @@ def show_experiment(request: StaffRequest, slug: str) -> HttpResponse:
     spec = benches.get_specification(row)
     # The empty route first: its lines are required whatever the route.
     routes = dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)])
-    rubric = [RubricRoute(route, [row for row in spec.rubric if row.get("route", "") == route]) for route in routes]
+    rubric = [(route, [line for line in spec.rubric if line.get("route", "") == route]) for route in routes]
     context = {
         "experiment": row,
         "provenance": spec.provenance,
         "materials": spec.initial_materials(),
         "protocol": list_protocol_steps(spec),
-        "rubric": [route for route in rubric if route.lines],
+        "rubric": [{"name": route, "lines": lines} for route, lines in rubric if lines],
         "shortfalls": spec.shortfalls,
         "manifest": [draft for _, draft in spec.manifest],
         "played": row.episodes.count(),
@@ -99,7 +92,6 @@ def list_protocol_steps(spec: ExperimentSpec) -> list[ProtocolStep]:
 
 
 def _name_of(key: str, names: Mapping[str, str]) -> str:
-    # Labels of earlier steps are no materials yet and have no name.
     return names.get(key, key.replace("_", " "))
 
 

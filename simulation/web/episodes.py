@@ -20,7 +20,7 @@ from simulation.runs import control, create, failure_reasons
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
 from simulation.web.calls import defer_texts, group_by_step, group_calls
 from simulation.web.run_forms import EpisodeFilter
-from simulation.web.transcript import StepView, build_step_view
+from simulation.web.transcript import build_step_view
 
 PER_PAGE = 50
 STEPS_PER_PAGE = 20
@@ -141,7 +141,6 @@ def _describe_status(episode: Episode) -> str:
 
 
 def describe_wait(row: Episode | Twin) -> str:
-    """Return why a row waits and until when."""
     reason = failure_reasons.describe_reason(row.status, row.reason)
     until = f"retry at {row.not_before:%H:%M:%S} UTC" if row.not_before else "will be retried"
     return f"{reason}; {until}" if reason else until
@@ -149,7 +148,6 @@ def describe_wait(row: Episode | Twin) -> str:
 
 def find_verdict(episode: Episode) -> EvidenceReview | None:
     """Return the verdict that ends the episode, without those of the panel."""
-    # Loaded with the list, so this makes no query for each row.
     return next((review for review in episode.reviews.all() if review.primary), None)
 
 
@@ -224,7 +222,6 @@ def _parse_number(text: str) -> int | None:
 
 
 def page_of_step(step: int) -> int:
-    """Return the page of a transcript that contains a step."""
     return max(step - 1, 0) // STEPS_PER_PAGE + 1
 
 
@@ -277,21 +274,6 @@ def _return_url(request: StaffRequest, row: Episode) -> str:
     return reverse("simulation:episode", args=[row.code])
 
 
-class StepPair(NamedTuple):
-    """Step `number` of both episodes; None where one has already ended."""
-
-    number: int
-    first: StepView | None
-    second: StepView | None
-
-
-class ComparedEpisode(NamedTuple):
-    """One of the two compared episodes: its row as in a list of episodes, and the verdict that ended it."""
-
-    line: EpisodeRow
-    verdict: Any
-
-
 @staff_only
 @require_safe
 def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
@@ -308,18 +290,11 @@ def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
             other = get_object_or_404(rows, code=UUID(code_text))
         except ValueError:  # an invalid code is reported like an unknown one
             raise Http404 from None
-        attempts = [ComparedEpisode(make_episode_row(one), find_verdict(one)) for one in (row, other)]
-        context |= {"other": other, "attempts": attempts, **_pair_steps(request, row, other)}
+        last_step = max(one.transitions.count() for one in (row, other))
+        page = Paginator(range(1, last_step + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
+        steps = [one.transitions.filter(number__in=list(page)).order_by("number") for one in (row, other)]
+        numbered = zip_longest(page, *([build_step_view(step) for step in rows] for rows in steps))
+        pairs = [{"number": number, "first": first, "second": second} for number, first, second in numbered]
+        attempts = [make_episode_row(row), make_episode_row(other)]
+        context |= {"other": other, "attempts": attempts, "page": page, "pairs": pairs}
     return render(request, "simulation/beside.html", context)
-
-
-def _pair_steps(request: StaffRequest, row: Episode, other: Episode) -> dict[str, Any]:
-    # The longer of the two, because the shorter one's missing steps are shown as empty.
-    last_step = max(one.transitions.count() for one in (row, other))
-    page = Paginator(range(1, last_step + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
-    steps = [
-        [build_step_view(step) for step in one.transitions.filter(number__in=list(page)).order_by("number")]
-        for one in (row, other)
-    ]
-    numbers = zip_longest(list(page), *steps)
-    return {"page": page, "pairs": [StepPair(number, first, second) for number, first, second in numbers]}

@@ -17,7 +17,6 @@ from simulation.casts.run_config import PERSON
 from simulation.lab import quantities
 from simulation.lab.actions import KINDS, QUIT, SUBMIT, Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED, Bench
-from simulation.lab.errors import LabError
 from simulation.lab.materials import Inventory, Material
 from simulation.lab.parameters import Parameter, ParameterError
 from simulation.lab.rendering import format_clock
@@ -25,13 +24,8 @@ from simulation.lab.roles import Situation
 from simulation.models import Episode
 from simulation.runs import benches, create
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
-from simulation.web.episodes import (
-    UNFINISHED,
-    describe_missing_worker,
-    make_episode_row,
-    poll_seconds,
-)
-from simulation.web.run_forms import SIZE_BUTTON, HumanEpisodeForm
+from simulation.web.episodes import UNFINISHED, describe_missing_worker, make_episode_row, poll_seconds
+from simulation.web.run_forms import HumanEpisodeForm
 from simulation.web.transcript import build_step_view, format_value, humanise_name
 
 _MAX_OPEN = 20  # episodes in progress on the start page
@@ -141,7 +135,6 @@ def _make_widget(parameter: Parameter, materials: Choices, label: str) -> forms.
 
 
 def _build_help(parameter: Parameter) -> str:
-    """Return the help text of a parameter: its description, allowed values and default."""
     parts = [parameter.description]
     if parameter.type in ("range", "range_with_units"):
         parts.append(f"{parameter.minimum} to {parameter.maximum}")
@@ -185,7 +178,6 @@ class ActionForm(forms.Form):
 
     @property
     def parameter_fields(self) -> list[forms.BoundField]:
-        """The fields of the parameters, in the catalogue's order."""
         return [self[name] for name in self.fields if name != "materials"]
 
     @property
@@ -195,7 +187,6 @@ class ActionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Report the reason if the catalogue rejects the action. Its parameters were checked before."""
         cleaned, situation = super().clean() or {}, self.situation
-        # The catalogue decides, by the same function as for agents.
         if not self.errors and (reason := situation.catalogue.find_rejection(self.get_action(), situation.inventory)):
             self.add_error("materials" if "materials" in self.fields else None, reason)
         return cleaned
@@ -229,14 +220,10 @@ class ActionForm(forms.Form):
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def start_human_episode(request: StaffRequest) -> HttpResponse:
-    """Start an episode: choose the experiment, and who answers."""
-    if request.method == "POST":
-        form = HumanEpisodeForm(request.POST)
-        # The same form has a button that only updates the size, for browsers without scripts.
-        if form.is_valid() and SIZE_BUTTON not in request.POST and (episode := _try_start(form, request)):
-            return redirect("simulation:play", code=episode.code)
-    else:
-        form = HumanEpisodeForm(initial={"experiment": request.GET.get("experiment", "")})
+    linked = {"experiment": request.GET.get("experiment", "")}
+    form = HumanEpisodeForm(request.POST) if request.method == "POST" else HumanEpisodeForm(initial=linked)
+    if episode := form.try_start(request):
+        return redirect("simulation:play", code=episode.code)
     if request.htmx:
         # The size is computed from the form as it is, without errors: somebody is still typing.
         return render(request, "simulation/_order_size.html", HumanEpisodeForm(request.GET).build_size())
@@ -244,17 +231,6 @@ def start_human_episode(request: StaffRequest) -> HttpResponse:
     lines = [make_episode_row(row) for row in own_episodes.exclude(status__in=Episode.ENDED)[:_MAX_OPEN]]
     context = {"form": form, "lines": lines, **form.build_size()}
     return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
-
-
-def _try_start(form: HumanEpisodeForm, request: StaffRequest) -> Episode | None:
-    """Create and return the episode. If, for example, a key was removed, add the reason to the form and return None."""
-    data = form.cleaned_data
-    who, submission, limit = request.user, data["submission_id"], data["max_cost"]
-    try:
-        return create.create_human_episode(data["experiment"], data["cast"], who, submission, max_cost=limit)
-    except LabError as error:
-        form.add_error("cast", str(error))
-        return None
 
 
 @staff_only
@@ -312,7 +288,6 @@ def _poll_answer(request: StaffRequest, row: Episode) -> HttpResponse:
 def _build_context(
     row: Episode, bench: Bench, kind: ActionType | None, form: ActionForm | None, mine: bool
 ) -> dict[str, Any]:
-    # The newest first: the last answer is what the person needs.
     steps = [build_step_view(step) for step in row.transitions.order_by("-number")]
     types = sorted(bench.catalogue.types.values(), key=lambda known: known.name)
     return {

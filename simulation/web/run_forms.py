@@ -7,26 +7,20 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django import forms
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.lab.errors import LabError
-from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Run
 from simulation.runs import create, list_accepted_steps
+from simulation.web.access import StaffRequest
 
-SIZE_BUTTON = (
-    "size"  # the button that only updates the size on pages without scripts, beside the one that starts the run
-)
+# The button that only updates the size on pages without scripts, beside the one that starts the run.
+SIZE_BUTTON = "size"
 MAX_MINUTES = 60 * 24 * 60  # 60 days
-ERRORS = {
-    "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
-    "obvious": (Perturbation.OBVIOUS,),
-    "subtle": (Perturbation.SUBTLE,),
-    "none": (Perturbation.NONE,),
-}
 Limit = TypeVar("Limit", Decimal, int)
 
 
@@ -52,9 +46,28 @@ def make_cost_field(help_text: str) -> forms.DecimalField:
     return forms.DecimalField(**limits, required=False, label="Budget in US dollars", help_text=help_text)
 
 
-def make_submission_field() -> forms.RegexField:
-    """Return a hidden id: a form that is sent twice creates only one run."""
-    return forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=create.create_submission_id)
+class StartForm(forms.Form):
+    """A form that starts something, at most once however often it is sent."""
+
+    error_field: str | None = None  # where the reason is shown if it cannot be started
+    submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=create.create_submission_id)
+
+    def try_start(self, request: StaffRequest) -> Run | Episode | None:
+        """Start what the form requests and return it.
+
+        Return None if the form is not valid or only its size was requested, or if something that it needs was removed;
+        then the reason is among the form's errors.
+        """
+        if not self.is_valid() or SIZE_BUTTON in request.POST:
+            return None
+        try:
+            return self.start(request.user)
+        except LabError as error:
+            self.add_error(self.error_field, str(error))
+            return None
+
+    def start(self, user: User) -> Run | Episode:
+        raise NotImplementedError
 
 
 class BudgetFields(forms.Form):
@@ -69,7 +82,6 @@ class BudgetFields(forms.Form):
     )
 
     def get_limits(self) -> create.RunLimits:
-        """Return the limits of a valid form as `create` expects them."""
         data = self.cleaned_data
         seconds = data["max_minutes"] * 60 if data["max_minutes"] else None
         return {"max_cost": data["max_cost"], "max_tokens": data["max_tokens"], "max_seconds": seconds}
@@ -116,7 +128,7 @@ class BudgetForm(BudgetFields):
         return limit
 
 
-class RunForm(BudgetFields):
+class RunForm(StartForm, BudgetFields):
     """Fields common to runs of episodes and of twins."""
 
     field_order = ("experiments", "cast", "seed", "prompt_set")
@@ -140,7 +152,6 @@ class RunForm(BudgetFields):
         label="Prompts",
         help_text="Used by language models only. Import others with manage.py prompts import.",
     )
-    submission_id = make_submission_field()
 
     def clean_cast(self) -> str:
         """Return the cast's name. Raise ValidationError, which states what is missing, if the cast is not available."""
@@ -164,7 +175,6 @@ class RunForm(BudgetFields):
         return cleaned
 
     def get_options(self) -> create.RunOptions:
-        """Return the options of a valid form as `create` expects them."""
         return {**self.get_limits(), "prompt_set": self.cleaned_data["prompt_set"]}
 
     # Computed once per form: it queries the database and is used by several fields.
@@ -176,16 +186,13 @@ class RunForm(BudgetFields):
         return next((line for line in self.available_casts if line.name == name), None)
 
     def list_experiments(self) -> list[tuple[Experiment, bool]]:
-        """Return every experiment and whether it is chosen."""
         chosen = self["experiments"].value() or []
         return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
 
     def all_experiments_query(self) -> str:
-        """Return the query string that ticks every experiment."""
         return urlencode({"experiments": [row.slug for row, _ in self.list_experiments()]}, doseq=True)
 
     def group_casts(self) -> Iterator[CastGroup]:
-        """Yield every cast and whether it is chosen, rule-based ones first."""
         chosen = self["cast"].value()
         for title, has_model in (("Rule-based: no API cost, reproducible", False), ("Language models", True)):
             if rows := [(line, line.name == chosen) for line in self.available_casts if line.speaks is has_model]:
@@ -207,6 +214,11 @@ class EpisodesForm(RunForm):
         help_text="Only from the experiment's own list. Episodes run with this option are excluded from benchmarks.",
     )
 
+    def start(self, user: User) -> Run:
+        data = self.cleaned_data
+        size = data["experiments"], data["cast"], data["replicates"], data["seed"]
+        return create.create_episode_run(*size, user, data["submission_id"], data["manifest"], **self.get_options())
+
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html: chosen experiments times replicates."""
         experiments, replicates = _chosen_experiments(self), _parse_number(self["replicates"].value(), 100)
@@ -216,9 +228,8 @@ class EpisodesForm(RunForm):
         if line and line.is_ready and total:
             worst = run_usage.estimate_episodes(cast_availability.describe_cast(line.name), experiments, replicates)
         factors = [(len(experiments), "experiment"), (replicates, "replicate")]
-        return _size_context(
-            total, "episode", factors, "Choose at least one experiment and 1 to 100 replicates.", line, worst
-        )
+        needs = "Choose at least one experiment and 1 to 100 replicates."
+        return _size_context(total, "episode", factors, needs, line, worst)
 
 
 class TwinsForm(RunForm):
@@ -262,6 +273,19 @@ class TwinsForm(RunForm):
             self.add_error("error", message)
         return cleaned
 
+    def start(self, user: User) -> Run:
+        data = self.cleaned_data
+        size = (
+            create.PERTURBATIONS[data["error"]],
+            data["cast"],
+            data["per_transition"],
+            data["seed"],
+            user,
+            data["submission_id"],
+        )
+        steps = list_accepted_steps(data["experiments"])
+        return create.create_twin_run(steps, *size, data["sample"], **self.get_options())
+
     def build_size(self, pools: Mapping[str, int]) -> dict[str, Any]:
         """Return the context of _order_size.html: accepted steps times errors times twins per step and error.
 
@@ -270,7 +294,10 @@ class TwinsForm(RunForm):
         steps = sum(pools.get(row.slug, 0) for row in _chosen_experiments(self))
         # A sample larger than the pool is an error of the form; here the pool is the limit.
         steps = min(steps, _parse_number(self["sample"].value(), 1_000_000) or steps)
-        errors, each = len(ERRORS.get(str(self["error"].value()), ())), _parse_number(self["per_transition"].value(), 5)
+        errors, each = (
+            len(create.PERTURBATIONS.get(str(self["error"].value()), ())),
+            _parse_number(self["per_transition"].value(), 5),
+        )
         line, total = self.find_cast(self["cast"].value()), steps * errors * each
         worst = None
         if line and line.is_ready and total:
@@ -308,9 +335,11 @@ def _find_problem(cast: str) -> str:
     return ""
 
 
-class HumanEpisodeForm(forms.Form):
+class HumanEpisodeForm(StartForm):
     """An episode by a person: the experiment, and who answers and judges."""
 
+    error_field = "cast"
+    field_order = ("experiment", "cast", "max_cost")
     experiment = forms.ModelChoiceField(
         Experiment.objects.defer("data").order_by("group", "name"),
         to_field_name="slug",
@@ -319,7 +348,6 @@ class HumanEpisodeForm(forms.Form):
     )
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
     max_cost = make_cost_field("If a language model answers. The episode stops before it could cost more.")
-    submission_id = make_submission_field()
 
     @cached_property
     def available_casts(self) -> list[AnsweringCast]:
@@ -338,6 +366,11 @@ class HumanEpisodeForm(forms.Form):
         if match.why_not:
             raise forms.ValidationError(match.why_not)
         return chosen
+
+    def start(self, user: User) -> Episode:
+        data = self.cleaned_data
+        chosen = data["experiment"], data["cast"], user, data["submission_id"]
+        return create.create_human_episode(*chosen, max_cost=data["max_cost"])
 
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html for one episode. Models that answer and judge may cost money."""
@@ -363,8 +396,6 @@ class EpisodeFilter(forms.Form):
     status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
 
     def get_lookups(self) -> dict[str, Any]:
-        """Return field lookups of the filters with a known value."""
-        # Unknown values are ignored, because a filter is part of links that outlive its options.
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
 

@@ -29,7 +29,7 @@ from simulation.web.episodes import (
     poll_seconds,
     show_request_result,
 )
-from simulation.web.run_forms import SIZE_BUTTON, BudgetForm, EpisodesForm
+from simulation.web.run_forms import BudgetForm, EpisodesForm
 from simulation.web.transcript import format_duration
 from simulation.web.twins import make_twin_row
 
@@ -82,20 +82,6 @@ def count_run_state(run: Run) -> RunState:
     )
 
 
-class TimeUsed(NamedTuple):
-    """Time since the first call, and its limit."""
-
-    passed: str
-    most: str
-
-
-class RoleUsage(NamedTuple):
-    role: str
-    name: str
-    totals: run_usage.UsageTotals
-    written: int
-
-
 class RunUsage(NamedTuple):
     """Sums of the call log. `cached` is the percentage of input tokens that were read from a cache."""
 
@@ -103,8 +89,8 @@ class RunUsage(NamedTuple):
     cached: int
     states: list[tuple[str, int]]
     rate: run_usage.UsageRate | None
-    players: list[RoleUsage]
-    clock: TimeUsed | None
+    players: list[dict[str, Any]]
+    clock: dict[str, str] | None  # time since the first call, and its limit
     held_cost: Decimal  # with a budget: reserved in addition to what is spent
     held_tokens: int
 
@@ -115,29 +101,26 @@ def get_run_usage(run: Run) -> RunUsage | None:
         return None
     totals = run_usage.sum_usage(run)
     inputs = totals.tokens - totals.output  # output is never cached
+    players = [
+        {"role": _ROLES.get(one.role, one.role), "name": one.speaker, "totals": one.totals}
+        for one in run_usage.sum_usage_by_speaker(run)
+    ]
+    clock = None
+    if run.max_seconds is not None:
+        passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
+        # a duration of 0 gives ""
+        clock = {"passed": format_duration(passed) or "0 s", "most": format_duration(run.max_seconds)}
     return RunUsage(
         totals=totals,
         cached=round(100 * totals.cache_read / inputs) if inputs else 0,
         states=[(_CALL_STATES.get(state, state), n) for state, _ in ModelCall.STATES if (n := getattr(totals, state))],
         rate=run_usage.compute_usage_rate(run),
-        players=[_make_role_usage(one) for one in run_usage.sum_usage_by_speaker(run)],
-        clock=_time_used(run),
+        players=players,
+        clock=clock,
         # Reserved means held and not yet spent: a call in progress at its maximum cost.
         held_cost=max(run.held_cost - totals.cost, Decimal(0)) if run.max_cost is not None else Decimal(0),
         held_tokens=max(run.held_tokens - totals.tokens, 0) if run.max_tokens is not None else 0,
     )
-
-
-def _make_role_usage(one: run_usage.SpeakerUsage) -> RoleUsage:
-    cache_written = one.totals.cache_write_5m + one.totals.cache_write_1h
-    return RoleUsage(_ROLES.get(one.role, one.role), one.speaker, one.totals, cache_written)
-
-
-def _time_used(run: Run) -> TimeUsed | None:
-    if run.max_seconds is None:
-        return None
-    passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
-    return TimeUsed(format_duration(passed) or "0 s", format_duration(run.max_seconds))  # a duration of 0 gives ""
 
 
 @staff_only
@@ -147,31 +130,15 @@ def start_episodes(request: StaffRequest) -> HttpResponse:
 
     With htmx, or with a button if there are no scripts, also show what would be created and the maximum cost.
     """
-    if request.method == "POST":
-        form = EpisodesForm(request.POST)
-        if form.is_valid() and SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
-            return redirect("simulation:run", code=new_run.code)
-    else:
-        # Other pages link here with experiments in the URL.
-        ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
-        form = EpisodesForm(initial=ticked)
+    # Other pages link here with experiments in the URL.
+    ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
+    form = EpisodesForm(request.POST) if request.method == "POST" else EpisodesForm(initial=ticked)
+    if new_run := form.try_start(request):
+        return redirect("simulation:run", code=new_run.code)
     if request.htmx:
         return render(request, "simulation/_order_size.html", EpisodesForm(request.GET).build_size())
     context = {"form": form, **form.build_size()}
     return render(request, "simulation/new_episodes.html", context, status=422 if form.errors else 200)
-
-
-def _try_create(form: EpisodesForm, request: StaffRequest) -> Run | None:
-    """Create and return the run. If something that it needs was removed, add the reason to the form and return None."""
-    data = form.cleaned_data
-    size = data["experiments"], data["cast"], data["replicates"], data["seed"]
-    try:
-        return create.create_episode_run(
-            *size, request.user, data["submission_id"], data["manifest"], **form.get_options()
-        )
-    except LabError as error:
-        form.add_error(None, str(error))
-        return None
 
 
 @staff_only
@@ -273,7 +240,6 @@ def resume_run(_request: StaffRequest, row: Run) -> None:
 
 @_control_view
 def retry_blocked(request: StaffRequest, row: Run) -> None:
-    """Continue the run's blocked rows at their current step."""
     if number := control.retry_blocked(row):
         messages.success(request, f"{number} queued again; each continues at its current step.")
     else:
@@ -282,7 +248,6 @@ def retry_blocked(request: StaffRequest, row: Run) -> None:
 
 @_control_view
 def request_run_verdicts(request: StaffRequest, row: Run) -> None:
-    """Request all missing verdicts of a run again."""
     # A provider that was blocked, for example by a wrong key, is tried again first.
     control.reopen_limiters(row)
     show_request_result(request, control.request_verdicts(row.episodes.all()))

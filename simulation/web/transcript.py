@@ -71,7 +71,7 @@ class StepView(NamedTuple):
     refuser: str
     fidelity: str
     reasoning: str
-    checked: "CheckerReport | None"
+    checked: CheckerReport | None
 
 
 def build_step_view(row: Transition) -> StepView:
@@ -79,19 +79,17 @@ def build_step_view(row: Transition) -> StepView:
     step = step_from_json(row.step)
     transcript_step = step.to_transcript()
     names = {material.barcode: material.name for material in step.inputs}
+    parameters = step.action.parameters.items()
     return StepView(
         row=row,
         number=row.number,
         action=row.action_name,
         start=format_clock(step.started_at),
         took=format_duration(step.ended_at - step.started_at),
-        parameters=[
-            (humanise_name(name), _format_with_names(value, names)) for name, value in step.action.parameters.items()
-        ],
+        parameters=[(humanise_name(name), _format_with_names(value, names)) for name, value in parameters],
         lanes=_align_materials(transcript_step),
         observations=transcript_step.observations,
         rejected=transcript_step.rejected,
-        # Only a rejected step has somebody who rejected it.
         refuser=_REJECTION_TEXTS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
         reasoning=step.outcome.reasoning,
@@ -103,12 +101,9 @@ def build_checker_report(report: Mapping[str, Any] | None) -> CheckerReport | No
     """Return a stored report for people; None if the step was never checked."""
     if not report:
         return None
-    findings: list[Mapping[str, Any]] = [
-        {**finding, "law": CHECK_TITLES.get(finding["code"], "")}
-        for finding in report["findings"]
-        # Findings without a verdict are counted only: listing them would hide the errors.
-        if finding["severity"] != "info"
-    ]
+    # Findings without a verdict are counted only: listing them would hide the errors.
+    decided = [finding for finding in report["findings"] if finding["severity"] != "info"]
+    findings: list[Any] = [{**finding, "law": CHECK_TITLES.get(finding["code"], "")} for finding in decided]
     return CheckerReport(report["verdict"], findings, len(report["findings"]) - len(findings))
 
 
@@ -149,9 +144,9 @@ def _format_with_names(value: Any, names: Mapping[str, str]) -> str:
     """Return a parameter's value; barcodes of materials in the step are preceded by their names."""
     if isinstance(value, list):
         return ", ".join(_format_with_names(part, names) for part in value)
-    return (
-        f"{names[value]} ({value})" if isinstance(value, str) and value in names else display_value(format_value(value))
-    )
+    if isinstance(value, str) and value in names:
+        return f"{names[value]} ({value})"
+    return display_value(format_value(value))
 
 
 def _align_materials(step: TranscriptStep) -> list[MaterialRow]:
@@ -178,35 +173,29 @@ def _make_material_row(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, fate: str, origins: tuple[str, ...]
 ) -> MaterialRow:
     old, new = _list_properties(before), _list_properties(after)
-    rows = [
-        PropertyRow(humanise_name(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
-        # New properties in the order of the outcome, then those that have disappeared.
-        for name in dict.fromkeys((*new, *old))
-    ]
-    material = after or before or {}
+    rows = []
+    # New properties in the order of the outcome, then those that have disappeared.
+    for name in dict.fromkeys((*new, *old)):
+        had, has = old.get(name), new.get(name)
+        rows.append(PropertyRow(humanise_name(name), had or "", has or "", had != has))
     changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
     # A material that is returned without any change is called unchanged.
     final_fate = fate if fate != "changed" or changed else "unchanged"
-    return MaterialRow(
-        str(material["barcode"]),
-        str(material["name"]),
-        final_fate,
-        origins,
-        changed,
-        [r for r in rows if r not in changed],
-    )
+    material, same = after or before or {}, [row for row in rows if row not in changed]
+    return MaterialRow(str(material["barcode"]), str(material["name"]), final_fate, origins, changed, same)
 
 
 def _list_properties(material: Mapping[str, Any] | None) -> dict[str, str]:
     """Return everything that a card about the material shows, in reading order."""
     if material is None:
         return {}
-    state = {
+    properties = {key: format_value(value) for key, value in material["properties"].items()}
+    return {
+        **properties,
         "storage": display_value(material["environmental_condition"]),
         "supply": display_value(material["available_for_use"]),
         "kind": str(material["material_type"]),
     }
-    return {**{key: format_value(value) for key, value in material["properties"].items()}, **state}
 
 
 def display_value(text: Any) -> str:

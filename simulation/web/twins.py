@@ -11,13 +11,12 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation.lab.errors import LabError
-from simulation.models import Experiment, Run, Twin
-from simulation.runs import control, create, failure_reasons, list_accepted_steps
+from simulation.models import Experiment, Twin
+from simulation.runs import control, failure_reasons, list_accepted_steps
 from simulation.web.access import StaffRequest, staff_only
 from simulation.web.calls import defer_texts, group_calls
 from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
-from simulation.web.run_forms import ERRORS, SIZE_BUTTON, TwinsForm
+from simulation.web.run_forms import TwinsForm
 from simulation.web.transcript import build_checker_report, build_step_view
 
 _TONES = {
@@ -73,8 +72,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
         return render(request, "simulation/_order_size.html", TwinsForm(request.GET).build_size(pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
     form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
-    # The button that only updates the size must not start a run.
-    if form.is_valid() and SIZE_BUTTON not in request.POST and (new_run := _try_create(form, request)):
+    if new_run := form.try_start(request):
         return redirect("simulation:run", code=new_run.code)
     try:
         step = UUID(request.GET.get("step", ""))
@@ -116,19 +114,6 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     if request.POST.get("from") == "twin":
         return redirect("simulation:twin", code=row.code)
     return redirect("simulation:twins")
-
-
-def _try_create(form: TwinsForm, request: StaffRequest) -> Run | None:
-    """Create and return the run. If that is impossible, add the reason to the form and return None."""
-    data, steps = form.cleaned_data, list_accepted_steps(form.cleaned_data["experiments"])
-    size = ERRORS[data["error"]], data["cast"], data["per_transition"], data["seed"]
-    try:
-        return create.create_twin_run(
-            steps, *size, request.user, data["submission_id"], data["sample"], **form.get_options()
-        )
-    except LabError as error:
-        form.add_error(None, str(error))
-        return None
 
 
 def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:

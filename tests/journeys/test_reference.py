@@ -18,7 +18,7 @@ from ratings.raters import simulated_raters
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import COLUMNS, TABLE_SPECS, list_records
-from ratings.results.figures.names import NAMES
+from ratings.results.figures.registry import FIGURES
 from ratings.stats import Estimate
 from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.ratings_table import (
@@ -217,7 +217,7 @@ def test_reference_name_depends_on_whether_labels_are_planted_or_declared(
 
 
 def test_reference_is_not_named_in_headings_that_apply_to_every_reference() -> None:
-    assert not [text for text in (NAMES["roc"].title, NAMES["roc"].note) if "lanted" in text or "nperturbed" in text]
+    assert not [text for text in (FIGURES["roc"].title, FIGURES["roc"].note) if "lanted" in text or "nperturbed" in text]
     named = {
         "source",
         "localised",

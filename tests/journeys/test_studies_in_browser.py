@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from ratings.models import Analysis, Study
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
-from ratings.results.figures import registry
+from ratings.results.figures import render
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from tests.support import browser_steps, run_factory, study_factory
@@ -202,7 +202,7 @@ def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
     table = analysis.document["tables"]["contrasts"]
     table["rows"] = _build_contrasts(families)
     analysis.save()
-    for drawing in registry.render_all({**analysis.document, "tables": {"contrasts": table}}):
+    for drawing in render.render_all({**analysis.document, "tables": {"contrasts": table}}):
         analysis.drawings.update_or_create(
             name=drawing.name, profile=drawing.profile, defaults={"svg": drawing.svg, "summary": drawing.summary}
         )

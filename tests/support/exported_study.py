@@ -27,7 +27,7 @@ from ratings.models import (
 from ratings.models.study_events import MemberChanged, TableExported
 from ratings.raters import model_raters
 from ratings.rating import submit
-from ratings.results.analyses import document, rating_columns, store
+from ratings.results.analyses import rating_columns, store
 from ratings.results.analyses.filters import Filters
 from ratings.stats import Ratings
 from ratings.studies import lifecycle
@@ -143,7 +143,7 @@ def export_study() -> ExportedStudy:
         zip=archive,
         blinded_zips=blinded,
         ratings_csv="".join(exports.export_csv_lines(study, blinded=False)),
-        results=document.encode_document(analysis.document),
+        results=store.encode_document(analysis.document),
         document=analysis.document,
         table=rating_columns.load_analysis_data(study, Filters()).table,
         facts={"salt": study.salt, "items": [str(code) for code in study.items.values_list("code", flat=True)]},

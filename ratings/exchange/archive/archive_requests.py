@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 from ratings.models import Study
 from ratings.models.study_events import ArchiveExported
 from ratings.results.analyses import store
-from ratings.studies import SealedError, StudyError, access, lifecycle, progress
+from ratings.results.rating_rows import check_unsealed
+from ratings.studies import StudyError, access, lifecycle, progress
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 
@@ -22,8 +23,8 @@ def check_may_export(study: Study, blinded: bool) -> None:
     """Raise StudyError for a draft, and SealedError for sources before the study is unblinded."""
     if study.is_draft:
         raise StudyError(f"{study.name} is a draft: there is nothing to export before it is opened.")
-    if not (blinded or study.is_unblinded):
-        raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
+    if not blinded:
+        check_unsealed(study)
 
 
 def request_archive(study: Study, blinded: bool, user: User) -> Job:

@@ -14,13 +14,8 @@ from django.template import Context, Engine, Library
 
 from ratings.blinding.pseudonyms import index_to_letters
 from ratings.exchange.archive.archive_files import ArchiveFile
-from ratings.exchange.archive.study_facts import (
-    IMPORTED_GROUPS,
-    RATER_GROUPS,
-    CountRange,
-    StudyFacts,
-    get_blinding_certificate,
-)
+from ratings.exchange.archive.study_facts import CountRange, StudyFacts, get_blinding_certificate
+from ratings.exchange.archive.study_files import IMPORTED_GROUPS, RATER_GROUPS
 from ratings.models import TRANSITION, Study
 from ratings.protocol.study_protocol import CHOICES
 from ratings.results.analyses.tables import list_records

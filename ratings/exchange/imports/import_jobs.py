@@ -19,7 +19,6 @@ from django.urls import reverse
 
 from ratings.exchange.imports import item_imports, rating_imports
 from ratings.exchange.imports.item_imports import ImportRefused
-from ratings.exchange.imports.json_lines import Problem
 from ratings.models import Study
 from ratings.models.study_events import ImportsRemoved
 from ratings.protocol import PlanError
@@ -27,6 +26,8 @@ from ratings.studies import StudyError, access
 from simulation.jobs import Outcome, Work, job_files, jobs
 from simulation.jobs.jobs import Upload
 from simulation.models import Job
+from wetbench_site.text import format_count
+from wetbench_site.validation import Problem
 
 MIN_JOB_LINES = 2_000  # lines; smaller files are checked within the request
 MAX_SHOWN_PROBLEMS = 200  # on a page
@@ -72,7 +73,8 @@ def request_import(checked: Job, study: Study, user: User) -> Job:
     """Return the job that imports a checked file. Raises KeyError if the file is no longer stored."""
     # A second request for the same file returns the same job (`reuse`). The number of removals is part of the
     # parameters, so that items that were removed again can be imported again.
-    params = {**checked.params, "do": "take", "checked": str(checked.code), "removals": _count_removals(study)}
+    removals = study.events.filter(kind=ImportsRemoved.kind, data__has_key="removed").count()
+    params = {**checked.params, "do": "take", "checked": str(checked.code), "removals": removals}
     upload = Upload(_INPUT_NAME, "application/octet-stream", job_files.open_input(checked, _INPUT_NAME))
     return jobs.request_job(
         checked.kind, params, subject=access.format_subject(study), user=user, files=[upload], reuse=True
@@ -108,9 +110,9 @@ def summarise_file(checked: CheckedFile) -> dict[str, Any]:
     return {"n": len(checked.rows), "items": checked.items, **counts, **raters}
 
 
-def format_count(kind: str, count: int) -> str:
+def format_items(kind: str, count: int) -> str:
     """Return "1 item", "2 ratings"."""
-    return f"{count:,} {'item' if kind == ITEMS_KIND else 'rating'}{'s' * (count != 1)}"
+    return format_count(count, "item" if kind == ITEMS_KIND else "rating")
 
 
 @jobs.register_handler(ITEMS_KIND)
@@ -123,11 +125,6 @@ def _run_rating_import(work: Work) -> Outcome:
     return _run_import(work, rating_imports)
 
 
-def _count_removals(study: Study) -> int:
-    """Return how often all imported items have been removed."""
-    return study.events.filter(kind=ImportsRemoved.kind, data__has_key="removed").count()
-
-
 def _run_import(work: Work, importer: _Importer) -> Outcome:
     study = Study.objects.filter(pk=work.params["study"]).first()
     if study is None:
@@ -137,10 +134,15 @@ def _run_import(work: Work, importer: _Importer) -> Outcome:
             if work.params["do"] == "check":
                 return _format_check_result(work.job, study, importer.check_file(study, stream))
             parsed = importer.parse_file(study, stream)
-        # store_import runs in the transaction that ends the job: a second worker cannot import the file again
-        return work.finish_job(
-            lambda: _format_import_result(work.job, study, importer.store_import(study, parsed, work.job.asked_by))
-        )
+
+        def store() -> Outcome:
+            count = summarise_file(importer.store_import(study, parsed, work.job.asked_by))["n"]
+            href = reverse(f"ratings:{work.job.kind}", args=[study.slug])
+            said = f"{format_items(work.job.kind, count)} imported."
+            return {"said": said, "href": href, "label": "Show all imports"}
+
+        # `store` runs in the transaction that ends the job: a second worker cannot import the file again
+        return work.finish_job(store)
     except ImportRefused as refusal:
         problems = refusal.problems
         raise jobs.JobFailed(
@@ -153,11 +155,9 @@ def _run_import(work: Work, importer: _Importer) -> Outcome:
 def _format_check_result(job: Job, study: Study, checked: CheckedFile) -> Outcome:
     contents = summarise_file(checked)
     n_problems = len(checked.problems)
-    finding = (
-        f"{n_problems:,} problem{'s' * (n_problems != 1)}"
-        if n_problems
-        else f"{format_count(job.kind, contents['n'])}, no problems"
-    )
+    finding = f"{format_items(job.kind, contents['n'])}, no problems"
+    if n_problems:
+        finding = format_count(n_problems, "problem")
     return {
         "said": f"{finding}. Nothing is imported yet.",
         "href": f"{reverse(f'ratings:{job.kind}', args=[study.slug])}?job={job.code}",
@@ -165,15 +165,6 @@ def _format_check_result(job: Job, study: Study, checked: CheckedFile) -> Outcom
         "summary": {name: list(value) if isinstance(value, tuple) else value for name, value in contents.items()},
         "problems": [list(problem) for problem in checked.problems[:MAX_SHOWN_PROBLEMS]],
         "n_problems": n_problems,
-    }
-
-
-def _format_import_result(job: Job, study: Study, checked: CheckedFile) -> Outcome:
-    page_url = reverse(f"ratings:{job.kind}", args=[study.slug])
-    return {
-        "said": f"{format_count(job.kind, summarise_file(checked)['n'])} imported.",
-        "href": page_url,
-        "label": "Show all imports",
     }
 
 

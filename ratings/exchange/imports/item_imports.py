@@ -9,12 +9,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings.exchange.imports import item_lines, json_lines
-from ratings.exchange.imports.json_lines import Problem
 from ratings.models import ImportedItem, Item, Study
 from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import study_protocol
 from ratings.studies import StudyError, pool, quarantine, running_raters
 from ratings.studies.lifecycle import log_event
+from wetbench_site.validation import Problem
 
 MAX_PROBLEMS = 1_000
 ALLOWED_STATUSES = ("draft", "open", "paused")
@@ -70,8 +70,8 @@ class ParsedFile(NamedTuple):
 
 def check_file(study: Study, stream: BinaryIO) -> CheckedItems:
     """Return what `import_file` would import. Nothing is written."""
-    study = Study.objects.get(pk=study.pk)
-    return _check_items(study, _parse_items(study, stream))
+    parsed = parse_file(study, stream)
+    return _check_items(Study.objects.get(pk=study.pk), parsed)
 
 
 def import_file(study: Study, stream: BinaryIO, user: User | None = None) -> CheckedItems:
@@ -84,15 +84,26 @@ def import_file(study: Study, stream: BinaryIO, user: User | None = None) -> Che
 
 def parse_file(study: Study, stream: BinaryIO) -> ParsedFile:
     """Return the parsed file. This first half of `import_file` can take long and needs no lock."""
-    return _parse_items(Study.objects.get(pk=study.pk), stream)
+    study = Study.objects.get(pk=study.pk)
+    _check_accepts_items(study)
+    protocol = study_protocol.load_protocol(study.protocol)
+    items: dict[int, ImportedItem] = {}
+    problems: list[Problem] = []
+    for number, data in json_lines.iter_objects(stream):
+        if isinstance(data, Problem):
+            problems.append(data)
+        elif item := item_lines.parse_item(data, study, protocol, json_lines.create_recorder(problems, number)):
+            items[number] = item
+        if len(problems) > MAX_PROBLEMS:
+            problems.append(Problem(_AFTER_ALL_LINES, "", "too many problems; the following lines were not checked"))
+            break
+    problems += _find_duplicate_lines(items)
+    return ParsedFile(_get_parse_settings(study), items, problems, _find_quarantine_reasons(study, items))
 
 
 def store_import(study: Study, parsed: ParsedFile, user: User | None = None) -> CheckedItems:
     """Store the parsed file. Call it in a transaction. Raises ImportRefused if there is any problem."""
-    return _store_items(Study.objects.select_for_update().get(pk=study.pk), parsed, user)
-
-
-def _store_items(study: Study, parsed: ParsedFile, user: User | None) -> CheckedItems:
+    study = Study.objects.select_for_update().get(pk=study.pk)
     checked = _check_items(study, parsed)
     if checked.problems:
         raise ImportRefused(checked.problems)
@@ -117,27 +128,6 @@ def remove_all_items(study: Study, user: User | None = None) -> int:
     return n_removed
 
 
-def _parse_items(study: Study, stream: BinaryIO) -> ParsedFile:
-    _check_accepts_items(study)
-    protocol = study_protocol.load_protocol(study.protocol)
-    items: dict[int, ImportedItem] = {}
-    problems: list[Problem] = []
-    for number, data in json_lines.iter_objects(stream):
-        if isinstance(data, Problem):
-            problems.append(data)
-        elif item := item_lines.parse_item(data, study, protocol, json_lines.create_recorder(problems, number)):
-            items[number] = item
-        if len(problems) > MAX_PROBLEMS:
-            problems.append(Problem(_AFTER_ALL_LINES, "", "too many problems; the following lines were not checked"))
-            break
-    return ParsedFile(
-        _get_parse_settings(study),
-        items,
-        problems + _find_duplicate_lines(items),
-        _find_quarantine_reasons(study, items),
-    )
-
-
 def _check_items(study: Study, parsed: ParsedFile) -> CheckedItems:
     """Check the parsed file against the current state of the study."""
     _check_accepts_items(study)
@@ -145,11 +135,9 @@ def _check_items(study: Study, parsed: ParsedFile) -> CheckedItems:
     if _get_parse_settings(study) != parsed.parsed_for:
         raise StudyError(f"{study.name} was changed while the file was being checked; import it again")
     problems = parsed.problems + _find_known_items(study, parsed.items)
-    if not study.is_draft:
-        problems += [
-            Problem(problem.line, problem.field, _REJECTED_MESSAGE.format(problem.message))
-            for problem in parsed.quarantine_reasons
-        ]
+    for line, field, reason in [] if study.is_draft else parsed.quarantine_reasons:
+        message = f"might reveal its source: {reason}; import it into a draft, where you can decide about it"
+        problems.append(Problem(line, field, message))
     reported = sorted(problems, key=lambda problem: problem.line)[:MAX_PROBLEMS]
     return CheckedItems(tuple(parsed.items.values()), tuple(reported), tuple(parsed.quarantine_reasons))
 
@@ -161,9 +149,8 @@ def _get_parse_settings(study: Study) -> tuple[str, object]:
 
 def _check_accepts_items(study: Study) -> None:
     if study.status not in ALLOWED_STATUSES:
-        raise StudyError(
-            f"{study.name} is {study.status}; items can only be imported into a draft, open or paused study"
-        )
+        rule = "items can only be imported into a draft, open or paused study"
+        raise StudyError(f"{study.name} is {study.status}; {rule}")
 
 
 def _find_duplicate_lines(items: dict[int, ImportedItem]) -> list[Problem]:
@@ -175,9 +162,8 @@ def _find_duplicate_lines(items: dict[int, ImportedItem]) -> list[Problem]:
         if (first := lines_by_id.setdefault(item.key, number)) != number:
             problems.append(Problem(number, "id", f"{item.key[:60]!r} is also the id of line {first}"))
         elif (first := lines_by_payload.setdefault(item.payload_sha256, number)) != number:
-            problems.append(
-                Problem(number, "", f"raters could not distinguish it from line {first}: both would look the same")
-            )
+            message = f"raters could not distinguish it from line {first}: both would look the same"
+            problems.append(Problem(number, "", message))
     return problems
 
 
@@ -195,17 +181,14 @@ def _find_known_items(study: Study, items: dict[int, ImportedItem]) -> list[Prob
     return problems
 
 
-_REJECTED_MESSAGE = "might reveal its source: {}; import it into a draft, where you can decide about it"
-
-
 def _find_quarantine_reasons(study: Study, items: dict[int, ImportedItem]) -> list[Problem]:
     """Return every location where the text of an item might reveal its source. A person has to decide about each."""
     names = quarantine.build_lexicon(study, {item.label for item in items.values()})
-    return [
-        Problem(number, field, message)
-        for number, item in items.items()
-        for field, message in [
+    reasons = []
+    for number, item in items.items():
+        texts = [
             *quarantine.find_reasons(item.payload, item.context),
             *quarantine.find_name_reasons(item.payload, item.context, names),
         ]
-    ]
+        reasons += [Problem(number, field, message) for field, message in texts]
+    return reasons

@@ -2,34 +2,22 @@
 
 import json
 import math
-import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ratings.blinding.pseudonyms import replace_invisible
+from ratings.exchange.rating_tables import PACKED_MAGIC
+from wetbench_site.text import UNSTORABLE, reject_constant, reject_duplicates
+from wetbench_site.validation import Problem
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_LINES = 10_000
 MAX_LINE_LENGTH = 256 * 1024
 MAX_TEXT_LENGTH = 20_000
+_LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB"
 _MAX_DEPTH = 24  # levels of nesting
 _MAX_DIGITS = 18  # of a whole number; it then fits into 64 bits, also in other tools
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL stores neither NUL nor lone surrogates
-# first bytes of zip (also of workbooks), gzip, bzip2, xz, Zstandard, 7z and RAR files
-_PACKED_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
-
-
-class Problem(NamedTuple):
-    """A problem, with its line (0: the whole file) and field ("": the whole line)."""
-
-    line: int
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        where = f"line {self.line}" if self.line else "file"
-        return f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
 
 
 RecordProblem = Callable[[str, str], None]  # field, message
@@ -84,14 +72,11 @@ def iter_raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
 
 def check_is_text(first_bytes: bytes) -> None:
     """Raise FileError if the first bytes are those of a packed file or of UTF-16 or UTF-32 text."""
-    if first_bytes.startswith(_PACKED_MAGIC):
+    if first_bytes.startswith(PACKED_MAGIC):
         raise FileError("this is a compressed file; unpack it first")
     # without a byte order mark, ASCII text in UTF-16 or UTF-32 has NUL as its first or second byte
     if first_bytes.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) or first_bytes[:1] == b"\0" or first_bytes[1:2] == b"\0":
         raise FileError("not UTF-8 but UTF-16 or UTF-32; save it in UTF-8")
-
-
-_LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB"
 
 
 def iter_objects(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
@@ -114,13 +99,8 @@ def _parse_object(number: int, raw: bytes) -> dict[str, Any] | Problem:
         return Problem(number, "", _describe_unstorable_text("\0"))
     try:
         text = raw.decode("utf-8")
-        data = json.loads(
-            text,
-            parse_constant=_reject_constant,
-            parse_float=SourceNumber,
-            parse_int=_parse_whole_number,
-            object_pairs_hook=_reject_duplicate_keys,
-        )
+        hooks: dict[str, Any] = {"parse_constant": reject_constant, "object_pairs_hook": reject_duplicates}
+        data = json.loads(text, parse_float=SourceNumber, parse_int=_parse_whole_number, **hooks)
     except UnicodeDecodeError as problem:
         return Problem(number, "", f"not UTF-8 at byte {problem.start + 1}")
     except RecursionError:
@@ -134,25 +114,11 @@ def _parse_object(number: int, raw: bytes) -> dict[str, Any] | Problem:
     return _find_unstorable_value(number, data) or data
 
 
-def _reject_constant(name: str) -> Any:
-    # Python's parser accepts NaN and Infinity, which are not JSON
-    raise ValueError(f"{name} is not a number")
-
-
 def _parse_whole_number(text: str) -> int:
     # also a guard: parsing a very long digit string takes quadratic time
     if len(text.lstrip("-")) > _MAX_DIGITS:
         raise ValueError(f"a whole number has more than {_MAX_DIGITS} digits; write it as text")
     return int(text)
-
-
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # by default Python would silently use the last of the values
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{format_quoted(next(n for n in names if names.count(n) > 1))} appears twice in one object")
-    return document
 
 
 def _find_unstorable_value(number: int, data: dict[str, Any]) -> Problem | None:
@@ -175,7 +141,7 @@ def _find_unstorable_value(number: int, data: dict[str, Any]) -> Problem | None:
 
 
 def _describe_unstorable_text(text: str) -> str:
-    if _UNSTORABLE.search(text):
+    if UNSTORABLE.search(text):
         return "contains the character NUL or half a surrogate pair"
     return f"is longer than {MAX_TEXT_LENGTH:,} characters" if len(text) > MAX_TEXT_LENGTH else ""
 
@@ -192,8 +158,3 @@ def create_recorder(problems: list[Problem], line: int) -> RecordProblem:
         problems.append(Problem(line, field[:120], message))
 
     return record_problem
-
-
-def format_quoted(value: Any) -> str:
-    """Return a value as error messages quote it: short and on one line."""
-    return repr(value)[:60]

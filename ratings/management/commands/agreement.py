@@ -5,12 +5,13 @@ import csv
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from ratings.exchange import long_tables
-from ratings.management.input_files import escape_for_terminal, open_input
+from ratings.management.input_files import escape_for_terminal, list_problems, open_input
 from ratings.results.rating_rows import format_source_name
 from ratings.stats import summary
 from ratings.stats.detection import estimate_localisation
@@ -34,15 +35,17 @@ class Command(BaseCommand):
             "--source-column", default="", metavar="NAME", help="column of the source (default: source)"
         )
         parser.add_argument("--json", action="store_true", help="print one JSON list of all results")
-        parser.add_argument("--seed", type=_parse_natural, default=0, help="seed of all random steps (default: 0)")
+        parser.add_argument(
+            "--seed", type=partial(_parse_integer, 0), default=0, help="seed of all random steps (default: 0)"
+        )
         parser.add_argument(
             "--resamples",
-            type=_parse_natural,
+            type=partial(_parse_integer, 0),
             default=2000,
             help="bootstrap resamples; 0 skips intervals that need them (default: 2000)",
         )
         parser.add_argument(
-            "--min-overlap", type=_parse_positive, default=MIN_OVERLAP, metavar="N",
+            "--min-overlap", type=partial(_parse_integer, 1), default=MIN_OVERLAP, metavar="N",
             help=f"items that two raters must share to count in averages; also printed for 1 (default: {MIN_OVERLAP})",
         )  # fmt: skip
         parser.add_argument(
@@ -67,8 +70,9 @@ class Command(BaseCommand):
             ]
         notes = summary.describe_ratings(ratings.table, ratings.left_out, ratings.notes)
         if options["json"]:
+            left_out = [f"left out: {format_count(n, 'rating')}: {reason}" for reason, n in ratings.left_out.items()]
             # Standard output has the JSON only, so notes go to standard error.
-            for line in (*_describe_left_out(ratings), *ratings.notes):
+            for line in (*left_out, *ratings.notes):
                 self.stderr.write(escape_for_terminal(line))
             self._print_lines(summary.format_json_lines(rows))
         else:
@@ -80,12 +84,7 @@ class Command(BaseCommand):
             with open_input(name) as stream:
                 return long_tables.parse_long_csv(stream, columns, format_source_name)
         except long_tables.UnreadableError as error:
-            for problem in error.problems[:MAX_PROBLEMS_SHOWN]:
-                self.stderr.write(escape_for_terminal(str(problem)))
-            if (more := len(error.problems) - MAX_PROBLEMS_SHOWN) > 0:
-                self.stderr.write(f"and {more:,} more")
-            message = f"{format_count(len(error.problems), 'problem')}; nothing was computed"
-            raise CommandError(message, returncode=1) from error
+            raise list_problems(self.stderr, error.problems, "nothing was computed", MAX_PROBLEMS_SHOWN) from error
 
     def _print_lines(self, lines: Iterator[str]) -> None:
         try:
@@ -97,19 +96,7 @@ class Command(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _describe_left_out(ratings: long_tables.LongTable) -> list[str]:
-    return [f"left out: {format_count(n, 'rating')}: {reason}" for reason, n in ratings.left_out.items()]
-
-
-def _parse_natural(text: str) -> int:
-    return _parse_integer(text, 0)
-
-
-def _parse_positive(text: str) -> int:
-    return _parse_integer(text, 1)
-
-
-def _parse_integer(text: str, minimum: int) -> int:
+def _parse_integer(minimum: int, text: str) -> int:
     """Return the integer. Raises ArgumentTypeError unless the text is a whole number of at least `minimum`."""
     try:
         number = int(text)

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, item_imports
 from ratings.exchange.imports.item_imports import CheckedItems
-from ratings.management.input_files import escape_for_terminal, open_input
+from ratings.management.input_files import escape_for_terminal, list_problems, open_input
 from ratings.protocol import PlanError
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.text import format_count
@@ -24,19 +24,12 @@ class Command(BaseCommand):
         try:
             study = lifecycle.get_study(options["study"])
             with open_input(options["file"]) as stream:
-                checked = (
-                    item_imports.check_file(study, stream)
-                    if options["dry_run"]
-                    else item_imports.import_file(study, stream)
-                )
+                read_file = item_imports.check_file if options["dry_run"] else item_imports.import_file
+                checked = read_file(study, stream)
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
-            for problem in refused.problems:
-                self.stderr.write(escape_for_terminal(str(problem)))
-            raise CommandError(
-                f"{format_count(len(refused.problems), 'problem')}; nothing was imported", returncode=1
-            ) from refused
+            raise list_problems(self.stderr, refused.problems, "nothing was imported") from refused
         except (StudyError, PlanError) as error:
             raise CommandError(str(error), returncode=2) from error
         self._print_summary(checked, options["dry_run"])

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, rating_imports
-from ratings.management.input_files import escape_for_terminal, open_input
+from ratings.management.input_files import list_problems, open_input
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.text import format_count
 
@@ -30,11 +30,7 @@ class Command(BaseCommand):
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
-            for problem in refused.problems:
-                self.stderr.write(escape_for_terminal(str(problem)))
-            raise CommandError(
-                f"{format_count(len(refused.problems), 'problem')}; nothing was imported", returncode=1
-            ) from refused
+            raise list_problems(self.stderr, refused.problems, "nothing was imported") from refused
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         action = "would be imported" if options["dry_run"] else "imported"

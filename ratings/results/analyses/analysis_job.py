@@ -1,4 +1,7 @@
-"""The job that computes a full analysis and draws its figures."""
+"""The jobs that compute a full analysis, or compare two studies, and draw the figures.
+
+They import the plotting libraries, so only workers import this module.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +13,8 @@ from django.urls import reverse
 from ratings.models import Analysis, StoredFigure, Study
 from ratings.results.analyses import document, sections_contrasts, store
 from ratings.results.analyses.filters import Filters
-from ratings.results.figures import registry
-from ratings.results.figures.names import NAMES
+from ratings.results.figures import render
+from ratings.results.figures.registry import FIGURES
 from simulation.jobs import Work, jobs
 
 
@@ -44,18 +47,10 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
     """Draw and store the screen versions of an analysis's figures, unless they are stored. Return their number."""
     if not analysis.drawings.exists():
         drawings = []
-        for drawing in registry.render_all(analysis.document):
+        for drawing in render.render_all(analysis.document):
             if work:
-                work.report_progress(document.STEPS, document.STEPS, f"Drawing: {NAMES[drawing.name].title}")
-            drawings.append(
-                StoredFigure(
-                    analysis=analysis,
-                    name=drawing.name,
-                    profile=drawing.profile,
-                    svg=drawing.svg,
-                    summary=drawing.summary,
-                )
-            )
+                work.report_progress(document.STEPS, document.STEPS, f"Drawing: {FIGURES[drawing.name].title}")
+            drawings.append(StoredFigure(analysis=analysis, **drawing._asdict()))
 
         def save_drawings() -> None:
             # Another worker may have drawn the same analysis in the meantime.
@@ -70,18 +65,17 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
 
 
 @jobs.register_handler(store.COMPARISON_KIND)
-def run_comparison(work: jobs.Work) -> Mapping[str, Any]:
+def run_comparison(work: Work) -> Mapping[str, Any]:
     """Compute the table of contrasts of two studies and draw its figure for wide and narrow screens."""
-    studies = [Study.objects.filter(code=work.params[name]).first() for name in ("study", "other")]
-    first, second = studies
+    first, second = (Study.objects.filter(code=work.params[name]).first() for name in ("study", "other"))
     if first is None or second is None or not (first.is_unblinded and second.is_unblinded):
         raise jobs.JobFailed("One of the two studies is not unblinded or no longer exists. Choose another study.")
     work.report_progress(0, 2, "Comparing the ratings of both studies")
     table = sections_contrasts.compare_studies(first, second)
     work.report_progress(1, 2, "Drawing")
     # The part of an analysis document that the figure of contrasts needs.
-    document = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
-    drawings = [drawing for drawing in registry.render_all(document) if drawing.name == "contrasts"]
+    content = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
+    drawings = [drawing for drawing in render.render_all(content) if drawing.name == "contrasts"]
     return {
         "table": table,
         "figure": {drawing.profile: drawing.svg for drawing in drawings},

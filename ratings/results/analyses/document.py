@@ -9,20 +9,16 @@ from ratings.models import Study
 from ratings.results.analyses import key_numbers, sections_contrasts, sections_machines, sections_raters, sections_rates
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
-from ratings.results.analyses.store import STEPS as STEPS
-from ratings.results.analyses.store import VERSION as VERSION
-from ratings.results.analyses.store import ReportProgress as ReportProgress
-from ratings.results.analyses.store import encode_document as encode_document
-from ratings.results.analyses.store import hash_document as hash_document
-from ratings.results.analyses.store import ignore_progress as ignore_progress
-from ratings.results.analyses.store import list_versions as list_versions
-from ratings.results.analyses.tables import TABLE_SPECS, Json
+from ratings.results.analyses.store import VERSION, ReportProgress, ignore_progress, list_versions
+from ratings.results.analyses.tables import TABLE_SPECS, Json, check_builders
 from ratings.results.paper_values import find_declared_models
 from ratings.stats import Ratings, summary
 from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES
 from ratings.studies import progress
 from ratings.studies.designs import describe_cases, load_condition_names, load_conditions_by_code
 
+check_builders()  # the modules imported above build every table
+STEPS = 5  # steps of the progress bar
 MIN_OVERLAP = 20  # least number of shared items with which a pair's kappa enters a mean
 
 
@@ -41,9 +37,8 @@ def build_document(
     unblinded.
     """
     tell(0, STEPS, "Loading the ratings")
-    return assemble_document(
-        study, filters, state_digest, load_analysis_data(study, filters), seed=seed, resamples=resamples, tell=tell
-    )
+    data = load_analysis_data(study, filters)
+    return assemble_document(study, filters, state_digest, data, seed=seed, resamples=resamples, tell=tell)
 
 
 def assemble_document(
@@ -67,8 +62,7 @@ def assemble_document(
     precision_tables = sections_rates.build_precision_tables(data)
     tell(4, STEPS, "Tables")
     verdict_words = {verdict: label.lower() for verdict, label in zip((1, 0), study.answer_labels, strict=True)}
-    raters = sections_raters.list_raters(study)
-    declared = find_declared_models(study)
+    raters, declared = sections_raters.list_raters(study), find_declared_models(study)
     conditions, names = load_conditions_by_code(study), load_condition_names(study)
     tables = {
         **sections_rates.build_rate_tables(data, study.kind, declared),
@@ -82,47 +76,41 @@ def assemble_document(
     if tables["contrasts"]["rows"] and (case_note := describe_cases(study)):
         tables["contrasts"]["notes"].append(case_note)
     stop = progress.evaluate_stop_rule(study)
-    content: Json = _normalise_zeros(
-        {
-            "version": VERSION,
-            "subject": {"study": study.slug, "code": str(study.code), "name": study.name, "kind": study.kind},
-            "made_with": list_versions(),
-            "seed": seed,
-            "resamples": resamples,
-            "full": resamples > 0,
-            "filters": {"values": filters.to_dict(), "said": filters.description},
-            "data": {"sha256": data.sha256, "mark": state_digest, **data.table.sample_sizes},
-            "reference": {
-                "name": data.table.reference_name,
-                "description": REFERENCES[data.table.reference_name],
-                "items": int((data.table.item_reference >= 0).sum()),
-            },
-            "composition": key_numbers.build_composition(study, data, raters),
-            "interim": {"met": stop.met, "said": stop.said},
-            "headline": key_numbers.build_key_numbers(study, data, stop, tables, results, declared),
-            "results": [row.to_dict() for row in results],
-            # The tables have the order of TABLE_SPECS, regardless of the order in which they were built.
-            "tables": {name: tables[name] for name in TABLE_SPECS},
-            "notes": list_notes(study, filters, data.table),
-        }
-    )
+    reference = data.table.reference_name
+    content: Json = _normalise_zeros({
+        "version": VERSION,
+        "subject": {"study": study.slug, "code": str(study.code), "name": study.name, "kind": study.kind},
+        "made_with": list_versions(),
+        "seed": seed,
+        "resamples": resamples,
+        "full": resamples > 0,
+        "filters": {"values": filters.to_dict(), "said": filters.description},
+        "data": {"sha256": data.sha256, "mark": state_digest, **data.table.sample_sizes},
+        "reference": {
+            "name": reference,
+            "description": REFERENCES[reference],
+            "items": int((data.table.item_reference >= 0).sum()),
+        },
+        "composition": key_numbers.build_composition(study, data, raters),
+        "interim": {"met": stop.met, "said": stop.said},
+        "headline": key_numbers.build_key_numbers(study, data, stop, tables, results, declared),
+        "results": [row.to_dict() for row in results],
+        # The tables have the order of TABLE_SPECS, regardless of the order in which they were built.
+        "tables": {name: tables[name] for name in TABLE_SPECS},
+        "notes": list_notes(filters, data.table),
+    })  # fmt: skip
     return content
 
 
-def list_notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
-    """Return the sentences that apply to all results: the active filters, the reference, and items without a
-    reference.
-    """
-    sentences = []
+def list_notes(filters: Filters, ratings: Ratings) -> list[str]:
+    """Return the sentences that apply to all results: the active filters, the reference, and items without a reference."""
+    name, sentences = ratings.reference_name, []
     if filters:
         sentences.append(f"{filters.description} All results below use these ratings only.")
-    if ratings.reference_name != NO_TRUTH:  # evidence studies without a truth have no results on errors
-        sentences.append(f"Reference for all results on errors: {REFERENCES[ratings.reference_name]}.")
-    if (
-        missing := int((ratings.item_reference < 0).sum())
-        if ratings.reference_name not in MISSING_REFERENCE_REASONS
-        else 0
-    ):
+    if name != NO_TRUTH:  # evidence studies without a truth have no results on errors
+        sentences.append(f"Reference for all results on errors: {REFERENCES[name]}.")
+    missing = int((ratings.item_reference < 0).sum())
+    if missing and name not in MISSING_REFERENCE_REASONS:
         sentences.append(
             f"{missing:,} of {len(ratings.items):,} items have no reference: they enter rates and agreement, but no result on "
             "errors."

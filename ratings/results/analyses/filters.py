@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from ratings.models import Assignment, ItemSource, Study
-from ratings.results.rating_rows import BlindRow
 from ratings.stats.ratings_table import natural_sort_key
 
 TITLES: Mapping[str, str] = {
@@ -27,7 +26,8 @@ TITLES: Mapping[str, str] = {
     "rater": "rater",
     "who": "who rated",
 }
-# Columns that are filters only after unblinding, in the order of the columns in _list_source_values.
+_LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL
+# Columns that are filters only after unblinding, in the order of the columns in list_choices.
 SEALED = ("source", "experiment", "action", "error", "error_kind")
 _LABELS: Mapping[tuple[str, str], str] = {
     ("error", "none"): "no planted error",
@@ -96,18 +96,16 @@ class Filters:
 
     @property
     def description(self) -> str:
-        """Return a sentence that names the active filters, to be shown beside every number; "" if no filter is
-        active.
-        """
+        """Return a sentence that names the active filters, to be shown beside every number; "" if there are none."""
         parts = [f"{TITLES[name]}: {describe_value(name, value)}" for name, value in self.to_dict().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
 
     def select_rows(self, rows: Iterable[Any]) -> Iterable[Any]:
         """Return the rows that pass the filters. Filters by SEALED columns need rows of type RatingRow."""
         conditions = [(_GETTERS[name], value) for name, value in self.to_dict().items()]
-        return (
-            (row for row in rows if all(column(row) == value for column, value in conditions)) if conditions else rows
-        )
+        if not conditions:
+            return rows
+        return (row for row in rows if all(column(row) == value for column, value in conditions))
 
     def check_known(self) -> None:
         """Raise UnknownFilterError if `unknown` is not empty."""
@@ -116,26 +114,18 @@ class Filters:
             raise UnknownFilterError(" ".join(self.unknown))
 
 
-def _get_rater_kind(row: BlindRow) -> str:
-    return "imported" if row.imported else "simulated" if row.simulated else "people"
-
-
-def _build_arm_getter(name: str) -> Callable[[Any], str]:
-    # How ratings collected elsewhere were displayed is not known.
-    return lambda row: "" if row.imported else getattr(row, name)
-
-
+# How ratings collected elsewhere were displayed is not known.
 _GETTERS: Mapping[str, Callable[[Any], str]] = {
     "source": lambda row: row.source,
     "experiment": lambda row: row.experiment,
     "action": lambda row: row.action,
     "error": lambda row: row.perturbation,
     "error_kind": lambda row: row.error_kind or "",
-    "layout": _build_arm_getter("layout"),
+    "layout": lambda row: "" if row.imported else row.layout,
     "context": lambda row: "" if row.imported else str(int(row.context)),
-    "marks": _build_arm_getter("marks"),
+    "marks": lambda row: "" if row.imported else row.marks,
     "rater": lambda row: row.rater,
-    "who": _get_rater_kind,
+    "who": lambda row: "imported" if row.imported else "simulated" if row.simulated else "people",
 }
 
 
@@ -149,10 +139,16 @@ def list_choices(study: Study) -> Choices:
 
     While the study is sealed, they reveal no source.
     """
+    # Even the list of values would reveal which models took part.
+    values_by_column: dict[str, set[str]] = {name: set() for name in SEALED}
+    if study.is_unblinded:
+        columns = "label", "experiment", "action", "perturbation", "twin__kind"
+        rows = ItemSource.objects.filter(item__study=study)
+        values_by_column = dict(zip(SEALED, _list_distinct(rows, *columns), strict=True))
     arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
     layouts, contexts, marks = _list_distinct(arms, "layout", "with_context", "marks")
     raters = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
-    of_assignments = {
+    values_by_column |= {
         "layout": layouts,
         "context": {str(int(value)) for value in contexts},
         "marks": marks,
@@ -163,26 +159,14 @@ def list_choices(study: Study) -> Choices:
         },
     }
     return {
-        name: _build_choices(name, values) for name, values in {**_list_source_values(study), **of_assignments}.items()
+        name: tuple(Choice(value, describe_value(name, value)) for value in sorted(values, key=natural_sort_key))
+        for name, values in values_by_column.items()
     }
-
-
-def _build_choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
-    return tuple(Choice(value, describe_value(name, value)) for value in sorted(values, key=natural_sort_key))
-
-
-def _list_source_values(study: Study) -> dict[str, set[str]]:
-    # Even the list of values would reveal which models took part.
-    if not study.is_unblinded:
-        return {name: set() for name in SEALED}
-    columns = "label", "experiment", "action", "perturbation", "twin__kind"
-    values_by_column = _list_distinct(ItemSource.objects.filter(item__study=study), *columns)
-    return {name: {value for value in values if value} for name, values in zip(SEALED, values_by_column, strict=True)}
 
 
 def _list_distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
     combinations = list(rows.order_by().values_list(*columns).distinct())
-    return [{row[i] for row in combinations} for i in range(len(columns))]
+    return [{row[i] for row in combinations if row[i] not in (None, "")} for i in range(len(columns))]
 
 
 def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Collection[str] = ()) -> Filters:
@@ -190,18 +174,18 @@ def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Co
 
     `other_parameters`: names of other parameters that the URL may have.
     """
-    unknown_names = sorted(name for name in query if name not in TITLES and name not in other_parameters)
     unknown = [
-        f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}." for name in unknown_names
+        f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}."
+        for name in sorted(query)
+        if name not in TITLES and name not in other_parameters
     ]
     selected: dict[str, str] = {}
     for name in TITLES:
         # The filter form also sends its empty fields.
         values = [value for value in query.getlist(name) if value]
-        known_values = {choice.value for choice in choices_by_name[name]}
-        unknown += [
-            _explain_unknown(name, value, choices_by_name[name]) for value in values if value not in known_values
-        ]
+        choices = choices_by_name[name]
+        known_values = {choice.value for choice in choices}
+        unknown += [_explain_unknown(name, value, choices) for value in values if value not in known_values]
         if len(values) > 1:
             unknown.append(f"Choose one {TITLES[name]} at a time; the URL has {len(values)}.")
         # An ambiguous or unknown value is not used as a filter; `unknown` reports it.
@@ -215,6 +199,3 @@ def _explain_unknown(name: str, value: str, available: tuple[Choice, ...]) -> st
     listing = ", ".join(choice.value for choice in available[:_LISTED])
     omitted = f" and {len(available) - _LISTED} more" if len(available) > _LISTED else ""
     return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listing or 'none'}{omitted}."
-
-
-_LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL

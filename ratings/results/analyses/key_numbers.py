@@ -1,22 +1,27 @@
-"""The five key numbers of a study."""
+"""The key numbers of a study, and its composition: the shares of items and ratings that are needed to interpret a rate."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from ratings.models import TRANSITION, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.protocol.reference import CHOICES, UNPERTURBED, name_contrast_group
-from ratings.protocol.reference import PLANTED as PLANTED_ITEM
+from ratings.protocol import reference as references
+from ratings.protocol.reference import name_contrast_group
 from ratings.results.analyses.rating_columns import AnalysisData, DisplayArm
 from ratings.results.analyses.sections_raters import RaterSummary, count_contested
 from ratings.results.analyses.sections_rates import find_published_rate
 from ratings.results.analyses.tables import Json, list_records
-from ratings.results.paper_values import NOT_REPORTED, DeclaredModel, PaperValue, find_paper_value, load_paper_values
+from ratings.results.paper_values import (
+    NOT_REPORTED,
+    DeclaredModel,
+    PaperValue,
+    find_paper_value,
+    iter_values,
+)
 from ratings.stats import Estimate, Ratings, proportions
 from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.ratings_table import (
@@ -40,16 +45,6 @@ _PLAUSIBLE = {
 }
 
 
-class Published(NamedTuple):
-    """The paper's value for one of our key numbers, and a sentence about it (`said`).
-
-    `value` is None if the paper's value is not for the same model as ours, or is for several models.
-    """
-
-    value: float | None
-    said: str
-
-
 def build_key_numbers(
     study: Study,
     data: AnalysisData,
@@ -64,32 +59,19 @@ def build_key_numbers(
     which the number is based; published, the paper's value and a sentence about it, or None; reason, why a number or an
     interval is missing.
     """
-    collected = _build_collected(data, stop)
+    collected, agreement = _build_collected(data, stop), _build_agreement(study, results)
     if study.kind == TRANSITION:
-        entries = [
-            collected,
-            _build_plausible(data, study.kind, declared),
-            _build_subtle_detected(data),
-            _build_agreement(study, results),
-            _build_auc(data, results),
-        ]
+        plausible, subtle = _build_plausible(data, study.kind, declared), _build_subtle_detected(data)
+        entries = [collected, plausible, subtle, agreement, _build_auc(data, results)]
     else:
-        entries = [
-            collected,
-            _build_sufficient(data),
-            _build_agreement(study, results),
-            *_build_classifier_entries(data, tables),
-        ]
-    return [_note_simulated(data, entry) for entry in entries]
-
-
-def _note_simulated(data: AnalysisData, entry: Json) -> Json:
-    """Return the entry; if raters are simulated, a sentence after the paper's number states this."""
+        sufficient = _build_share("sufficient", "Judged sufficient", data.table, None, NO_RATINGS)
+        entries = [collected, sufficient, agreement, *_build_classifier_entries(data, tables)]
     simulated = data.columns.simulated[data.columns.is_judged]
-    if entry["published"] is None or not simulated.any():
-        return entry
-    ours = "Our raters are simulated." if simulated.all() else "Some of our raters are simulated."
-    return {**entry, "published": {**entry["published"], "said": f"{entry['published']['said']} {ours}"}}
+    for entry in entries:
+        if entry["published"] and simulated.any():
+            ours = "Our raters are simulated." if simulated.all() else "Some of our raters are simulated."
+            entry["published"]["said"] += f" {ours}"
+    return entries
 
 
 def _build_entry(
@@ -97,61 +79,52 @@ def _build_entry(
     name: str,
     kind: str,
     value: float | None,
-    basis: str,
+    basis: str = "",
     *,
     interval: tuple[float | None, float | None] = (None, None),
-    paper: Published | None = None,
+    paper: Json | None = None,
     reason: str = "",
 ) -> Json:
     return {
-        "key": key,
-        "name": name,
-        "kind": kind,
-        "value": value,
-        "low": interval[0],
-        "high": interval[1],
-        "said": basis,
-        "published": paper._asdict() if paper else None,
-        "reason": reason,
-    }
+        "key": key, "name": name, "kind": kind, "value": value, "low": interval[0], "high": interval[1], "said": basis,
+        "published": paper, "reason": reason,
+    }  # fmt: skip
 
 
 def _build_collected(data: AnalysisData, stop: StopStatus) -> Json:
-    n = int(data.columns.counts.sum())
-    target_text = f"{stop.wanted:,} planned" if stop.wanted else "no target number"
-    raters = len(np.unique(data.columns.rater[data.columns.counts]))
-    items = len(np.unique(data.columns.item[data.columns.counts]))
-    n_unable = int(np.sum(data.columns.counts & (data.columns.verdict < 0)))
+    counts = data.columns.counts
+    n = int(counts.sum())
+    raters, items = len(np.unique(data.columns.rater[counts])), len(np.unique(data.columns.item[counts]))
+    n_unable = int(np.sum(counts & (data.columns.verdict < 0)))
     parts = [f"by {format_count(raters, 'rater')} on {format_count(items, 'item')}"]
     parts += [f"{n_unable:,} could not be judged"] if n_unable else []
+    target = f"{stop.wanted:,} planned" if stop.wanted else "no target number"
     # If filters are active, the target applies to the full study and not to the selected ratings, so the text states both.
-    parts.append(target_text if n == stop.given else f"in the full study {stop.given:,} count, {target_text}")
+    parts.append(target if n == stop.given else f"in the full study {stop.given:,} count, {target}")
     return _build_entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 
 
-def _format_published(entry: PaperValue | None) -> Published | None:
-    return Published(entry.value, entry.description) if entry else None
+def _format_published(entry: PaperValue | None) -> Json | None:
+    """Return the paper's value for one of our key numbers, and a sentence about it."""
+    return {"value": entry.value, "said": entry.description} if entry else None
 
 
-def _find_published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
+def _find_published_rates(kind: str, models: Collection[DeclaredModel | None]) -> Json | None:
     """Return the paper's rates for unperturbed outcomes.
 
     It has a value only if all sources are from one model of the paper.
     """
     of_sources = {find_published_rate(kind, model, "none") for model in models}
     # A mixture of models has no published value of its own.
-    single = of_sources.pop() if len(of_sources) == 1 else None
-    if single is not None:
+    if len(of_sources) == 1 and (single := of_sources.pop()):
         return _format_published(single)
-    paper_rates = [
-        entry
-        for entry in load_paper_values()
-        if (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
-    ]
+    paper_rates = iter_values(
+        lambda entry: (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
+    )
     rates_text = " and ".join(
         f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None
     )
-    return Published(None, f"Published: {rates_text} ({NOT_REPORTED}).") if rates_text else None
+    return {"value": None, "said": f"Published: {rates_text} ({NOT_REPORTED})."} if rates_text else None
 
 
 def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
@@ -162,97 +135,66 @@ def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, Decla
     return _build_share("plausible_unperturbed", _PLAUSIBLE[name], unperturbed, _keep_comparable(data, paper), reason)
 
 
-def _keep_comparable(data: AnalysisData, paper: Published | None) -> Published | None:
+def _keep_comparable(data: AnalysisData, paper: Json | None) -> Json | None:
     """Return the paper's value if our reference is also what was done to each item, as in the paper; otherwise None."""
     return paper if data.table.reference_name in (PLANTED, UNKNOWN) else None
 
 
 def _build_subtle_detected(data: AnalysisData) -> Json:
-    codes, names = data.table.factors["error"]
+    table = data.table
+    codes, names = table.factors["error"]
     # If the study has no subtle error, the factor has no level "subtle".
-    is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(data.table), dtype=np.bool_)
-    subtle = data.table.select_ratings(is_subtle & (data.table.reference == 0))
+    is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(table), dtype=np.bool_)
+    subtle = table.select_ratings(is_subtle & (table.reference == 0))
     # An error is detected by the verdict 0, so the verdicts are inverted and the rate of 1 is computed.
     as_detected = replace(subtle, verdict=1 - subtle.verdict)
-    return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, _explain_no_subtle(data.table))
+    reason = MISSING_REFERENCE_REASONS.get(table.reference_name, "no subtle error was planted")
+    if not len(table):
+        reason = NO_RATINGS
+    elif table.reference_name == DECLARED:
+        reason = "no item states its perturbation: import a column `perturbation`"
+    return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, reason)
 
 
-def _explain_no_subtle(ratings: Ratings) -> str:
-    """Return why no rating is of a subtle planted error."""
-    if not len(ratings):
-        return NO_RATINGS
-    if ratings.reference_name == DECLARED:
-        return "no item states its perturbation: import a column `perturbation`"
-    return MISSING_REFERENCE_REASONS.get(ratings.reference_name, "no subtle error was planted")
-
-
-def _build_sufficient(data: AnalysisData) -> Json:
-    return _build_share("sufficient", "Judged sufficient", data.table, None, NO_RATINGS)
-
-
-def _build_share(key: str, name: str, ratings: Ratings, paper: Published | None, missing: str) -> Json:
+def _build_share(key: str, name: str, ratings: Ratings, paper: Json | None, missing: str) -> Json:
     """Return the key number for the share of verdict 1, all sources pooled.
 
     `missing`: the reason if there are no ratings.
     """
-    results: list[Estimate] = proportions.estimate_rates(ratings, by=None)
-    pooled = results[0]
+    pooled = proportions.estimate_rates(ratings, by=None)[0]
     sources = len(np.unique(ratings.source))
     pooling_note = f"; {sources:,} sources pooled" if sources > 1 else ""
-    basis = f"{pooled.n.get('yes', 0):,} of {format_count(pooled.n['ratings'], 'rating')}, {format_count(pooled.n['items'], 'item')}{pooling_note}"
-    return _build_entry(
-        key,
-        name,
-        "share",
-        pooled.value,
-        basis,
-        interval=(pooled.low, pooled.high),
-        paper=paper,
-        reason=pooled.reason if len(ratings) else missing,
-    )
+    n_ratings, n_items = format_count(pooled.n["ratings"], "rating"), format_count(pooled.n["items"], "item")
+    basis = f"{pooled.n.get('yes', 0):,} of {n_ratings}, {n_items}{pooling_note}"
+    interval, reason = (pooled.low, pooled.high), pooled.reason if len(ratings) else missing
+    return _build_entry(key, name, "share", pooled.value, basis, interval=interval, paper=paper, reason=reason)
 
 
 def _build_agreement(study: Study, results: Sequence[Estimate]) -> Json:
-    """Return the key number for the mean pairwise kappa over all sources, as in the paper, with the observed
-    agreement.
-    """
-    main, observed = (
-        _find_pooled_result(results, "avg_pairwise_kappa"),
-        _find_pooled_result(results, "avg_pairwise_agreement"),
-    )
+    """Return the key number for the mean pairwise kappa over all sources, as in the paper, with the observed agreement."""
+    main = _find_pooled_result(results, "avg_pairwise_kappa")
+    observed = _find_pooled_result(results, "avg_pairwise_agreement")
     # If nearly all verdicts are alike, kappa can be low although agreement is high, so both are always shown.
     observed_text = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
     pairs = main.n.get("pairs_used", 0) if main else 0
     basis = f"{observed_text}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources pooled"
-    return _build_result_entry(
-        "agreement",
-        "Agreement, mean kappa",
-        main,
-        basis,
-        _format_published(find_paper_value("avg_pairwise_kappa", study.kind, role="human")),
-    )
+    paper = _format_published(find_paper_value("avg_pairwise_kappa", study.kind, role="human"))
+    return _build_result_entry("agreement", "Agreement, mean kappa", main, basis, paper)
 
 
 def _build_auc(data: AnalysisData, results: Sequence[Estimate]) -> Json:
-    main = _find_pooled_result(results, "auc_confidence_correct")
+    main, name = _find_pooled_result(results, "auc_confidence_correct"), data.table.reference_name
     rated_text = format_count(main.n.get("ratings", 0) if main else 0, "rating")
-    name = data.table.reference_name
     basis = f"confidence of correct against incorrect verdicts, {rated_text} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
-    return _build_result_entry(
-        "auc",
-        "AUC of confidence, correct against incorrect",
-        main,
-        basis,
-        _keep_comparable(data, _format_published(find_paper_value("auc_confidence_correct", TRANSITION))),
-    )
+    paper = _keep_comparable(data, _format_published(find_paper_value("auc_confidence_correct", TRANSITION)))
+    return _build_result_entry("auc", "AUC of confidence, correct against incorrect", main, basis, paper)
 
 
-def _build_result_entry(key: str, name: str, main: Estimate | None, basis: str, paper: Published | None) -> Json:
+def _build_result_entry(key: str, name: str, main: Estimate | None, basis: str, paper: Json | None) -> Json:
     if main is None:
         return _build_entry(key, name, "number", None, basis, paper=paper, reason=NO_RATINGS)
-    return _build_entry(
-        key, name, "number", main.value, basis, interval=(main.low, main.high), paper=paper, reason=main.reason
-    )
+    interval = (main.low, main.high)
+    return _build_entry(key, name, "number", main.value, basis, interval=interval, paper=paper, reason=main.reason)
 
 
 def _find_pooled_result(results: Sequence[Estimate], stat: str) -> Estimate | None:
@@ -262,37 +204,29 @@ def _find_pooled_result(results: Sequence[Estimate], stat: str) -> Estimate | No
 
 
 def _build_classifier_entries(data: AnalysisData, tables: Mapping[str, Json]) -> list[Json]:
-    why_none = "no classifier judged these records" if len(data.table) else NO_RATINGS
-    names = "human_model", "fractions"
-    agreement_rows, share_rows = (
-        [row for row in list_records(tables[name]) if row["kind"] == "classifier"] for name in names
-    )
-    return [_build_model_agreement(agreement_rows, why_none), _build_classifier_fraction(share_rows, why_none)]
-
-
-def _build_model_agreement(rows: Sequence[Json], why_none: str) -> Json:
-    if not rows:
-        return _build_entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=why_none)
-    best = max(rows, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
-    based_on = f"{format_count(best['raters_used'], 'rater')} on {format_count(best['items'], 'item')}"
-    interval = best["kappa_low"], best["kappa_high"]
-    return _build_entry("model_agreement", "Agreement with the classifier", "number", best["kappa"],
-                  f"mean kappa of {best['who']} with {based_on}", interval=interval, reason=best["reason"])  # fmt: skip
-
-
-def _build_classifier_fraction(rows: Sequence[Json], why_none: str) -> Json:
-    """Return the key number for the share of records that classifiers judge sufficient; it has an interval for one
-    classifier.
+    """Return the key numbers for the agreement of raters with the best classifier, and for the share of records that
+    classifiers judge sufficient; the share has an interval for one classifier.
     """
-    if not rows:
-        return _build_entry("fraction", "Classifiers: judged sufficient", "share", None, "", reason=why_none)
-    k, n, is_single = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1
-    interval = (rows[0]["low"], rows[0]["high"]) if is_single else (None, None)
-    reason = "" if is_single else f"{len(rows)} classifiers pooled; the table has an interval for each"
-    basis = f"{k:,} of {format_count(n, 'verdict')} of {'the classifier' if is_single else 'classifiers'}"
-    return _build_entry(
-        "fraction", "Classifiers: judged sufficient", "share", k / n, basis, interval=interval, reason=reason
+    why_none = "no classifier judged these records" if len(data.table) else NO_RATINGS
+    agreements, shares = (
+        [row for row in list_records(tables[name]) if row["kind"] == "classifier"]
+        for name in ("human_model", "fractions")
     )
+    agreement = "model_agreement", "Agreement with the classifier", "number"
+    fraction = "fraction", "Classifiers: judged sufficient", "share"
+    entries = [_build_entry(*agreement, None, reason=why_none), _build_entry(*fraction, None, reason=why_none)]
+    if agreements:
+        best = max(agreements, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
+        based_on = f"{format_count(best['raters_used'], 'rater')} on {format_count(best['items'], 'item')}"
+        basis, interval = f"mean kappa of {best['who']} with {based_on}", (best["kappa_low"], best["kappa_high"])
+        entries[0] = _build_entry(*agreement, best["kappa"], basis, interval=interval, reason=best["reason"])
+    if shares:
+        k, n, is_single = sum(row["k"] for row in shares), sum(row["n"] for row in shares), len(shares) == 1
+        interval = (shares[0]["low"], shares[0]["high"]) if is_single else (None, None)
+        reason = "" if is_single else f"{len(shares)} classifiers pooled; the table has an interval for each"
+        basis = f"{k:,} of {format_count(n, 'verdict')} of {'the classifier' if is_single else 'classifiers'}"
+        entries[1] = _build_entry(*fraction, k / n, basis, interval=interval, reason=reason)
+    return entries
 
 
 def build_composition(study: Study, data: AnalysisData, raters: list[RaterSummary]) -> Json:
@@ -314,17 +248,20 @@ def build_composition(study: Study, data: AnalysisData, raters: list[RaterSummar
         assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
         assignment__released_at__isnull=True, assignment__surplus=False,
     )  # fmt: skip
-    kinds = _count_kinds(study, ratings)
-    errors, references = Counter[str](), Counter[str]()
-    for (perturbation, reference), n in kinds.items():
+    is_rated = Exists(ratings.filter(assignment__item=OuterRef("item")))
+    sources = ItemSource.objects.filter(is_rated, item__study=study).order_by().values_list("perturbation", "reference")
+    errors, by_reference = Counter[str](), Counter[str]()
+    for perturbation, reference, n in sources.annotate(n=Count("pk")):
         errors[name_contrast_group(perturbation, reference)] += n
-        references[reference] += n
-    planted = references[PLANTED_ITEM]
+        by_reference[reference] += n
+    planted, unperturbed = by_reference[references.PLANTED], by_reference[references.UNPERTURBED]
+    named = {name: by_reference[value] for value, name in references.CHOICES if by_reference[value]}
+    has_others = planted and sum(named.values()) > planted + unperturbed
     machines = study.machine_raters.order_by("pk").values_list("label", "name")
     return {
-        "planted_share": planted / (planted + references[UNPERTURBED]) if planted else None,
-        "references": {name: references[value] for value, name in CHOICES if references[value]},
-        "references_said": _summarise_references(references),
+        "planted_share": planted / (planted + unperturbed) if planted else None,
+        "references": named,
+        "references_said": ", ".join(f"{n:,} {name}" for name, n in named.items()) if has_others else "",
         "errors": dict(sorted(errors.items())),
         "arms": _compute_arm_shares(ratings),
         "simulated": _describe_simulated(data, raters),
@@ -336,66 +273,38 @@ def build_composition(study: Study, data: AnalysisData, raters: list[RaterSummar
     }
 
 
-def _count_kinds(study: Study, ratings: QuerySet[Rating]) -> Counter[tuple[str, str]]:
-    """Count the items that have one of these ratings, by perturbation and reference."""
-    rated_sources = ItemSource.objects.filter(
-        Exists(ratings.filter(assignment__item=OuterRef("item"))), item__study=study
-    )
-    rows = rated_sources.order_by().values_list("perturbation", "reference").annotate(n=Count("pk"))
-    return Counter({(perturbation, reference): n for perturbation, reference, n in rows})
-
-
-def _summarise_references(references: Counter[str]) -> str:
-    """Return the numbers of items by reference, such as "8 planted, 8 unperturbed, 8 not known".
-
-    It is "" if no item is planted, or if planted_share includes all items.
-    """
-    others = references.keys() - {PLANTED_ITEM, UNPERTURBED}
-    if not others or not references[PLANTED_ITEM]:
-        return ""
-    return ", ".join(f"{references[value]:,} {name}" for value, name in CHOICES if references[value])
-
-
 def _compute_arm_shares(ratings: QuerySet[Rating]) -> dict[str, dict[str, float]]:
     """Return the share of the ratings in each display arm; ratings collected elsewhere are left out."""
-    collected_here = ratings.filter(imported=False).order_by()
     columns = "assignment__layout", "assignment__with_context", "assignment__marks"
-    counts = list(collected_here.values_list(*columns).annotate(n=Count("pk")))
-    shares: dict[str, dict[str, float]] = {}
-    for name in DisplayArm._fields:
-        by_arm: Counter[str] = Counter()
-        for layout, context, marks, n in counts:
-            by_arm[getattr(DisplayArm(layout, "yes" if context else "no", marks), name)] += n
-        shares[name] = {arm: n / by_arm.total() for arm, n in sorted(by_arm.items()) if n}
-    return shares
+    counts = ratings.filter(imported=False).order_by().values_list(*columns).annotate(n=Count("pk"))
+    by_arm: dict[str, Counter[str]] = {name: Counter() for name in DisplayArm._fields}
+    for layout, context, marks, n in counts:
+        for name, arm in DisplayArm(layout, "yes" if context else "no", marks)._asdict().items():
+            by_arm[name][arm] += n
+    return {name: {arm: n / arms.total() for arm, n in sorted(arms.items()) if n} for name, arms in by_arm.items()}
 
 
 def _describe_simulated(data: AnalysisData, raters: list[RaterSummary]) -> Json:
-    """Return the numbers of simulated raters and of their ratings, and `said`, a sentence about them ("" if there
-    are none).
-    """
+    """Return the numbers of simulated raters and of their ratings, and `said`, a sentence about them."""
     counting = data.columns.counts
     with_ratings = {data.raters[at] for at in np.unique(data.columns.rater[counting])}
-    simulated_labels = {rater.label for rater in raters if rater.who == "simulated"} & with_ratings
-    ratings, n_ratings = int(np.sum(counting & data.columns.simulated)), int(counting.sum())
-    return {
-        "raters": len(simulated_labels),
-        "of_raters": len(with_ratings),
-        "ratings": ratings,
-        "of_ratings": n_ratings,
-        "said": _format_simulated(len(simulated_labels), len(with_ratings), ratings, n_ratings),
-    }
-
-
-def _format_simulated(simulated: int, raters: int, ratings: int, n_ratings: int) -> str:
+    simulated = len({rater.label for rater in raters if rater.who == "simulated"} & with_ratings)
+    n_raters, ratings, n_ratings = (
+        len(with_ratings),
+        int((counting & data.columns.simulated).sum()),
+        int(counting.sum()),
+    )
+    sentence = f"{simulated} of {n_raters} raters are simulated; they gave {ratings:,} of {n_ratings:,} ratings."
     if not simulated:
-        return ""
-    if simulated == raters:
-        return f"All {raters} raters are simulated: these are not human data."
-    return f"{simulated} of {raters} raters are simulated; they gave {ratings:,} of {n_ratings:,} ratings."
+        sentence = ""
+    elif simulated == n_raters:
+        sentence = f"All {n_raters} raters are simulated: these are not human data."
+    return {
+        "raters": simulated, "of_raters": n_raters, "ratings": ratings, "of_ratings": n_ratings, "said": sentence,
+    }  # fmt: skip
 
 
-def _describe_imported(data: AnalysisData) -> dict[str, Any]:
+def _describe_imported(data: AnalysisData) -> Json:
     ratings, n_ratings = int(np.sum(data.columns.counts & data.columns.imported)), int(data.columns.counts.sum())
     sentence = f"{ratings:,} of {n_ratings:,} ratings were collected elsewhere and imported." if ratings else ""
     return {"ratings": ratings, "of_ratings": n_ratings, "said": sentence}

@@ -1,4 +1,6 @@
-"""The contrasts of a study: between sources, simulators, error types, experiments, display arms, verdicts, raters and machines."""
+"""The contrasts of a study (between sources, simulators, error types, experiments, display arms, verdicts, raters and
+machines) and of two studies.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +14,8 @@ from ratings.models import ItemSource, Rater, Study
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
 from ratings.results.analyses.sections_machines import Machine
-from ratings.results.analyses.tables import Json, build_table
+from ratings.results.analyses.sections_rates import DISPLAY_FACTORS
+from ratings.results.analyses.tables import Json, build_table, builds
 from ratings.stats import Ratings
 from ratings.stats.contrasts import (
     AREA,
@@ -46,10 +49,13 @@ MOST_NAMED = 12  # most machines named in a note
 MOST_RATERS = 100  # most raters compared with the others; with more, few contrasts would be significant after Holm
 
 UNNAMED_CONDITIONS = ("condition 1", "condition 2")  # used if the protocol does not name the conditions
-
+STUDIES, SHARED_SOURCES = "studies", "sources in both studies"
+THIS, OTHER = "this study", "the other study"
+_FACTORS = ("error", "kind")
 _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
 
+@builds("contrasts")
 def build_contrast_tables(
     data: AnalysisData,
     machines: Sequence[Machine],
@@ -78,34 +84,51 @@ def iter_design_contrasts(
     pool: RatingPool, conditions: Mapping[str, int], names: tuple[str, str] = UNNAMED_CONDITIONS
 ) -> Iterator[Contrast]:
     """Yield the contrasts that follow from the plan: conditions, sources, simulators, error types and display arms."""
-    yield from _contrast_conditions(pool, conditions, names)
+    if conditions:
+        condition_of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
+        condition = condition_of_item[pool.table.item]
+        yield from _contrast_masks(CONDITIONS, names, pool, (condition == 1, condition == 2))
     yield from _contrast_sources(pool)
     yield from _contrast_simulators(pool)
     yield from _contrast_error_types(pool)
-    yield from _contrast_arms(pool)
+    for factor, title in DISPLAY_FACTORS:
+        codes, arm_names = pool.table.factors[factor]
+        arms = [code for code in np.unique(codes) if arm_names[code]]
+        for first, second in combinations(arms, 2):
+            sides = (f"{title}: {arm_names[first]}", f"{title}: {arm_names[second]}")
+            yield from _contrast_masks(ARMS, sides, pool, (codes == first, codes == second))
 
 
-def _contrast_conditions(pool: RatingPool, conditions: Mapping[str, int], names: tuple[str, str]) -> Iterator[Contrast]:
-    """Yield the contrasts of a crossover study's two conditions."""
-    if not conditions:
-        return
-    condition_of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
-    masks = [condition_of_item[pool.table.item] == number for number in (1, 2)]
-    yield compute_rate_contrast(CONDITIONS, names, pool, masks[0], masks[1])
-    yield from iter_reference_contrasts(CONDITIONS, names, pool, (masks[0], masks[1]))
-    yield from iter_detection_contrasts(CONDITIONS, names, select_pool(pool, masks[0]), select_pool(pool, masks[1]))
+def _contrast_masks(
+    family: str, names: tuple[str, str], pool: RatingPool, masks: tuple[Bools, Bools]
+) -> Iterator[Contrast]:
+    """Yield the contrasts of rates, of results on errors, and of error detection of two sets of ratings."""
+    yield compute_rate_contrast(family, names, pool, *masks)
+    yield from iter_reference_contrasts(family, names, pool, masks)
+    yield from iter_detection_contrasts(family, names, select_pool(pool, masks[0]), select_pool(pool, masks[1]))
+
+
+def _list_error_types(pool: RatingPool) -> list[str]:
+    order = list(_ERROR_NAMES)
+    names = (str(name) for name in np.unique(pool.error))
+    return sorted(names, key=lambda name: order.index(name) if name in order else 9)
+
+
+def _name_error(error: str) -> str:
+    return _ERROR_NAMES.get(error, error)
 
 
 def _contrast_sources(pool: RatingPool) -> Iterator[Contrast]:
     """Yield the difference in rate between every two sources whose items have the same planted error, or none."""
     labels = list(np.unique(pool.label))
     for error in _list_error_types(pool):
-        for names in combinations(labels, 2):
-            masks = [(pool.label == name) & (pool.error == error) for name in names]
+        for first, second in combinations(labels, 2):
+            masks = [(pool.label == name) & (pool.error == error) for name in (first, second)]
             if masks[0].any() and masks[1].any():
-                error_label = _ERROR_NAMES.get(error, error)
-                sides = [name if error == "none" else f"{name}, {error_label}" for name in names]
-                yield compute_rate_contrast(SOURCES, (sides[0], sides[1]), pool, masks[0], masks[1])
+                suffix = "" if error == "none" else f", {_name_error(error)}"
+                yield compute_rate_contrast(
+                    SOURCES, (f"{first}{suffix}", f"{second}{suffix}"), pool, masks[0], masks[1]
+                )
 
 
 def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
@@ -114,28 +137,16 @@ def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
     Each error type that both simulators' outcomes have is compared separately.
     """
     planted = pool.table.reference == 0
-    for first, second in combinations([str(name) for name in np.unique(pool.label)], 2):
+    for names in combinations([str(name) for name in np.unique(pool.label)], 2):
         for error in _list_error_types(pool):
             # Error types are not pooled, because two simulators would then also differ if one had more obvious errors.
             # Sensitivity is not compared: its difference is that of the sources' rates with the sign reversed.
-            masks = [pool.label == name for name in (first, second)]
-            if not all((mask & planted & (pool.error == error)).any() for mask in masks):
-                continue
-            error_label = _ERROR_NAMES.get(error, error)
-            pools = [
-                select_pool(pool, mask & ((pool.table.reference == 1) | (planted & (pool.error == error))))
-                for mask in masks
-            ]
-            yield from iter_detection_contrasts(
-                SIMULATORS, (f"{first}, {error_label}", f"{second}, {error_label}"), pools[0], pools[1]
-            )
-
-
-def _list_error_types(pool: RatingPool) -> list[str]:
-    order = list(_ERROR_NAMES)
-    return sorted(
-        (str(name) for name in np.unique(pool.error)), key=lambda name: order.index(name) if name in order else 9
-    )
+            with_error = planted & (pool.error == error)
+            masks = [pool.label == name for name in names]
+            if all((mask & with_error).any() for mask in masks):
+                pools = [select_pool(pool, mask & ((pool.table.reference == 1) | with_error)) for mask in masks]
+                sides = (f"{names[0]}, {_name_error(error)}", f"{names[1]}, {_name_error(error)}")
+                yield from iter_detection_contrasts(SIMULATORS, sides, pools[0], pools[1])
 
 
 def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
@@ -145,15 +156,11 @@ def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
     """
     labels = [str(name) for name in np.unique(pool.label)]
     groups: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
-    groups += [(name, pool.label == name) for name in labels] if len(labels) > 1 else []
-    for simulator, in_group in groups:
-        kinds = [error for error in _list_error_types(pool) if (in_group & (pool.error == error)).any()]
-        for first, second in combinations(kinds, 2):
-            labels_of_errors = [_ERROR_NAMES.get(error, error) for error in (first, second)]
-            names = (
-                f"{simulator}, {labels_of_errors[0]}" if simulator else labels_of_errors[0],
-                f"{simulator}, {labels_of_errors[1]}" if simulator else labels_of_errors[1],
-            )
+    groups += [(f"{name}, ", pool.label == name) for name in labels] if len(labels) > 1 else []
+    for prefix, in_group in groups:
+        errors = [error for error in _list_error_types(pool) if (in_group & (pool.error == error)).any()]
+        for first, second in combinations(errors, 2):
+            names = (f"{prefix}{_name_error(first)}", f"{prefix}{_name_error(second)}")
             masks = [in_group & (pool.error == error) for error in (first, second)]
             yield compute_rate_contrast(ERRORS, names, pool, masks[0], masks[1])
             if all((pool.table.reference[mask] == 0).all() for mask in masks):
@@ -163,30 +170,12 @@ def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
                 yield from iter_detection_contrasts(ERRORS, names, pools[0], pools[1])
 
 
-def _contrast_arms(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts of every two ways of displaying items."""
-    for factor, title in (("layout", "layout"), ("context", "goal and earlier steps"), ("marks", "marks")):
-        codes, names = pool.table.factors[factor]
-        arms = [code for code in np.unique(codes) if names[code]]
-        for first, second in combinations(arms, 2):
-            sides = (f"{title}: {names[first]}", f"{title}: {names[second]}")
-            masks = codes == first, codes == second
-            yield compute_rate_contrast(ARMS, sides, pool, *masks)
-            yield from iter_reference_contrasts(ARMS, sides, pool, masks)
-            yield from iter_detection_contrasts(ARMS, sides, select_pool(pool, masks[0]), select_pool(pool, masks[1]))
-
-
 def _contrast_verdicts(data: AnalysisData, pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts between the final and the first verdicts of the ratings for which a first verdict was
-    asked.
-    """
+    """Yield the contrasts between the final and the first verdicts of the ratings for which a first verdict was asked."""
     first = data.columns.first_verdict[data.columns.is_judged]
-    has_first = first >= 0
-    if not has_first.any():
-        return
-    yield from iter_verdict_contrasts(
-        VERDICTS, ("final verdict", "first verdict"), pool, has_first, first.astype(np.float64)
-    )
+    if (first >= 0).any():
+        names = ("final verdict", "first verdict")
+        yield from iter_verdict_contrasts(VERDICTS, names, pool, first >= 0, first.astype(np.float64))
 
 
 def _contrast_machines(pool: RatingPool, machines: Sequence[Machine]) -> Iterator[Contrast]:
@@ -255,69 +244,52 @@ def tabulate_contrasts(rows: Iterable[Contrast], reference_name: str, extra_note
         notes.append(
             f"Reference for {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )
-    return build_table(
-        "contrasts", lines, summarise_contrasts(contrasts, adjusted), [*notes, *extra_notes] if lines else ()
-    )
-
-
-def summarise_contrasts(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
-    """Return a sentence with the numbers of contrasts and of Holm's p-values below .05.
-
-    `adjusted`: Holm's p by row number.
-    """
     significant = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
-    tested = sum(1 for row in rows if row.p is not None)
-    if not rows:
-        return ""
-    return f"{len(rows):,} contrasts, {tested:,} with an interval; Holm's p is below .05 in {significant:,}."
-
-
-STUDIES, SHARED_SOURCES = "studies", "sources in both studies"
-_FACTORS = ("error", "kind")
-THIS, OTHER = "this study", "the other study"
-ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
+    tested = sum(1 for row in contrasts if row.p is not None)
+    summary = f"{len(lines):,} contrasts, {tested:,} with an interval; Holm's p is below .05 in {significant:,}."
+    return build_table("contrasts", lines, summary if lines else "", [*notes, *extra_notes] if lines else ())
 
 
 def compare_studies(first: Study, second: Study) -> Json:
     """Return the table of contrasts, the first study minus the second.
 
+    Items of the two studies that are versions of the same item are paired, and so are raters with the same account.
     Raises SealedError if a study is not unblinded.
     """
-    data = [load_analysis_data(study, Filters()) for study in (first, second)]
-    pair_keys = _pair_keys((first, second))
-    rater_keys = [_rater_keys(study) for study in (first, second)]
-    joined = _join_tables([_rename_pairs_and_raters(*parts) for parts in zip(data, pair_keys, rater_keys, strict=True)])
-    pool = build_rating_pool(joined)
-    border = len(data[0].table.items)
+    studies = (first, second)
+    data = [load_analysis_data(study, Filters()) for study in studies]
+    joined = _join_tables([
+        _rename_pairs_and_raters(one.table, pairs, _rater_keys(study))
+        for one, pairs, study in zip(data, _pair_keys(studies), studies, strict=True)
+    ])  # fmt: skip
     # _join_tables puts the items of the first study first.
-    masks = joined.item < border, joined.item >= border
-    table = tabulate_contrasts(_iter_contrasts(pool, masks), joined.reference_name)
+    in_first = joined.item < len(data[0].table.items)
+    table = tabulate_contrasts(
+        _iter_study_contrasts(build_rating_pool(joined), (in_first, ~in_first)), joined.reference_name
+    )
     table["notes"].append(f"{THIS.capitalize()}: {first.name}. {OTHER.capitalize()}: {second.name}.")
     return table
 
 
-def _iter_contrasts(pool: RatingPool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
-    """Yield the contrasts of rates for each error type, of error detection, and of rates for each simulator in both
-    studies.
-    """
+def _iter_study_contrasts(pool: RatingPool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
+    """Yield the contrasts of rates for each error type, of error detection, and of rates for each simulator in both studies."""
     yield from _iter_rate_contrasts(STUDIES, pool, studies)
     names = (f"all items: {THIS}", f"all items: {OTHER}")
     yield from iter_detection_contrasts(STUDIES, names, select_pool(pool, studies[0]), select_pool(pool, studies[1]))
     for label in sorted(set(pool.label[studies[0]]) & set(pool.label[studies[1]])):
-        masks = tuple(mask & (pool.label == label) for mask in studies)
-        yield from _iter_rate_contrasts(SHARED_SOURCES, pool, (masks[0], masks[1]), f"{label}, ")
+        of_label = pool.label == label
+        masks = (studies[0] & of_label, studies[1] & of_label)
+        yield from _iter_rate_contrasts(SHARED_SOURCES, pool, masks, f"{label}, ")
 
 
 def _iter_rate_contrasts(
     family: str, pool: RatingPool, sides: tuple[Bools, Bools], prefix: str = ""
 ) -> Iterator[Contrast]:
     for error in np.unique(pool.error):
-        error_label = ERROR_WORDS.get(error, error)
         masks = [mask & (pool.error == error) for mask in sides]
         if masks[0].any() and masks[1].any():
-            yield compute_rate_contrast(
-                family, (f"{prefix}{error_label}: {THIS}", f"{prefix}{error_label}: {OTHER}"), pool, masks[0], masks[1]
-            )
+            names = (f"{prefix}{_name_error(error)}: {THIS}", f"{prefix}{_name_error(error)}: {OTHER}")
+            yield compute_rate_contrast(family, names, pool, masks[0], masks[1])
 
 
 def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
@@ -352,9 +324,8 @@ def _rater_keys(study: Study) -> dict[str, str]:
     return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in raters}
 
 
-def _rename_pairs_and_raters(reading: AnalysisData, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
+def _rename_pairs_and_raters(table: Ratings, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
     """Return the table with its pairs and raters renamed to keys that have the same meaning in both studies."""
-    table = reading.table
     no_factor = (np.zeros(0, dtype=np.int64), ("none",))
     return replace(
         table,
@@ -366,18 +337,17 @@ def _rename_pairs_and_raters(reading: AnalysisData, items: Mapping[str, str], ra
 
 def _join_tables(tables: list[Ratings]) -> Ratings:
     """Return the ratings of both studies, the items of the first study before those of the second."""
-    raters, rater = _merge_names([table.raters for table in tables], [table.rater for table in tables])
-    sources, source = _merge_names([table.sources for table in tables], [table.source for table in tables])
-    merged = {
-        name: _merge_names([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
-        for name in _FACTORS
-    }
+    raters, rater = _merge_names([(table.raters, table.rater) for table in tables])
+    sources, source = _merge_names([(table.sources, table.source) for table in tables])
+    factors = {}
+    for name in _FACTORS:
+        names, codes = _merge_names([(table.factors[name][1], table.factors[name][0]) for table in tables])
+        factors[name] = codes, names
     # If the two studies have different kinds of reference, the reference of the joined table is MIXED.
     references = {table.reference_name for table in tables if (table.reference >= 0).any()}
-    border = len(tables[0].items)
     return replace(
         tables[0],
-        item=np.concatenate([tables[0].item, tables[1].item + border]),
+        item=np.concatenate([tables[0].item, tables[1].item + len(tables[0].items)]),
         rater=rater,
         source=source,
         verdict=np.concatenate([table.verdict for table in tables]),
@@ -387,19 +357,18 @@ def _join_tables(tables: list[Ratings]) -> Ratings:
         pairs=tuple(pair for table in tables for pair in table.pairs),
         raters=raters,
         sources=sources,
-        factors={name: (codes, names) for name, (names, codes) in merged.items()},
+        factors=factors,
         reference_name=references.pop() if len(references) == 1 else MIXED if references else tables[0].reference_name,
     )
 
 
-def _merge_names(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of both studies without duplicates, and the codes as indices into them."""
-    merged_names = tuple(dict.fromkeys(name for study_names in names for name in study_names))
+def _merge_names(columns: list[tuple[tuple[str, ...], Ints]]) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of both studies without duplicates, and the codes as indices into them.
+
+    `columns`: for each study its names, and the index of each rating's name.
+    """
+    merged_names = tuple(dict.fromkeys(name for names, _ in columns for name in names))
     index_of = {name: i for i, name in enumerate(merged_names)}
-    merged_codes = [
-        np.array([index_of[name] for name in study_names] or [0], dtype=np.int64)[
-            code
-        ]  # a study without ratings has no names
-        for study_names, code in zip(names, codes, strict=True)
-    ]
-    return merged_names, np.concatenate(merged_codes)
+    # A study without ratings has no names.
+    new_codes = [np.array([index_of[name] for name in names] or [0], dtype=np.int64)[codes] for names, codes in columns]
+    return merged_names, np.concatenate(new_codes)

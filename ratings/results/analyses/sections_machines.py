@@ -1,11 +1,9 @@
-"""The tables that compare raters with machines: the paper's Table 1, agreement matrices, shares of yes, and detected
-errors.
-"""
+"""The tables of raters and machines: the paper's Table 1, agreement matrices, shares of yes, and detected errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -15,7 +13,7 @@ from ratings.protocol.reference import WITHOUT_ERROR
 from ratings.raters import model_raters
 from ratings.results.analyses.rating_columns import AnalysisData, ItemFacts
 from ratings.results.analyses.sections_raters import EVERYBODY, describe_reference
-from ratings.results.analyses.tables import Cells, Json, build_table
+from ratings.results.analyses.tables import Cells, Json, build_table, builds
 from ratings.results.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
 from ratings.stats import Ratings, human_model, proportions
 from ratings.stats.estimates import LEVEL
@@ -52,32 +50,16 @@ def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
     """
     rated_codes = {fact.code for fact in data.items}
     answers = model_raters.load_answers(study)
-    machine_rows = [
-        _build_model_rater(label, name_and_kind, answers[label], rated_codes)
-        for label, name_and_kind in model_raters.list_names(study).items()
-    ]
-    all_machines = [*_iter_classifiers(data.items), *machine_rows]
+    all_machines = list(_iter_classifiers(data.items))
+    for label, (name, kind) in model_raters.list_names(study).items():
+        rated = {str(code): answer.verdict for code, answer in answers[label].items() if str(code) in rated_codes}
+        verdicts = {code: int(verdict) for code, verdict in sorted(rated.items()) if verdict is not None}
+        all_machines.append(Machine(f"{label}, {name}", kind, verdicts, len(rated) - len(verdicts)))
     # If the checker also rates in the study, from what raters see, its stored findings are left out, because they would be a
     # second row of the checker.
     if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):
         all_machines.append(_load_checker_findings(study, rated_codes))
     return [machine for machine in all_machines if machine.verdicts]
-
-
-def _build_model_rater(
-    label: str,
-    name_and_kind: model_raters.MachineName,
-    answers: Mapping[Any, model_raters.MachineAnswer],
-    rated_codes: set[str],
-) -> Machine:
-    rated_answers = [(str(code), answer) for code, answer in answers.items() if str(code) in rated_codes]
-    verdicts = {code: int(answer.verdict) for code, answer in rated_answers if answer.verdict is not None}
-    return Machine(
-        f"{label}, {name_and_kind.name}",
-        name_and_kind.kind,
-        dict(sorted(verdicts.items())),
-        len(rated_answers) - len(verdicts),
-    )
 
 
 def _iter_classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
@@ -100,6 +82,7 @@ def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
     return Machine(STORED_CHECKER, "checker", verdicts, undecided)
 
 
+@builds("human_model", "agreement_matrix", "conditional_matrix", "fractions", "misses")
 def build_machine_tables(
     data: AnalysisData, machines_of_study: Sequence[Machine], min_overlap: int, seed: int, resamples: int
 ) -> dict[str, Json]:
@@ -109,19 +92,21 @@ def build_machine_tables(
     """
     judges = [machine for machine in machines_of_study if machine.name != STORED_CHECKER]
     misses = [[*row, data.table.reference_name] for row in _iter_miss_rows(data, machines_of_study)]
+    notes = [
+        f"{machine.name} gave no verdict on {machine.undecided:,} of {machine.undecided + len(machine.verdicts):,} items; they are in no share."
+        for machine in machines_of_study
+        if machine.undecided
+    ]
+    if any(machine.name == STORED_CHECKER for machine in machines_of_study):
+        notes.append(
+            f"{STORED_CHECKER}: its findings in the recorded steps, including amounts that raters are not shown. "
+            "As a model rater it uses only what raters see."
+        )
     return {
         "human_model": _build_human_model_table(data, judges, min_overlap, seed, resamples),
         **_build_matrices(data.table, judges),
         "fractions": build_table("fractions", _iter_fraction_rows(data, judges)),
-        "misses": build_table(
-            "misses",
-            misses,
-            notes=[
-                *_note_undecided(machines_of_study),
-                *_note_checker(machines_of_study),
-                *describe_reference(data, bool(misses)),
-            ],
-        ),
+        "misses": build_table("misses", misses, notes=[*notes, *describe_reference(data, bool(misses))]),
     }
 
 
@@ -151,44 +136,32 @@ def _build_human_model_table(
         return build_table("human_model", ())
     models = {machine.name: machine.verdicts for machine in machines_of_study}
     kinds = {machine.name: machine.kind for machine in machines_of_study}
-    rows = human_model.compare_models(
-        ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples
-    )
+    options = {"min_overlap": min_overlap, "seed": seed, "resamples": resamples}
+    comparisons = human_model.compare_models(ratings, models, kinds=kinds, **options)
     # The comparison does not use all items of the study, so the summary states their number.
     n = len(human_model.find_common_items(ratings, models))
     summary = f"On the {n:,} items judged by two or more raters and by every machine."
     group = _name_rater_group(_find_rater_kinds(data).values())
-    paper_cells = _published_agreement(rows)
-    cells = [[*_build_standing_row(row, group), *paper] for row, paper in zip(rows, paper_cells, strict=True)]
-    notes = [f"Published values for people are shown beside {RATER_GROUPS[group]}."] if group != "people" else []
-    return build_table("human_model", cells, summary, notes if any(row[0] is not None for row in paper_cells) else [])
-
-
-def _build_standing_row(row: human_model.ModelComparison, group: str) -> Cells:
-    n = row.kappa.n
-    return [
-        row.name, group if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
-        row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
-        n["items"], n["raters"], n["ratings"], row.kappa.reason,
-    ]  # fmt: skip
-
-
-def _published_agreement(rows: Sequence[human_model.ModelComparison]) -> list[tuple[float | None, float | None, str]]:
-    """Return for each row the paper's agreement and kappa (Table 1), and the reason if one is missing.
-
-    The paper has values for people, and for classifiers with the name of one of its models.
-    """
-    agreement, kappa = (
-        pair_with_reasons(_find_paper_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
+    # The paper's agreement and kappa (Table 1), and the reason if one is missing.
+    agreements, kappas = (
+        pair_with_reasons(_find_paper_agreement(row, name) for row in comparisons) for name in ("agreement", "kappa")
     )
-    return [
-        (agreement_value, kappa_value, reason or kappa_reason)
-        for (agreement_value, reason), (kappa_value, kappa_reason) in zip(agreement, kappa, strict=True)
-    ]
+    rows = []
+    for row, (agreement, reason), (kappa, kappa_reason) in zip(comparisons, agreements, kappas, strict=True):
+        n_used = row.kappa.n
+        rows.append([
+            row.name, group if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
+            row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
+            n_used["items"], n_used["raters"], n_used["ratings"], row.kappa.reason, agreement, kappa, reason or kappa_reason,
+        ])  # fmt: skip
+    is_noted = group != "people" and any(value is not None for value, _ in agreements)
+    notes = [f"Published values for people are shown beside {RATER_GROUPS[group]}."] if is_noted else []
+    return build_table("human_model", rows, summary, notes)
 
 
 def _find_paper_agreement(row: human_model.ModelComparison, name: str) -> PaperValue | None:
-    # The paper's number is also shown if our raters are not people; a note then states what they are.
+    # The paper has values for people, and for classifiers with the name of one of its models. The values for people are
+    # also shown if our raters are not people; a note then states what they are.
     if row.name == human_model.PEOPLE:
         return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
     if row.kind != "classifier":
@@ -201,17 +174,13 @@ def _build_matrices(ratings: Ratings, machines_of_study: Sequence[Machine]) -> d
     n_raters = len(np.unique(ratings.rater))
     with_raters = bool(models) and n_raters + len(models) <= AT_MOST
     judges = {**models, **human_model.collect_rater_verdicts(ratings)} if with_raters else models
-    notes = (
-        []
-        if with_raters or not models
-        else [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
-    )
+    notes = [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
+    notes = [] if with_raters or not models else notes
     return {
-        name: build_table(name, (list(cell) for cell in cells), notes=notes)
-        for name, cells in (
-            ("agreement_matrix", human_model.build_agreement_matrix(judges)),
-            ("conditional_matrix", human_model.build_conditional_matrix(judges)),
-        )
+        "agreement_matrix": build_table("agreement_matrix", human_model.build_agreement_matrix(judges), notes=notes),
+        "conditional_matrix": build_table(
+            "conditional_matrix", human_model.build_conditional_matrix(judges), notes=notes
+        ),
     }
 
 
@@ -221,24 +190,17 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
         return
     pooled = proportions.estimate_rates(data.table, by=None)[0]
     group = _name_rater_group(_find_rater_kinds(data).values())
-    rows: list[Cells] = [
-        [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
-    ]
+    rows = [[EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]]
     models = {machine.name: machine.verdicts for machine in machines_of_study}
     kinds = {machine.name: machine.kind for machine in machines_of_study}
+    ensembles = {}
     if len(models) > 1:
-        models |= {human_model.MAJORITY: human_model.compute_majority(models).verdicts}
-        # The consensus is computed from `machines_of_study`, because `models` now includes the majority.
-        models |= {
-            human_model.CONSENSUS: human_model.compute_consensus(
-                {machine.name: machine.verdicts for machine in machines_of_study}
-            )
-        }
-    for fraction in human_model.estimate_fractions(models):
+        ensembles[human_model.MAJORITY] = human_model.compute_majority(models).verdicts
+        ensembles[human_model.CONSENSUS] = human_model.compute_consensus(models)
+    for fraction in human_model.estimate_fractions({**models, **ensembles}):
         kind = kinds.get(fraction.name, "ensemble")
         rows.append([fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high])
-    names = [machine.name for machine in machines_of_study]
-    paper_cells = pair_with_reasons(find_published_fraction(str(row[0]), str(row[1]), names) for row in rows)
+    paper_cells = pair_with_reasons(find_published_fraction(row[0], row[1], list(models)) for row in rows)
     yield from ([*row, *paper] for row, paper in zip(rows, paper_cells, strict=True))
 
 
@@ -252,26 +214,17 @@ def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) ->
     # If no item has an error, there is nothing to detect.
     if all(error == GENUINE for error, _ in names):
         return
-    yield from _iter_rater_miss_rows(
-        data.table.select_ratings(data.table.reference >= 0), _find_rater_kinds(data), groups, names
-    )
+    with_reference = data.table.select_ratings(data.table.reference >= 0)
+    yield from _iter_rater_miss_rows(with_reference, _find_rater_kinds(data), groups, names)
     for machine in machines_of_study:
         n_judged = Counter(group for code in machine.verdicts for group in groups.get(code, ()))
-        n_reported = Counter(
-            group for code, verdict in machine.verdicts.items() if not verdict for group in groups.get(code, ())
-        )
+        reported = [code for code, verdict in machine.verdicts.items() if not verdict]
+        n_reported = Counter(group for code in reported for group in groups.get(code, ()))
         for group in names:
             if n := n_judged[group]:
                 share = n_reported[group] / n
-                yield [
-                    machine.name,
-                    machine.kind,
-                    *group,
-                    n_reported[group],
-                    n,
-                    share,
-                    *proportions.compute_wilson_interval(share, n, _Z),
-                ]
+                interval = proportions.compute_wilson_interval(share, n, _Z)
+                yield [machine.name, machine.kind, *group, n_reported[group], n, share, *interval]
 
 
 def _find_error_groups(fact: ItemFacts) -> tuple[Group, ...]:
@@ -294,13 +247,17 @@ def _iter_rater_miss_rows(
     judges = [(EVERYBODY, _name_rater_group(kinds[label] for label in raters), reported)]
     judges += [(label, kinds[label], part) for label, part in raters.items()]
     index_of = {group: i for i, group in enumerate(names)}
-    by_type = np.array([index_of[groups[code][0]] if code in groups else -1 for code in ratings.items], dtype=np.int64)
-    by_kind = [index_of[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in ratings.items]
+    # An item belongs to a type and maybe to a kind of error, and a factor assigns each item to one group only, so the shares
+    # are computed twice.
+    factors = [
+        np.array(
+            [index_of[groups[code][i]] if len(groups.get(code, ())) > i else -1 for code in ratings.items], np.int64
+        )
+        for i in range(2)
+    ]
     for label, kind, part in judges:
         shares_by_group: dict[int, Cells] = {}
-        # The shares are computed twice, because an item belongs to a type and to a kind of error, and a factor assigns each item to
-        # one group only.
-        for of_item in (by_type, np.array(by_kind, dtype=np.int64)):
+        for of_item in factors:
             shares_by_group |= _compute_group_shares(part, of_item, len(names))
         yield from ([label, kind, *group, *shares_by_group[i]] for i, group in enumerate(names) if i in shares_by_group)
 
@@ -313,26 +270,8 @@ def _compute_group_shares(ratings: Ratings, of_item: Ints, n_groups: int) -> dic
     codes = of_item[ratings.item]
     in_groups = ratings.select_ratings(codes >= 0)
     in_groups = replace(in_groups, factors={"group": (codes[codes >= 0], tuple(str(i) for i in range(n_groups)))})
-    rows = [
-        row
+    return {
+        int(row.args["group"]): [row.n["yes"], row.n["ratings"], row.value, row.low, row.high]
         for row in proportions.estimate_rates(in_groups, by="group")
         if "group" in row.args and "interval" not in row.args
-    ]
-    return {int(row.args["group"]): [row.n["yes"], row.n["ratings"], row.value, row.low, row.high] for row in rows}
-
-
-def _note_undecided(machines_of_study: Sequence[Machine]) -> list[str]:
-    return [
-        f"{machine.name} gave no verdict on {machine.undecided:,} of {machine.undecided + len(machine.verdicts):,} items; they are in no share."
-        for machine in machines_of_study
-        if machine.undecided
-    ]
-
-
-def _note_checker(machines_of_study: Sequence[Machine]) -> list[str]:
-    if not any(machine.name == STORED_CHECKER for machine in machines_of_study):
-        return []
-    return [
-        f"{STORED_CHECKER}: its findings in the recorded steps, including amounts that raters are not shown. "
-        "As a model rater it uses only what raters see."
-    ]
+    }

@@ -6,7 +6,7 @@ Values of detection that are also in the list of results are taken from it, so t
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Count, Q

@@ -15,7 +15,7 @@ from ratings.models import TRANSITION
 from ratings.protocol.reference import name_contrast_group
 from ratings.results.analyses.rating_columns import AnalysisData
 from ratings.results.analyses.tables import Cells, Json, build_table, builds
-from ratings.results.figures.names import POOLED
+from ratings.results.figures.tables import POOLED
 from ratings.results.paper_values import DeclaredModel, PaperValue, find_paper_value, pair_with_reasons
 from ratings.stats import Estimate, Ratings, pairwise, precision, proportions
 from ratings.stats.estimates import FEW_ITEMS

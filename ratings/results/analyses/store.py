@@ -28,12 +28,22 @@ from ratings.results.analyses.filters import Filters
 from ratings.studies import SealedError, access, progress
 from simulation.jobs import jobs
 from simulation.models import Job
+from wetbench_site.text import hash_text
 
 # Increase the version with every change of what is computed or how it is written. Documents of other versions are not shown.
 VERSION = 8
-STEPS = 5  # steps of the progress bar while a document is computed
 # The libraries whose version can change a number.
 LIBRARIES = ("numpy", "scipy")
+
+SEED, RESAMPLES = 0, 2000
+INLINE = 5_000  # most ratings for which a page request itself computes the analysis without resampling
+AT_ONCE = 500  # most ratings for which the expected precision is not cached
+KEPT, KEPT_FILTERED = 3, 60  # most stored analyses for equal filters; most stored analyses with filters per study
+COMPARISON_KIND = "comparison"
+_TRIES = 3  # computations before DataChangingError is raised
+_JOBS_SEARCHED = 50  # number of the study's latest jobs that are searched for the same request
+_CACHE_SECONDS = 3600  # limited, because ratings can change while their number does not
+_compute_lock = threading.Lock()  # the second of two simultaneous requests waits and finds what the first stored
 
 ReportProgress = Callable[[int, int, str], None]
 
@@ -55,14 +65,6 @@ def encode_document(document: Any) -> bytes:
 
 def hash_document(document: Any) -> str:
     return hashlib.sha256(encode_document(document)).hexdigest()
-
-
-SEED, RESAMPLES = 0, 2000
-INLINE = 5_000  # most ratings for which a page request itself computes the analysis without resampling
-AT_ONCE = 500  # most ratings for which the expected precision is not cached
-KEPT, KEPT_FILTERED = 3, 60  # most stored analyses for equal filters; most stored analyses with filters per study
-_TRIES = 3  # computations before DataChangingError is raised
-_compute_lock = threading.Lock()  # the second of two simultaneous requests waits and finds what the first stored
 
 
 class DataChangingError(RuntimeError):
@@ -91,14 +93,31 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
     """
     _refuse_sealed(study)
     state = _compute_state(study)
+    params = {
+        "study": str(study.code), "filters": filters.to_dict(), "state": state, "version": VERSION, "resamples": RESAMPLES,
+        "seed": SEED,
+    }  # fmt: skip
+    jobs_of_study = Job.objects.filter(kind="analysis", subject=access.format_subject(study)).order_by("-pk")
+    last = next((job for job in jobs_of_study[:_JOBS_SEARCHED] if job.params == params), None)
     if stored := _find_stored(study, filters, state, RESAMPLES):
-        job = None if stored.drawings.exists() else _find_drawing_job(study, filters, state, user)
-        return AnalysisStatus(stored, True, job, describe_freshness(stored) + _describe_drawing(job))
-    job = _get_or_request_job(study, filters, state, user)
+        message = describe_freshness(stored)
+        # Figures are missing if a command computed the analysis. If the job has finished, no figure has data.
+        if stored.drawings.exists() or (last is not None and last.status == "done"):
+            return AnalysisStatus(stored, True, None, message)
+        job = _get_or_request_job(study, jobs_of_study, last, params, user)
+        drawn = "could not be" if job.status in ("failed", "cancelled") else "are being"
+        return AnalysisStatus(stored, True, job, f"{message} Its figures {drawn} drawn.")
+    job = _get_or_request_job(study, jobs_of_study, last, params, user)
+    outlook = "could not be" if job.status in ("failed", "cancelled") else "is being"
+    message = f"The full analysis {outlook} computed."
     quick = _get_quick(study, filters, state)
     # An out-of-date analysis is more useful than none; the message states that it is out of date.
     available = quick or _find_latest(study, filters)
-    return AnalysisStatus(available, quick is not None, job, _describe_pending(available, quick is not None, job))
+    if available is not None:
+        message = f"{describe_freshness(available)} {message}"
+        if quick is None:
+            message = f"Out of date: ratings, or machine verdicts on the items, have changed since. {message}"
+    return AnalysisStatus(available, quick is not None, job, message)
 
 
 def compute_analysis(
@@ -154,7 +173,7 @@ def build_key(study: Study, filters: Filters, state: str, seed: int, resamples: 
     """Return the key of a requested analysis. Equal requests for the same state of the ratings have the same key."""
     # The key depends on everything that can change the bytes of the document.
     request = [str(study.code), state, filters.to_dict(), VERSION, seed, resamples]
-    return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    return hash_text(json.dumps(request, ensure_ascii=False, sort_keys=True))
 
 
 def _refuse_sealed(study: Study) -> None:
@@ -166,7 +185,7 @@ def _compute_state(study: Study) -> str:
     """Return a digest of everything on which the document depends, including whether a deadline has passed."""
     # A deadline passes without a change in the database, and the document states whether the stop rule is met.
     ended = progress.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
-    return hashlib.sha256(f"{progress.compute_state_digest(study)}/{ended}".encode()).hexdigest()
+    return hash_text(f"{progress.compute_state_digest(study)}/{ended}")
 
 
 def _find_stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:
@@ -196,84 +215,27 @@ def _find_latest(study: Study, filters: Filters) -> Analysis | None:
 
 
 def _iter_same_request(study: Study, filters: Filters) -> Iterator[Analysis]:
-    """Yield the stored analyses with these filters at any state of the ratings, newest first, without their
-    documents.
-    """
+    """Yield the stored analyses with these filters at any state of the ratings, newest first, without their documents."""
     filter_values = filters.to_dict()
     analyses = Analysis.objects.filter(study=study).order_by("-created_at", "-pk").defer("document")
     return (row for row in analyses if row.filters == filter_values)
 
 
-def _get_or_request_job(study: Study, filters: Filters, state: str, user: Any) -> Job:
+def _get_or_request_job(
+    study: Study, jobs_of_study: QuerySet[Job], last: Job | None, params: dict[str, Any], user: Any
+) -> Job:
     """Return the job that computes the full analysis; request a new job if none is in progress.
 
-    A job that failed or was stopped for the same state of the ratings is returned as it is, because viewing a page must not
-    restart it.
+    `last`: the last job for the same request. If it failed or was stopped, it is returned as it is, because viewing a page
+    must not restart it or undo a stop that a person requested. A job for another state of the ratings is sufficient, because
+    it analyses the ratings that it finds when it runs.
     """
-    params = _build_params(study, filters, state)
-    last = _find_last_job(study, params)
-    if last is not None and last.status != "done":  # a new request would undo a stop that a person requested
+    if last is not None and last.status != "done":
         return last
-    return _find_running_job(study, params) or jobs.request_job(
-        "analysis", params, subject=access.format_subject(study), user=user
-    )
-
-
-def _find_drawing_job(study: Study, filters: Filters, state: str, user: Any) -> Job | None:
-    """Return the job that draws the missing figures of a stored analysis, or None if there is nothing to draw.
-
-    Figures are missing if a command computed the analysis.
-    """
-    last = _find_last_job(study, _build_params(study, filters, state))
-    # If the job has finished and there are no drawings, no figure has data.
-    return None if last is not None and last.status == "done" else _get_or_request_job(study, filters, state, user)
-
-
-def _describe_drawing(job: Job | None) -> str:
-    if job is None:
-        return ""
-    return f" Its figures {'could not be' if job.status in ('failed', 'cancelled') else 'are being'} drawn."
-
-
-def _build_params(study: Study, filters: Filters, state: str) -> dict[str, Any]:
-    return {
-        "study": str(study.code),
-        "filters": filters.to_dict(),
-        "state": state,
-        "version": VERSION,
-        "resamples": RESAMPLES,
-        "seed": SEED,
-    }
-
-
-def _find_last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
-    return next((job for job in _select_jobs(study)[:_JOBS_SEARCHED] if job.params == params), None)
-
-
-def _find_running_job(study: Study, params: Mapping[str, Any]) -> Job | None:
-    """Return an unfinished job for the same request at any state of the ratings, or None.
-
-    Such a job is sufficient, because it analyses the ratings that it finds when it runs.
-    """
-    running = _select_jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
-    return next((job for job in running if {**job.params, "state": ""} == {**params, "state": ""}), None)
-
-
-def _select_jobs(study: Study) -> QuerySet[Job]:
-    return Job.objects.filter(kind="analysis", subject=access.format_subject(study)).order_by("-pk")
-
-
-_JOBS_SEARCHED = 50  # number of the study's latest jobs that are searched for the same request
-
-
-def _describe_pending(available: Analysis | None, fresh: bool, job: Job) -> str:
-    failed = job.status in ("failed", "cancelled")
-    outlook = "The full analysis could not be computed." if failed else "The full analysis is being computed."
-    if available is None:
-        return outlook
-    if fresh:
-        return f"{describe_freshness(available)} {outlook}"
-    return f"Out of date: ratings, or machine verdicts on the items, have changed since. {describe_freshness(available)} {outlook}"
+    running = jobs_of_study.filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
+    same = (job for job in running if {**job.params, "state": ""} == {**params, "state": ""})
+    subject = access.format_subject(study)
+    return next(same, None) or jobs.request_job("analysis", params, subject=subject, user=user)
 
 
 def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], seconds: float) -> Analysis:
@@ -325,27 +287,18 @@ def compute_blind_precision(study: Study, n_known: int | None = None) -> dict[st
 
     planted = study_protocol.load_protocol(study.protocol).planted_share
     n_ratings = progress.count_ratings(study) if n_known is None else n_known
-    if n_ratings <= AT_ONCE:
-        return sections_rates.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
     # The cache key changes with every 2% more ratings. Fewer ratings hardly change the numbers, and a page requests them often.
-    key = f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
-    table: dict[str, Any] | None = cache.get(key)
+    key = "" if n_ratings <= AT_ONCE else f"blind-precision/{study.code}/{math.floor(math.log(n_ratings, 1.02))}"
+    table: dict[str, Any] | None = cache.get(key) if key else None
     if table is None:
         table = sections_rates.build_blind_precision(rating_rows.iter_blind_verdicts(study), study.kind, planted)
-        cache.set(key, table, _CACHE_SECONDS)
+        if key:
+            cache.set(key, table, _CACHE_SECONDS)
     return table
 
 
-_CACHE_SECONDS = 3600  # limited, because ratings can change while their number does not
-
-
-COMPARISON_KIND = "comparison"
-
-
 def find_comparable_studies(user: User, study: Study) -> QuerySet[Study]:
-    """Return the studies that this user may compare with `study`: unblinded, of the same kind, and visible to the
-    user.
-    """
+    """Return the studies that this user may compare with `study`: unblinded, of the same kind, and visible to the user."""
     studies = access.list_studies(user).filter(status="unblinded", kind=study.kind)
     # Rates can only be compared if raters answered the same question, so only studies of the same kind are offered.
     return studies.exclude(pk=study.pk).order_by("name", "pk")

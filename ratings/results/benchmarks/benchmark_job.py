@@ -1,22 +1,20 @@
 """The job that computes the result of a benchmark and draws its figures. Once stored, the result is reused."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 from django.urls import reverse
 
 from ratings.models import Analysis, Benchmark, StoredFigure
-from ratings.results.analyses.document import hash_document
+from ratings.results.analyses.store import ReportProgress, hash_document, ignore_progress
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, store
-from ratings.results.figures import registry
+from ratings.results.figures import render
 from simulation.jobs import jobs
 
-ReportProgress = Callable[[int, int, str], None]
 
-
-def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, total, message: None) -> Analysis:
+def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = ignore_progress) -> Analysis:
     """Return the analysis of a benchmark with its figures; compute and store both if they are not stored."""
     if stored := Analysis.objects.filter(key=store.build_key(benchmark)).first():
         return stored
@@ -25,7 +23,7 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, 
     content = document.build_document(benchmark, document.load_results(benchmark))
     tell(1, 2, "Drawing the figures")
     # Figures are drawn before the transaction starts, so that the transaction is short.
-    figures = list(registry.render_all(content))
+    figures = list(render.render_all(content))
     values = {
         "benchmark": benchmark,
         "state_digest": benchmark.sha256,
@@ -44,12 +42,7 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = lambda step, 
         if created:
             # Only one result per benchmark is shown, so the results of earlier keys are deleted.
             Analysis.objects.filter(benchmark=benchmark).exclude(pk=analysis.pk).delete()
-            StoredFigure.objects.bulk_create(
-                StoredFigure(
-                    analysis=analysis, name=figure.name, profile=figure.profile, svg=figure.svg, summary=figure.summary
-                )
-                for figure in figures
-            )
+            StoredFigure.objects.bulk_create(StoredFigure(analysis=analysis, **figure._asdict()) for figure in figures)
     return analysis
 
 

@@ -1,7 +1,7 @@
 """The document of a benchmark, in the format of a study's analysis. Figures, tables, CSV and JSON are built from it alone."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import combinations
@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Q, Sum
 
 from ratings.models import Benchmark
-from ratings.results.analyses import tables
-from ratings.results.analyses.document import list_versions
-from ratings.results.analyses.tables import Column, TableSpec
+from ratings.results.analyses.store import list_versions
+from ratings.results.analyses.tables import COLUMNS, Cells, Column, TableSpec, build_custom_table
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED
 from ratings.results.benchmarks.store import count_missing
 from ratings.results.paper_values import (
@@ -27,14 +26,17 @@ from ratings.results.paper_values import (
     pair_with_reasons,
 )
 from ratings.stats import Estimate, human_model
-from ratings.stats.human_model import MatrixCell
-from ratings.stats.pass_at_k import TaskReplicates, compare_agents, estimate_mean_pass_at_k
+from ratings.stats.proportions import TaskReplicates, compare_agents, estimate_mean_pass_at_k
 from simulation.casts import pricing
 from simulation.models import EvidenceReview, ModelCall
 from simulation.runs import failure_reasons
 
-SUCCESS, UNPROVEN = "success", "evidence"
-_NO_ATTEMPT = ("failed",)  # the failure was not the agent's, so the agent was not tested
+MOST_ATTEMPTS = 5
+CAUSES = {
+    "success": "reached the goal, evidence sufficient",
+    "evidence": "submitted, evidence not sufficient",
+    **{key: f"ended by {words}" for key, words in failure_reasons.CAUSES.items()},
+}
 _TOKENS_IN = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
 
 
@@ -92,7 +94,7 @@ class BenchmarkResults:
         for episode in self.episodes:
             if episode.agent == agent:
                 attempts[episode.experiment] += episode.attempt
-                successes[episode.experiment] += episode.attempt and episode.cause == SUCCESS
+                successes[episode.experiment] += episode.attempt and episode.cause == "success"
         return [TaskReplicates(name, attempts[name], successes[name]) for name in sorted(attempts)]
 
     def count_causes(self, agent: str) -> Counter[str]:
@@ -100,37 +102,34 @@ class BenchmarkResults:
 
 
 def load_results(benchmark: Benchmark) -> BenchmarkResults:
-    """Return the results from which the benchmark's document is computed."""
+    """Return the results from which the benchmark's document is computed, in five queries."""
     primary: dict[int, bool] = {}
     verdicts: dict[str, dict[str, bool]] = defaultdict(dict)
     reviews = EvidenceReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by(
         "classifier", "episode"
     )
-    for pk, code, classifier, is_primary, sufficient in reviews.values_list(
-        "episode_id", "episode__code", "classifier", "primary", "sufficient"
-    ):
+    columns = "episode_id", "episode__code", "classifier", "primary", "sufficient"
+    for pk, code, classifier, is_primary, sufficient in reviews.values_list(*columns):
         verdicts[classifier][str(code)] = sufficient
         # Only the cast's own classifier decides whether an attempt succeeded.
         if is_primary:
             primary[pk] = sufficient
-    rows = benchmark.episodes.order_by("experiment__name", "cast", "replicate", "pk").values_list(
-        "pk", "code", "cast", "experiment__name", "status", "reason"
-    )
+    rows = benchmark.episodes.order_by("experiment__name", "cast", "replicate", "pk")
     episodes = tuple(
-        EpisodeResult(
-            str(code), cast, experiment, _find_cause(status, reason, primary.get(pk)), status not in _NO_ATTEMPT
+        # If an episode failed, the failure was not the agent's, so the agent was not tested.
+        EpisodeResult(str(code), cast, experiment, _find_cause(status, reason, primary.get(pk)), status != "failed")
+        for pk, code, cast, experiment, status, reason in rows.values_list(
+            "pk", "code", "cast", "experiment__name", "status", "reason"
         )
-        for pk, code, cast, experiment, status, reason in rows
     )
-    return BenchmarkResults(
-        episodes, verdicts, _load_costs(benchmark), find_agent_models(benchmark), count_missing(benchmark)
-    )
+    costs, models, missing = _load_costs(benchmark), find_agent_models(benchmark), count_missing(benchmark)
+    return BenchmarkResults(episodes, verdicts, costs, models, missing)
 
 
 def _find_cause(status: str, reason: str, sufficient: bool | None) -> str:
     if status == "submitted":
         # If there is no verdict, the classifier failed, not the agent.
-        return SUCCESS if sufficient else UNPROVEN if sufficient is False else "classifier"
+        return "success" if sufficient else "evidence" if sufficient is False else "classifier"
     return failure_reasons.find_cause(status, reason)
 
 
@@ -156,19 +155,108 @@ def _load_costs(benchmark: Benchmark) -> dict[str, AgentCost]:
     }
 
 
-MOST_ATTEMPTS = 5
-CAUSES = {
-    "success": "reached the goal, evidence sufficient",
-    "evidence": "submitted, evidence not sufficient",
-    **{key: f"ended by {words}" for key, words in failure_reasons.CAUSES.items()},
-}
+class _Content(NamedTuple):
+    """What the tables of a benchmark are built from. `judges`: verdict of each classifier, by episode code."""
+
+    results: BenchmarkResults
+    passes: Sequence[Estimate]
+    comparisons: Sequence[Estimate]
+    judges: Mapping[str, Mapping[str, int]]
+
+    @property
+    def matrix_judges(self) -> Mapping[str, Mapping[str, int]]:
+        """A single classifier has no other classifier to agree with, so the matrices are then empty."""
+        return self.judges if len(self.judges) > 1 else {}
+
+
+def _find_published(results: BenchmarkResults, result: Estimate) -> PaperValue | None:
+    """Return the paper's pass@k for the agent's declared model, or None."""
+    model = results.models.get(result.args["agent"])
+    return find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=result.args["k"]) if model else None
+
+
+def _iter_pass_rows(content: _Content) -> Iterable[Cells]:
+    published = pair_with_reasons(_find_published(content.results, row) for row in content.passes)
+    for row, paper in zip(content.passes, published, strict=True):
+        numbers = row.value, row.low, row.high, row.n["tasks"], row.n["attempts"]
+        yield row.args["agent"], row.args["k"], *numbers, row.reason, *paper
+
+
+def _iter_comparison_rows(content: _Content) -> Iterable[Cells]:
+    values = {(row.stat, *row.args["agents"], row.args["k"]): row for row in content.comparisons}
+    for row in content.comparisons:
+        if row.stat == "pass_at_k_difference":
+            key = (*row.args["agents"], row.args["k"])
+            p, mcnemar = values["pass_at_k_difference_p", *key].value, values.get(("mcnemar_p", *key))
+            yield *key, row.value, row.low, row.high, p, mcnemar and mcnemar.value, row.n["tasks"], row.reason
+
+
+def _iter_task_rows(content: _Content) -> Iterable[Cells]:
+    for agent in content.results.agent_names:
+        for task in content.results.count_attempts(agent):
+            yield task.task, agent, task.n, task.successes
+
+
+def _iter_failure_rows(content: _Content) -> Iterable[Cells]:
+    for agent in content.results.agent_names:
+        counts = content.results.count_causes(agent)
+        for cause, phrase in CAUSES.items():
+            if counts[cause]:
+                yield agent, cause, phrase, counts[cause], counts[cause] / counts.total()
+
+
+def _iter_cost_rows(content: _Content) -> Iterable[Cells]:
+    for agent in content.results.agent_names:
+        counts = content.results.count_causes(agent)
+        # Rule-based agents make no calls.
+        cost = content.results.costs.get(agent, AgentCost(0, 0, 0, Decimal(0), 0))
+        money = float(cost.money)
+        per_success = money / counts["success"] if counts["success"] else None
+        yield (
+            agent, counts.total(), cost.calls, cost.input_tokens, cost.output_tokens, money, cost.unknown, per_success,
+        )  # fmt: skip
+
+
+def _iter_fraction_rows(content: _Content) -> Iterable[Cells]:
+    """Yield the shares judged sufficient: by each classifier, their majority and consensus, and the paper's ensembles.
+
+    The paper's ensembles are the majority and the consensus of the paper's classifiers; they have rows if further classifiers
+    judged too.
+    """
+    models = content.judges
+    rows = [(fraction, "classifier", fraction.name) for fraction in human_model.estimate_fractions(models)]
+    if len(models) > 1:
+        rows += _list_ensembles(models, human_model.MAJORITY, human_model.CONSENSUS)
+        paper_panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
+        for classifiers in sorted(paper_panels):
+            # If only the paper's classifiers judged, the rows above already have its ensembles.
+            if set(classifiers) < set(models):
+                rows += _list_ensembles({name: models[name] for name in sorted(classifiers)}, *ENSEMBLES.values())
+    ensemble_keys = {label: who for who, label in ENSEMBLES.items()}
+    published = pair_with_reasons(
+        find_published_fraction(ensemble_keys.get(fraction.name, fraction.name), kind, names.split(", "))
+        for fraction, kind, names in rows
+    )
+    for (fraction, kind, names), paper in zip(rows, published, strict=True):
+        yield fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high, names, *paper
+
+
+def _list_ensembles(
+    models: Mapping[str, Mapping[str, int]], majority: str, consensus: str
+) -> list[tuple[human_model.Fraction, str, str]]:
+    verdicts = {
+        majority: human_model.compute_majority(models).verdicts,
+        consensus: human_model.compute_consensus(models),
+    }
+    return [(fraction, "ensemble", ", ".join(models)) for fraction in human_model.estimate_fractions(verdicts)]
+
 
 _AGENT = Column("Agent", "the cast, including its simulator and classifier", "text")
 _TASKS = Column("Experiments", "experiments that the agent attempted", "count")
 _LOW = Column("Low", "lower end of the 95% interval, new experiments", "share")
 _HIGH = Column("High", "upper end of the 95% interval, new experiments", "share")
 _REASON = Column("Reason", "why a number or its interval is missing", "text")
-_WHY_UNPUBLISHED = tables.COLUMNS["published_reason"]
+_WHY_UNPUBLISHED = COLUMNS["published_reason"]
 _CELLS = {
     "row": Column("Of", "a classifier", "text"),
     "col": Column("With", "another classifier", "text"),
@@ -176,16 +264,24 @@ _CELLS = {
     "n": Column("Records", "records of submitted episodes both judged", "count"),
     "base": Column("Base", "records in the denominator of the share", "count"),
 }
-Rows = Iterable[Sequence[Any]]
 
 
-def _build_spec(title: str, columns: Mapping[str, Column]) -> TableSpec:
-    """Return the specification of a table that defines all its columns itself."""
-    return TableSpec(title, tuple(columns), columns)
+class BenchmarkTable(NamedTuple):
+    """A table: its title, the function that yields its rows, its columns, and the paper's quantity of the same kind."""
+
+    title: str
+    iter_rows: Callable[[_Content], Iterable[Cells]]
+    columns: Mapping[str, Column]
+    quantity: str = ""
+
+    @property
+    def spec(self) -> TableSpec:
+        return TableSpec(self.title, tuple(self.columns), self.columns)
 
 
-FORMS: Mapping[str, TableSpec] = {
-    "pass_at_k": _build_spec("Goals reached within k attempts", {
+# Each table is declared here only; the document, its pages, CSV files and figures follow.
+TABLES: Mapping[str, BenchmarkTable] = {
+    "pass_at_k": BenchmarkTable("Goals reached within k attempts", _iter_pass_rows, {
         "agent": _AGENT,
         "k": Column("k", "attempts", "count"),
         "value": Column("pass@k", "probability that at least one of k attempts reaches the goal, mean over experiments", "share"),
@@ -196,7 +292,7 @@ FORMS: Mapping[str, TableSpec] = {
         "published": Column("Published", "the paper's pass@k for the declared model of the agent", "share"),
         "published_reason": _WHY_UNPUBLISHED,
     }),
-    "comparisons": _build_spec("Agents compared on the same experiments", {
+    "comparisons": BenchmarkTable("Agents compared on the same experiments", _iter_comparison_rows, {
         "first": Column("First", "an agent", "text"),
         "second": Column("Second", "the agent compared with it", "text"),
         "k": Column("k", "attempts", "count"),
@@ -208,13 +304,13 @@ FORMS: Mapping[str, TableSpec] = {
         "tasks": Column("Experiments", "experiments with k attempts of both", "count"),
         "reason": _REASON,
     }),
-    "tasks": _build_spec("Experiments", {
+    "tasks": BenchmarkTable("Experiments", _iter_task_rows, {
         "experiment": Column("Experiment", "the goal of the experiment", "text"),
         "agent": _AGENT,
         "n": Column("Attempts", "attempts that count; 0: every episode failed for a reason other than the agent", "count"),
         "successes": Column("Reached", "attempts that reached the goal", "count"),
     }),
-    "failures": _build_spec("Outcomes of episodes and causes of failure", {
+    "failures": BenchmarkTable("Outcomes of episodes and causes of failure", _iter_failure_rows, {
         "agent": _AGENT,
         "cause": Column("Cause", "success, or what ended it: agent (evidence: it submitted too little), simulator, "
                         "classifier, provider, refusal, budget, wetbench", "text"),
@@ -222,7 +318,7 @@ FORMS: Mapping[str, TableSpec] = {
         "n": Column("Episodes", "episodes with this outcome", "count"),
         "share": Column("Share", "of the agent's episodes", "share"),
     }),
-    "cost": _build_spec("Cost", {
+    "cost": BenchmarkTable("Cost", _iter_cost_rows, {
         "agent": _AGENT,
         "episodes": Column("Episodes", "episodes of the benchmark", "count"),
         "calls": Column("Calls", "calls to models, including failed ones", "count"),
@@ -232,7 +328,7 @@ FORMS: Mapping[str, TableSpec] = {
         "unknown": Column("Cost unknown", "calls of unknown cost: if there are any, the cost is a lower bound", "count"),
         "per_success": Column("Dollars per success", "cost per attempt that reached its goal", "number"),
     }),
-    "fractions": _build_spec("Share judged sufficient by each classifier", {
+    "fractions": BenchmarkTable("Share judged sufficient by each classifier", _iter_fraction_rows, {
         "who": Column("Classifier", "the classifier; or the majority, or all, of the classifiers", "text"),
         "kind": Column("Kind", "classifier or ensemble", "text"),
         "share": Column("Sufficient", "share of the records judged sufficient", "share"),
@@ -244,12 +340,15 @@ FORMS: Mapping[str, TableSpec] = {
         "published": Column("Published", "the paper's share for the same classifier, or for an ensemble of the same classifiers", "share"),
         "published_reason": _WHY_UNPUBLISHED,
     }),
-    "agreement_matrix": _build_spec("Agreement of classifiers", _CELLS),
-    "conditional_matrix": _build_spec("Conditional agreement of classifiers", {
+    "agreement_matrix": BenchmarkTable(
+        "Agreement of classifiers",
+        lambda content: human_model.build_agreement_matrix(content.matrix_judges), _CELLS, "model_agreement",
+    ),
+    "conditional_matrix": BenchmarkTable("Conditional agreement of classifiers", lambda content: human_model.build_conditional_matrix(content.matrix_judges), {
         **_CELLS,
         "value": Column("Share", "share judged sufficient by the column, among records judged sufficient by the row", "share"),
         "base": Column("Base", "records judged by both and sufficient for the row", "count"),
-    }),
+    }, "conditional_agreement"),
 }  # fmt: skip
 
 
@@ -263,22 +362,8 @@ def build_document(
         for k in range(1, MOST_ATTEMPTS + 1)
     ]
     comparisons = _compare_agents(results, seed, resamples)
-    # A single classifier has no other classifier to agree with, so the matrices are then empty.
-    verdicts_by_classifier = _list_verdicts(results) if len(results.verdicts) > 1 else {}
-    rows_by_table: dict[str, Rows] = {
-        "pass_at_k": _build_pass_rows(results, passes),
-        "comparisons": _build_comparison_rows(comparisons),
-        "tasks": [
-            (task.task, agent, task.n, task.successes)
-            for agent in results.agent_names
-            for task in results.count_attempts(agent)
-        ],
-        "failures": _build_failure_rows(results),
-        "cost": _build_cost_rows(results),
-        "fractions": _build_fraction_rows(results),
-        "agreement_matrix": map(_build_cell_row, human_model.build_agreement_matrix(verdicts_by_classifier)),
-        "conditional_matrix": map(_build_cell_row, human_model.build_conditional_matrix(verdicts_by_classifier)),
-    }
+    judges = {name: {code: int(yes) for code, yes in verdicts.items()} for name, verdicts in results.verdicts.items()}
+    content = _Content(results, passes, comparisons, judges)
     return {
         "version": DOCUMENT_VERSION,
         "subject": {"benchmark": str(benchmark.code), "name": benchmark.name, "note": benchmark.note},
@@ -297,29 +382,15 @@ def build_document(
         },
         "results": [result.to_dict() for result in (*passes, *comparisons)],
         "tables": {
-            name: tables.build_custom_table(
-                FORMS[name], table_rows, notes=_list_published_ranges(name, verdicts_by_classifier)
+            name: build_custom_table(
+                table.spec,
+                table.iter_rows(content),
+                notes=_list_published_ranges(table.quantity, content.matrix_judges),
             )
-            for name, table_rows in rows_by_table.items()
+            for name, table in TABLES.items()
         },
-        "notes": _list_notes(results, passes, seed, resamples),
+        "notes": _list_notes(content, seed, resamples),
     }
-
-
-def _build_pass_row(result: Estimate) -> tuple[Any, ...]:
-    args, n = result.args, result.n
-    return args["agent"], args["k"], result.value, result.low, result.high, n["tasks"], n["attempts"], result.reason
-
-
-def _build_pass_rows(results: BenchmarkResults, passes: Sequence[Estimate]) -> list[tuple[Any, ...]]:
-    published = pair_with_reasons(_find_published(results, result) for result in passes)
-    return [(*_build_pass_row(result), *paper) for result, paper in zip(passes, published, strict=True)]
-
-
-def _find_published(results: BenchmarkResults, result: Estimate) -> PaperValue | None:
-    """Return the paper's pass@k for the agent's declared model, or None."""
-    model = results.models.get(result.args["agent"])
-    return find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=result.args["k"]) if model else None
 
 
 def _compare_agents(results: BenchmarkResults, seed: int, resamples: int) -> list[Estimate]:
@@ -337,117 +408,14 @@ def _compare_agents(results: BenchmarkResults, seed: int, resamples: int) -> lis
     return comparisons
 
 
-def _build_comparison_rows(results: Sequence[Estimate]) -> list[tuple[Any, ...]]:
-    values = {(result.stat, *result.args["agents"], result.args["k"]): result for result in results}
-    rows = []
-    for row_result in results:
-        if row_result.stat != "pass_at_k_difference":
-            continue
-        key = (*row_result.args["agents"], row_result.args["k"])
-        mcnemar = values.get(("mcnemar_p", *key))
-        p = values["pass_at_k_difference_p", *key].value
-        rows.append(
-            (
-                *key,
-                row_result.value,
-                row_result.low,
-                row_result.high,
-                p,
-                mcnemar and mcnemar.value,
-                row_result.n["tasks"],
-                row_result.reason,
-            )
-        )
-    return rows
-
-
-def _build_failure_rows(results: BenchmarkResults) -> list[tuple[Any, ...]]:
-    rows = []
-    for agent in results.agent_names:
-        causes_of_agent = results.count_causes(agent)
-        for cause, phrase in CAUSES.items():
-            if causes_of_agent[cause]:
-                rows.append(
-                    (agent, cause, phrase, causes_of_agent[cause], causes_of_agent[cause] / causes_of_agent.total())
-                )
-    return rows
-
-
-def _build_cost_rows(results: BenchmarkResults) -> list[tuple[Any, ...]]:
-    rows = []
-    for agent in results.agent_names:
-        causes_of_agent = results.count_causes(agent)
-        cost = results.costs.get(agent)
-        if cost is None:  # rule-based agents make no calls
-            rows.append((agent, causes_of_agent.total(), 0, 0, 0, 0.0, 0, 0.0 if causes_of_agent["success"] else None))
-            continue
-        money = float(cost.money)
-        per_success = money / causes_of_agent["success"] if causes_of_agent["success"] else None
-        usage = cost.calls, cost.input_tokens, cost.output_tokens, money, cost.unknown
-        rows.append((agent, causes_of_agent.total(), *usage, per_success))
-    return rows
-
-
-def _list_verdicts(results: BenchmarkResults) -> dict[str, dict[str, int]]:
-    return {name: {code: int(yes) for code, yes in verdicts.items()} for name, verdicts in results.verdicts.items()}
-
-
-def _build_fraction_rows(results: BenchmarkResults) -> list[tuple[Any, ...]]:
-    """Return the rows of shares judged sufficient: each classifier, their majority and consensus, and the paper's ensembles.
-
-    The paper's ensembles are the majority and the consensus of the paper's classifiers; they have rows if further classifiers
-    judged too.
-    """
-    models = _list_verdicts(results)
-    rows = [
-        (*_build_share_row(fraction, "classifier"), fraction.name)
-        for fraction in human_model.estimate_fractions(models)
-    ]
-    if len(models) > 1:
-        rows += _build_ensemble_rows(models, human_model.MAJORITY, human_model.CONSENSUS)
-        paper_panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
-        for classifiers in sorted(paper_panels):
-            # If only the paper's classifiers judged, the rows above already have its ensembles.
-            if set(classifiers) < set(models):
-                rows += _build_ensemble_rows({name: models[name] for name in sorted(classifiers)}, *ENSEMBLES.values())
-    ensemble_keys = {label: who for who, label in ENSEMBLES.items()}
-    published = pair_with_reasons(
-        find_published_fraction(ensemble_keys.get(row[0], row[0]), row[1], row[-1].split(", ")) for row in rows
-    )
-    return [(*row, *paper) for row, paper in zip(rows, published, strict=True)]
-
-
-def _build_ensemble_rows(
-    models: Mapping[str, Mapping[str, int]], majority: str, consensus: str
-) -> list[tuple[Any, ...]]:
-    ensemble_verdicts = {
-        majority: human_model.compute_majority(models).verdicts,
-        consensus: human_model.compute_consensus(models),
-    }
-    return [
-        (*_build_share_row(fraction, "ensemble"), ", ".join(models))
-        for fraction in human_model.estimate_fractions(ensemble_verdicts)
-    ]
-
-
-def _build_share_row(fraction: human_model.Fraction, kind: str) -> tuple[Any, ...]:
-    return fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high
-
-
-def _list_published_ranges(name: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return the paper's values for a matrix, as sentences, if all classifiers to which they apply judged here as
-    well.
-    """
-    quantity = {"agreement_matrix": "model_agreement", "conditional_matrix": "conditional_agreement"}.get(name)
+def _list_published_ranges(quantity: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return the paper's values of this quantity, as sentences, if all classifiers to which they apply judged here as well."""
     entries = iter_values(lambda entry: entry.quantity == quantity and set(entry.models or ()) <= set(models))
     return [f"{entry.description[:-1]}, over {', '.join(entry.models or ())}." for entry in entries]
 
 
-def _build_cell_row(cell: MatrixCell) -> tuple[Any, ...]:
-    return cell.row, cell.col, cell.value, cell.n, cell.base
-
-
-def _list_notes(results: BenchmarkResults, passes: Sequence[Estimate], seed: int, resamples: int) -> list[str]:
+def _list_notes(content: _Content, seed: int, resamples: int) -> list[str]:
+    results = content.results
     notes = [
         "An attempt is an episode that the agent ended: submitted, given up, three rejected actions in a row, "
         "or out of steps. It succeeds if the cast's own classifier finds the evidence sufficient.",
@@ -458,7 +426,7 @@ def _list_notes(results: BenchmarkResults, passes: Sequence[Estimate], seed: int
         "small-sample correction: p is below .05 if and only if the 95% interval excludes 0.",
         "Shares judged sufficient have Wilson's interval, which treats the records as independent.",
     ]
-    if any(_find_published(results, result) is not None for result in passes):
+    if any(_find_published(results, result) is not None for result in content.passes):
         notes.append(f"Published values are the paper's for the declared model of the agent ({NOT_REPORTED}).")
     if n_failed := sum(not episode.attempt for episode in results.episodes):
         notes.append(
@@ -469,7 +437,6 @@ def _list_notes(results: BenchmarkResults, passes: Sequence[Estimate], seed: int
         notes.append(
             f"{sum(results.missing.values())} verdicts of further classifiers are missing ({missing_by_classifier}); the records are counted without them."
         )
-    models = _list_verdicts(results)
-    if len(models) > 1 and (ties := human_model.compute_majority(models).ties):
+    if len(content.judges) > 1 and (ties := human_model.compute_majority(content.judges).ties):
         notes.append(f"{ties} records without a majority among the classifiers count as not sufficient.")
     return notes

@@ -1,10 +1,9 @@
-"""Stored results of benchmarks: request, find and explain them."""
+"""Benchmarks: freeze a fixed set of episodes, which never changes afterwards; request, find and explain stored results."""
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -14,8 +13,10 @@ from ratings.models import Analysis, Benchmark, ItemSource, Study
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED
 from simulation.jobs import jobs
 from simulation.models import Episode, Job, Leased, MissingReview, Run
+from wetbench_site.text import hash_text
 
 KIND = "benchmark"
+MOST_EPISODES = 20_000
 
 
 class BenchmarkStatus(NamedTuple):
@@ -32,12 +33,11 @@ def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkS
     """
     if stored := Analysis.objects.filter(key=build_key(benchmark)).first():
         return BenchmarkStatus(stored, None)
-    last_job = Job.objects.filter(kind=KIND, subject=job_subject(benchmark)).order_by("-pk").first()
-    if last_job is not None and last_job.status != "done" and last_job.params == _build_params(benchmark):
+    params, subject = {"benchmark": str(benchmark.code), "key": build_key(benchmark)}, job_subject(benchmark)
+    last_job = Job.objects.filter(kind=KIND, subject=subject).order_by("-pk").first()
+    if last_job is not None and last_job.status != "done" and last_job.params == params:
         return BenchmarkStatus(None, last_job)
-    return BenchmarkStatus(
-        None, jobs.request_job(KIND, _build_params(benchmark), subject=job_subject(benchmark), user=user)
-    )
+    return BenchmarkStatus(None, jobs.request_job(KIND, params, subject=subject, user=user))
 
 
 def find_newest(benchmark: Benchmark) -> Analysis | None:
@@ -62,24 +62,17 @@ def job_subject(benchmark: Benchmark) -> str:
     return f"benchmark/{benchmark.code}"
 
 
-def _build_params(benchmark: Benchmark) -> dict[str, Any]:
-    return {"benchmark": str(benchmark.code), "key": build_key(benchmark)}
-
-
 def build_key(benchmark: Benchmark) -> str:
     """Return the key of the current result. It changes whenever the result would change."""
     # The key includes the missing verdicts, because they can be supplied after the benchmark was frozen.
     request = [str(benchmark.code), benchmark.sha256, DOCUMENT_VERSION, SEED, RESAMPLES, count_missing(benchmark)]
-    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
+    return hash_text(json.dumps(request))
 
 
 def count_missing(benchmark: Benchmark) -> dict[str, int]:
     """Return for each further classifier with missing verdicts how many verdicts it did not give."""
     rows = MissingReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by("classifier")
     return dict(rows.values_list("classifier").annotate(n=Count("pk")))
-
-
-MOST_EPISODES = 20_000
 
 
 class BenchmarkError(ValueError):
@@ -141,9 +134,7 @@ def freeze_benchmark(name: str, runs: Sequence[Run], user: User | None = None, n
 
 
 def select_episodes(runs: Sequence[Run]) -> QuerySet[Episode]:
-    """Return the episodes of these runs that have ended and count, one for each replicate; stopped ones are left
-    out.
-    """
+    """Return the episodes of these runs that have ended and count, one for each replicate; stopped ones are left out."""
     episodes = Episode.objects.filter(run__in=runs, counts=True, status__in=Episode.ENDED).exclude(status="cancelled")
     # The deferred columns are large, and nothing here uses them.
     return episodes.select_related("experiment").defer("initial", "memory", "experiment__data").order_by("pk")
@@ -155,7 +146,7 @@ def hash_episodes(episodes: Sequence[Episode]) -> str:
         [str(episode.code), episode.experiment_sha256, episode.cast, episode.replicate, episode.status]
         for episode in episodes
     )
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return hash_text(json.dumps(facts))
 
 
 def find_benchmarks(study: Study) -> QuerySet[Benchmark]:

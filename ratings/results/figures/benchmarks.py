@@ -1,26 +1,40 @@
-"""Figures of a benchmark: how each agent's episodes ended, and their cost."""
+"""Figures of a benchmark: experiments solved within k trials, how each agent's episodes ended, and their cost."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from ratings.results.figures import legends, tables
-from ratings.results.figures.forest import AxisScale, ForestRow, ForestSection, draw_text, make_scale, stack_forests
+from ratings.results.figures.curves import Curve, CurvePlot, make_share_axis
+from ratings.results.figures.forest import AxisScale, ForestRow, ForestSection, make_scale, stack_forests
 from ratings.results.figures.tables import (
     Document,
     TableRow,
     format_integer,
+    format_interval,
     format_percent,
     get_count,
     get_number,
+    get_numbers,
+    get_rows,
     get_text,
+    group_rows,
     join_parts,
     text_width,
     wrap_text,
 )
-from ratings.results.figures.theme import INK, MUTED, TONES, AnyChart, FigureSize, layer_charts, make_data, make_frame
+from ratings.results.figures.theme import (
+    INK,
+    PAPER,
+    TONES,
+    AnyChart,
+    Drawing,
+    FigureSize,
+    layer_charts,
+    make_data,
+)
 
+# In this order, so that bars of different agents can be compared; unknown causes come last.
 _CAUSES = {
     "success": ("Success", "blue"),
     "evidence": ("Evidence not sufficient", "olive"),
@@ -34,118 +48,157 @@ _CAUSES = {
 }
 
 
-def draw_failures(document: Document, profile: FigureSize) -> AnyChart:
-    """Draw one stacked bar per agent, with the numbers of all parts as text below it."""
-    found = tables.get_rows(document, "failures")
-    agents = tables.list_distinct(found, "agent")
-    pitch, bar = profile.size * 1.4, profile.size * 1.7  # 1.4 lines of text, and a bar as high as one line of text
-    parts, texts, inside = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    y = 0.0
-    # All positions are computed here in pixels, because the texts above and below a bar have a variable number of
-    # lines.
-    for agent in agents:
-        some = _order_by_cause([line for line in found if get_text(line, "agent") == agent])
-        n = sum(get_count(line, "n") for line in some)
-        # Long names of agents are wrapped, or they would be clipped at the edge of the drawing.
-        head = wrap_text(f"{agent}, {n} attempt{'s' if n != 1 else ''}", profile.width, profile.size)
-        for line in head:
-            texts.append({"text": line, "x": 0, "y": y + profile.size * 0.7, "colour": INK.light})
-            y += pitch
-        parts += _build_parts(some, agent, n, y, y + bar, profile, inside)
-        y += bar + profile.size * 0.3
-        for line in wrap_text(_describe_parts(some, n), profile.width, profile.size, most=3):
-            texts.append({"text": line, "x": 0, "y": y + profile.size * 0.7, "colour": MUTED.light})
-            y += pitch
-        y += profile.size * 0.7
-    # The legend contains only causes that occur, so it does not promise colours that nobody can find.
-    causes = {get_text(line, "cause") for line in found if get_count(line, "n")}
-    entries = [
-        legends.LegendEntry(said, TONES[tone].tint, TONES[tone].solid)
-        for cause, (said, tone) in _CAUSES.items()
-        if cause in causes
-    ]
-    words = [draw_text(texts, profile), draw_text(inside, profile, align="center")]
-    plot = layer_charts(make_frame(0, profile.width), _draw_bars(parts, profile), *words, width=profile.width, height=y)
-    return alt.vconcat(legends.draw_across(entries, profile), plot, spacing=profile.size)
-
-
-# The order of the causes is fixed, so that bars of different agents can be compared; unknown causes come last.
-def _order_by_cause(some: Sequence[TableRow]) -> list[TableRow]:
-    order = list(_CAUSES)
-    return sorted(
-        some, key=lambda line: order.index(get_text(line, "cause")) if get_text(line, "cause") in order else len(order)
-    )
-
-
-def _build_parts(
-    some: Sequence[TableRow],
-    agent: str,
-    n: int,
-    top: float,
-    below: float,
-    profile: FigureSize,
-    inside: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
-    # One pixel remains free on each side, because the outline of a part is centred on its edge.
-    x, parts, room = 1.0, list[dict[str, Any]](), profile.width - 2.0
-    for line in some:
-        many = get_count(line, "n")
-        # A part of zero would draw an outline without area.
-        if not many:
-            continue
-        said, hue = _CAUSES.get(get_text(line, "cause"), (get_text(line, "cause"), "olive"))
-        end = x + room * many / n
-        title = f"{agent}: {said.lower()} {many} of {n} ({format_percent(many / n)})"
-        parts.append(
+def _draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw one line per agent over k. Points at the same k are side by side; the legend is sorted by the value at
+    the last k.
+    """
+    lines = get_rows(document, "pass_at_k")
+    by_agent = group_rows(lines, "agent")
+    max_k = max(get_count(line, "k") for line in lines)
+    # The offsets at one k never reach the next: at most 0.6 of the distance between them.
+    step = min(0.09, 0.6 / len(by_agent))
+    curves, whiskers, published = list[Curve](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for place, (agent, some) in enumerate(by_agent.items()):
+        offset = (place - (len(by_agent) - 1) / 2) * step
+        points = [_make_pass_point(line, agent, offset) for line in some]
+        curves.append(Curve(agent, _describe_agent(some), points))
+        whiskers += [{**point, "place": place} for point in points if point["low"] is not None]
+        published += [
             {
-                "x": x,
-                "x2": end,
-                "y": top,
-                "y2": below,
-                "fill": TONES[hue].tint,
-                "stroke": TONES[hue].solid,
-                "title": title,
+                **{"x": point["x"], "y": value},
+                "title": f"{agent}: published pass@{get_count(line, 'k')} {format_percent(value)}",
             }
-        )
-        # 4 pixels of margin; a number that does not fit is in the text below the bar.
-        if text_width(str(many), profile.size) + 4 < end - x:
-            inside.append({"text": str(many), "x": (x + end) / 2, "y": (top + below) / 2, "colour": INK.light})
-        x = end
-    return parts
-
-
-def _draw_bars(parts: Sequence[dict[str, Any]], profile: FigureSize) -> alt.Chart:
-    bar = alt.Chart(make_data(parts)).mark_rect(strokeWidth=profile.stroke * 0.75)
-    drawn: alt.Chart = bar.encode(
-        x=alt.X("x:Q", scale=None, axis=None),
-        x2="x2:Q",
-        y=alt.Y("y:Q", scale=None, axis=None),
-        y2="y2:Q",
-        fill=alt.Fill("fill:N", scale=None),
-        stroke=alt.Stroke("stroke:N", scale=None),
-        description="title:N",
+            for point, line in zip(points, some, strict=True)
+            if (value := get_number(line, "published")) is not None
+        ]
+    ticks = alt.Axis(values=list(range(1, max_k + 1)), format="d", grid=False, labelOverlap=False)
+    across = alt.Scale(domain=[0.6, max_k + 0.4], nice=False, zero=False)
+    upright, axis = alt.Scale(domain=[0, 1], nice=False), make_share_axis()
+    x = alt.X("x:Q", title="Attempts (k)", axis=ticks, scale=across)
+    y = alt.Y("y:Q", title="Experiments solved", axis=axis, scale=upright)
+    # The legend has the order of the lines' right ends; undefined ones come last.
+    order = sorted(range(len(curves)), key=lambda place: -_get_last_value(curves[place]))
+    plot = CurvePlot(curves, order, x, y, 0.8, profile)
+    intervals = [{**row, "curve": plot.keys[row["place"]]} for row in whiskers]
+    rule = alt.Chart(make_data(intervals)).mark_rule(strokeWidth=profile.stroke, aria=False)
+    low = alt.Y("low:Q", title="Experiments solved", axis=axis, scale=upright)
+    diamonds = alt.Chart(make_data(published)).mark_point(
+        shape="diamond", size=profile.size * 6, opacity=1, aria=False, fill=PAPER.light, stroke=INK.light
     )
-    return drawn
-
-
-def _describe_parts(some: Sequence[TableRow], n: int) -> str:
-    return ", ".join(
-        f"{_CAUSES.get(get_text(line, 'cause'), (get_text(line, 'cause'), ''))[0].lower()} {get_count(line, 'n')} ({format_percent(get_count(line, 'n') / n)})"
-        for line in some
-        if get_count(line, "n")
+    return plot.draw(
+        before=[rule.encode(x=x, y=low, y2="high:Q", stroke=plot.stroke)],
+        after=[diamonds.encode(x=x, y=y, description="title:N")] if published else [],
     )
 
 
-def describe_failures(document: Document) -> str:
-    lines = tables.get_rows(document, "failures")
+def _make_pass_point(line: TableRow, agent: str, offset: float) -> dict[str, Any]:
+    k, (value, low, high) = get_count(line, "k"), get_numbers(line, "value", "low", "high")
+    title = f"{agent}: pass@{k} {format_percent(value)}, 95% interval: {format_interval(low, high)}, {get_count(line, 'tasks')} experiments"
+    return {"x": k + offset, "y": value, "low": low, "high": high, "title": title}
+
+
+def _get_last_value(curve: Curve) -> float:
+    return next((point["y"] for point in reversed(curve.points) if point["y"] is not None), -1.0)
+
+
+def _describe_agent(lines: Sequence[TableRow]) -> str:
+    defined = [line for line in lines if get_number(line, "value") is not None]
+    if not defined:
+        reason = get_text(lines[0], "reason")
+        return "undefined" + (f", {reason}" if reason else "")
     parts = []
-    for agent in tables.list_distinct(lines, "agent"):
-        some = _order_by_cause([line for line in lines if get_text(line, "agent") == agent])
-        parts.append(f"{agent}: {_describe_parts(some, sum(get_count(line, 'n') for line in some)) or 'no episodes'}")
+    for line in defined if len(defined) == 1 else (defined[0], defined[-1]):
+        value, low, high = get_numbers(line, "value", "low", "high")
+        within = f" ({format_interval(low, high)})" if low is not None else ""
+        parts.append(f"{format_percent(value)}{within} at k={get_count(line, 'k')}")
+    return ", ".join(parts)
+
+
+def _describe_pass_at_k(document: Document) -> str:
+    by_agent = group_rows(get_rows(document, "pass_at_k"), "agent")
+    parts = [f"{agent} {_describe_agent(lines)}" for agent, lines in by_agent.items()]
+    return f"Experiments solved within k trials: {join_parts(parts)}."
+
+
+def _draw_failures(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw one stacked bar per agent, below its name and the numbers of all parts."""
+    by_agent = _list_ends(document)
+    # The legend contains only causes that occur, so it does not promise colours that nobody can find.
+    tones = {word: TONES[tone] for lines in by_agent.values() for word, tone in map(_name_cause, lines)}
+    order = [word for word, _ in _CAUSES.values() if word in tones]
+    words = order + [word for word in tones if word not in order]
+    column = max(text_width(word, profile.size) for word in words) + profile.size * 3
+    legend = alt.Legend(
+        orient="top", symbolType="square", columns=max(1, int(profile.width / column)), offset=profile.size * 1.2
+    )
+    fill, stroke = (
+        channel(
+            "cause:N",
+            scale=alt.Scale(domain=words, range=[getattr(tones[word], part) for word in words]),
+            legend=legend,
+        )
+        for channel, part in ((alt.Fill, "tint"), (alt.Stroke, "solid"))
+    )
+    charts = []
+    for agent, lines in by_agent.items():
+        parts, end, n = list[dict[str, Any]](), 0, sum(get_count(line, "n") for line in lines)
+        for line in lines:
+            many, (word, _) = get_count(line, "n"), _name_cause(line)
+            title = f"{agent}: {word.lower()} {many} of {n} ({format_percent(many / n)})"
+            fits = text_width(str(many), profile.size) + 4 < profile.width * many / n
+            parts.append({"start": end, "end": end + many, "middle": end + many / 2, "cause": word, "title": title})
+            # A number that does not fit is in the text above the bar.
+            parts[-1]["number"] = str(many) if fits else ""
+            end += many
+        scale = alt.Scale(domain=[0, n or 1], nice=False)
+        start, middle = (alt.X(f"{field}:Q", axis=None, scale=scale) for field in ("start", "middle"))
+        base = alt.Chart(make_data(parts))
+        bar = base.mark_rect(strokeWidth=profile.stroke * 0.75).encode(
+            x=start, x2="end:Q", fill=fill, stroke=stroke, description="title:N"
+        )
+        number = base.mark_text(aria=False).encode(x=middle, text="number:N")
+        title = alt.TitleParams(
+            wrap_text(f"{agent}, {n} attempt{'s' if n != 1 else ''}", profile.width, profile.size),
+            subtitle=wrap_text(_describe_ends(lines), profile.width, profile.size, most=3),
+            fontWeight="normal",
+            subtitleFontSize=profile.size,
+        )
+        charts.append(layer_charts(bar, number, width=profile.width - 2, height=profile.size * 1.7, title=title))
+    return alt.vconcat(*charts, spacing=profile.size * 0.9).resolve_scale(fill="shared", stroke="shared")
+
+
+def _list_ends(document: Document) -> dict[str, list[TableRow]]:
+    """Return the causes by agent; causes without episodes are left out."""
+    order = list(_CAUSES)
+    return {
+        agent: sorted(
+            (line for line in lines if get_count(line, "n")),
+            key=lambda line: order.index(cause) if (cause := get_text(line, "cause")) in order else len(order),
+        )
+        for agent, lines in group_rows(get_rows(document, "failures"), "agent").items()
+    }
+
+
+def _name_cause(line: TableRow) -> tuple[str, str]:
+    """Return the words for a cause, and its tone."""
+    cause = get_text(line, "cause")
+    return _CAUSES.get(cause, (cause, "olive"))
+
+
+def _describe_ends(lines: Sequence[TableRow]) -> str:
+    n = sum(get_count(line, "n") for line in lines)
+    return ", ".join(
+        f"{_name_cause(line)[0].lower()} {get_count(line, 'n')} ({format_percent(get_count(line, 'n') / n)})"
+        for line in lines
+    )
+
+
+def _describe_failures(document: Document) -> str:
+    parts = [f"{agent}: {_describe_ends(lines) or 'no episodes'}" for agent, lines in _list_ends(document).items()]
     return f"How episodes ended: {join_parts(parts)}."
 
 
-def format_dollars(amount: float | None) -> str:
+def _format_dollars(amount: float | None) -> str:
     """Return "$1,234", "$12.30", "$0.0042": at least two significant digits."""
     if amount is None:
         return "undefined"
@@ -155,41 +208,38 @@ def format_dollars(amount: float | None) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"
 
 
-def has_cost(document: Document) -> bool:
-    """Return whether any cost is known."""
-    return any(get_number(line, "cost") for line in tables.get_rows(document, "cost"))
-
-
-def draw_cost(document: Document, profile: FigureSize) -> AnyChart:
+def _draw_cost(document: Document, profile: FigureSize) -> AnyChart:
     """Draw two plots with the same rows: US dollars per success, and in total."""
-    lines = tables.get_rows(document, "cost")
     plots: list[tuple[list[ForestSection], AxisScale]] = []
     for field, title in (("per_success", "US dollars per success"), ("cost", "US dollars in total")):
-        rows = [_cost_row(line, field) for line in lines]
+        rows = [_make_cost_row(line, field) for line in get_rows(document, "cost")]
         # `or 1.0`: if all costs are zero, the scale would have no extent.
-        scale = make_scale("", rows, ceiling=max([row.value or 0.0 for row in rows]) or 1.0, unit="$")
+        scale = make_scale("", rows, ceiling=max(row.value or 0.0 for row in rows) or 1.0, unit="$")
         plots.append(([ForestSection(title, rows)], scale))
     return stack_forests(plots, profile, bars=True)
 
 
-def _cost_row(line: TableRow, field: str) -> ForestRow:
-    agent, amount, episodes = get_text(line, "agent"), get_number(line, field), get_count(line, "episodes")
-    tokens = f"{format_integer(get_number(line, 'input_tokens'))} tokens in, {format_integer(get_number(line, 'output_tokens'))} out"
-    what = "per success" if field == "per_success" else "in total"
-    value_text = format_dollars(amount) + (f" ({episodes} episodes)" if field == "cost" else "")
-    return ForestRow(
-        agent,
-        amount,
-        None,
-        None,
-        value_text,
-        f"{agent}: {format_dollars(amount)} {what}, {episodes} episodes, {tokens}",
-    )
+def _make_cost_row(line: TableRow, field: str) -> ForestRow:
+    agent, episodes = get_text(line, "agent"), get_count(line, "episodes")
+    amount, tokens_in, tokens_out = get_numbers(line, field, "input_tokens", "output_tokens")
+    title = f"{agent}: {_format_dollars(amount)} {'per success' if field == 'per_success' else 'in total'}"
+    title += f", {episodes} episodes, {format_integer(tokens_in)} tokens in, {format_integer(tokens_out)} out"
+    value_text = _format_dollars(amount) + (f" ({episodes} episodes)" if field == "cost" else "")
+    return ForestRow(agent, amount, None, None, value_text, title)
 
 
-def describe_cost(document: Document) -> str:
-    parts = [
-        f"{get_text(line, 'agent')} {format_dollars(get_number(line, 'per_success'))} per success, {format_dollars(get_number(line, 'cost'))} in total"
-        for line in tables.get_rows(document, "cost")
-    ]
+def _describe_cost(document: Document) -> str:
+    parts = []
+    for line in get_rows(document, "cost"):
+        per_success, total = (_format_dollars(amount) for amount in get_numbers(line, "per_success", "cost"))
+        parts.append(f"{get_text(line, 'agent')} {per_success} per success, {total} in total")
     return f"Cost: {join_parts(parts)}."
+
+
+def _has_cost(document: Document) -> bool:
+    return any(get_number(line, "cost") for line in get_rows(document, "cost"))
+
+
+PASS_AT_K = Drawing(_draw_pass_at_k, _describe_pass_at_k)
+FAILURES = Drawing(_draw_failures, _describe_failures)
+COST = Drawing(_draw_cost, _describe_cost, _has_cost)

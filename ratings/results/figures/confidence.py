@@ -1,21 +1,23 @@
 """Figures of confidence by source and verdict: histograms, and violins like the paper's Fig. 3."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from ratings.results.figures import legends, tables
 from ratings.results.figures.tables import (
     Document,
     TableRow,
     format_percent,
     get_count,
     get_number,
+    get_numbers,
+    get_rows,
     get_text,
     join_parts,
+    verdict_words,
     wrap_text,
 )
 from ratings.results.figures.theme import (
@@ -25,10 +27,11 @@ from ratings.results.figures.theme import (
     PAPER,
     TONES,
     AnyChart,
+    Drawing,
     FigureSize,
     layer_charts,
     make_data,
-    make_frame,
+    make_note,
 )
 
 LEVELS = (1, 2, 3, 4, 5)
@@ -37,7 +40,10 @@ MAX_PANELS = 12  # most panels: more would make a page too long; the other sourc
 _POINTS = 49  # points of a curve; more points make the file larger without a visible difference
 MIN_RATINGS = 5  # with fewer ratings, the shape of a density is not meaningful
 _MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # in pixels; in narrower panels, labels overlap
-_TONES = {1: TONES["blue"], 0: TONES["orange"]}
+_VERDICTS = {1: TONES["blue"], 0: TONES["orange"]}
+
+# By verdict and confidence, the number of ratings and its share of the source's ratings.
+Cells = Mapping[tuple[int, int], tuple[int, float]]
 
 
 def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,275 +59,216 @@ def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArr
         for centre in (level, 2 - level, 10 - level):
             density += n_level * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
     area = BANDWIDTH * np.sqrt(2 * np.pi) * n
-    # Without ratings the area is zero, and the density stays zero.
     return density / area if n else density
 
 
-def has_confidence(document: Document) -> bool:
-    """Return whether any rating has a confidence."""
-    return bool(_cells_by_source(document))
+def _list_cells(document: Document) -> dict[str, Cells]:
+    """Return the cells with ratings by source."""
+    by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
+    for line in get_rows(document, "confidence"):
+        if n := get_count(line, "n"):
+            cells = by_source.setdefault(get_text(line, "source"), {})
+            cells[get_count(line, "verdict"), get_count(line, "confidence")] = (n, get_number(line, "share") or 0.0)
+    return by_source
 
 
-def draw_histograms(document: Document, profile: FigureSize) -> AnyChart:
+class _Panels(NamedTuple):
+    """What the panels of a figure have in common. `width` is that of a panel, in pixels."""
+
+    cells: dict[str, Cells]
+    columns: int
+    width: float
+    words: dict[int, str]
+    more: str
+    profile: FigureSize
+
+    @classmethod
+    def of(cls, document: Document, profile: FigureSize) -> "_Panels":
+        all_cells = _list_cells(document)
+        cells = dict(list(all_cells.items())[:MAX_PANELS])
+        most = profile.width // _MIN_PANEL_WIDTH[profile.name]
+        # Rounded up twice: first the number of rows, then the panels per row, so that the last row is not nearly empty.
+        columns = -(-len(cells) // -(-len(cells) // most))
+        width = (profile.width - (columns - 1) * profile.size * 1.6) / columns
+        # The number of omitted panels is stated, because readers would otherwise think that the figure is complete.
+        omitted = len(all_cells) - len(cells)
+        more = f"{omitted} more sources are in the table." if omitted else ""
+        return cls(cells, columns, width, dict(zip((1, 0), verdict_words(document), strict=True)), more, profile)
+
+    @property
+    def paint(self) -> dict[str, Any]:
+        """The colours by verdict, with their legend."""
+        words = [self.words[verdict].capitalize() for verdict in (1, 0)]
+        legend = alt.Legend(orient="top", symbolType="square", offset=self.profile.size * 1.2)
+        fills = alt.Scale(domain=words, range=[_VERDICTS[verdict].tint for verdict in (1, 0)])
+        edges = alt.Scale(domain=words, range=[_VERDICTS[verdict].solid for verdict in (1, 0)])
+        return {
+            "fill": alt.Fill("verdict:N", scale=fills, legend=legend),
+            "stroke": alt.Stroke("verdict:N", scale=edges, legend=legend),
+        }
+
+    def make_title(self, source: str) -> alt.TitleParams:
+        n = sum(n for n, _ in self.cells[source].values())
+        # 0.86: bold text is wider.
+        lines = wrap_text(source, self.width * 0.86, self.profile.size)
+        return alt.TitleParams(lines, subtitle=f"{n} rating{'s' if n != 1 else ''}")
+
+    def arrange(self, charts: Sequence[alt.LayerChart]) -> AnyChart:
+        """Return the panels in rows, with one legend for all."""
+        title = make_note(self.more, self.profile) if self.more else alt.Undefined
+        grid = alt.concat(*charts, columns=self.columns, spacing=self.profile.size * 1.6, align="each", title=title)
+        return grid.resolve_scale(fill="shared", stroke="shared")
+
+
+def _draw_histograms(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a panel per source with pairs of columns, plausible on the left."""
-    panels = _cells_by_source(document)
-    # One scale for all panels, so that equal columns mean equal shares.
-    top = max(share for cells in panels.values() for _, share in cells.values())
-    charts = [
-        _draw_histogram(source, cells, top, profile, _compute_panel_width(profile, len(panels)), document)
-        for source, cells in panels.items()
+    panels = _Panels.of(document, profile)
+    # One scale for all panels, so that equal columns mean equal shares; 16% of room for the numbers above the columns.
+    top = 1.16 * max(share for cells in panels.cells.values() for _, share in cells.values())
+    return panels.arrange([_draw_histogram(panels, source, top) for source in panels.cells])
+
+
+def _draw_histogram(panels: _Panels, source: str, top: float) -> alt.LayerChart:
+    profile = panels.profile
+    rows = [
+        {
+            "confidence": level,
+            "verdict": panels.words[verdict].capitalize(),
+            "share": share,
+            # A share that is rounded to zero would look like no ratings.
+            "number": f"{share * 100:.0f}" if share >= 0.005 else "<1",
+            "title": f"{source}: {panels.words[verdict]}, confidence {level}: {format_percent(share)}, {n} ratings",
+        }
+        for (verdict, level), (n, share) in panels.cells[source].items()
     ]
-    return _add_legend(charts, document, profile)
+    axis = alt.Axis(ticks=False, title="Confidence")
+    base = alt.Chart(make_data(rows)).encode(
+        x=alt.X("confidence:O", axis=axis, scale=alt.Scale(domain=LEVELS, paddingInner=0.2, paddingOuter=0.1)),
+        xOffset=alt.XOffset("verdict:N", scale=alt.Scale(domain=[word.capitalize() for word in panels.words.values()])),
+        y=alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top], nice=False)),
+    )
+    bars = base.mark_bar(strokeWidth=profile.stroke * 0.75).encode(**panels.paint, description="title:N")
+    numbers = base.mark_text(baseline="bottom", dy=-2, fontSize=profile.small, aria=False).encode(text="number:N")
+    title = panels.make_title(source)
+    return layer_charts(bars, numbers, width=panels.width, height=profile.size * 9, title=title)
 
 
-def draw_violins(document: Document, profile: FigureSize) -> AnyChart:
+def _describe_histograms(document: Document) -> str:
+    yes, no = verdict_words(document)
+    parts = []
+    for source, cells in list(_list_cells(document).items())[:MAX_PANELS]:
+        share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
+        parts.append(f"{source} {format_percent(share_sure)} of {sum(n for n, _ in cells.values())}")
+    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {join_parts(parts)}."
+
+
+def _draw_violins(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
-    panels = _cells_by_source(document)
-    spread = {
-        (get_text(line, "source"), get_count(line, "verdict")): line for line in tables.get_rows(document, "spread")
-    }
-    grid = np.linspace(1, 5, _POINTS)
+    panels = _Panels.of(document, profile)
+    spread = {(get_text(line, "source"), get_count(line, "verdict")): line for line in get_rows(document, "spread")}
+    levels = np.linspace(1, 5, _POINTS)
     halves = {
         (source, verdict): compute_density(
-            {level: cells[verdict, level][0] for level in LEVELS if (verdict, level) in cells}, grid
+            {level: cells[verdict, level][0] for level in LEVELS if (verdict, level) in cells}, levels
         )
-        for source, cells in panels.items()
+        for source, cells in panels.cells.items()
         for verdict in (1, 0)
     }
     # One scale for all halves, so that equal areas mean equal shares; `or 1.0` if all are empty.
     widest = max(float(half.max()) for half in halves.values()) or 1.0
-    room = _compute_panel_width(profile, len(panels))
-    charts = [
-        _draw_violin(
-            source,
-            [(verdict, halves[source, verdict] / widest, spread.get((source, verdict))) for verdict in (1, 0)],
-            profile,
-            room,
-            document,
-        )
-        for source in panels
-    ]
-    return _add_legend(charts, document, profile, -_axis_width(profile))
+    return panels.arrange(
+        [
+            _draw_violin(
+                panels,
+                source,
+                {verdict: spread.get((source, verdict), {}) for verdict in (1, 0)},
+                {verdict: list(zip(levels, halves[source, verdict] / widest, strict=True)) for verdict in (1, 0)},
+            )
+            for source in panels.cells
+        ]
+    )
 
 
-def describe_histograms(document: Document) -> str:
-    yes, no = tables.verdict_words(document)
-    parts = []
-    for source, cells in _cells_by_source(document).items():
-        share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
-        n = sum(many for many, _ in cells.values())
-        parts.append(f"{source} {format_percent(share_sure)} of {n}")
-    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {join_parts(parts)}."
+def _draw_violin(
+    panels: _Panels,
+    source: str,
+    lines: Mapping[int, TableRow],
+    halves: Mapping[int, Sequence[tuple[float, float]]],
+) -> alt.LayerChart:
+    profile = panels.profile
+    areas, medians, labels = list[dict[str, Any]](), list[dict[str, Any]](), list[list[str]]()
+    for verdict, side in ((1, -1), (0, 1)):
+        line, word = lines[verdict], panels.words[verdict]
+        n, (median, lower, upper, mean) = get_count(line, "n"), get_numbers(line, "median", "lower", "upper", "mean")
+        labels.append([f"n = {n}"] + ([f"median {_format_level(median)}"] if n else []))
+        if median is None or not n:
+            continue
+        title = f"{source}: {word}, {n} ratings, median {_format_level(median)}"
+        title += f", middle half {_format_level(lower)} to {_format_level(upper)}, mean {mean or 0:.2f}"
+        medians.append({"x": side * 0.14, "median": median, "lower": lower, "upper": upper})
+        # With fewer ratings only the median and the middle half are drawn.
+        if n >= MIN_RATINGS:
+            areas += [
+                # Rounded, since more digits only make the file larger. 0.02 leaves a gap in the middle of the violin.
+                {
+                    **{"y": round(float(level), 3), "x": round(side * (0.02 + float(value)), 4), "x2": side * 0.02},
+                    **{"verdict": word.capitalize(), "title": title},
+                }
+                for level, value in halves[verdict]
+            ]
+    # The numbers of ratings are the labels of the horizontal axis, one for each half.
+    across = alt.Axis(
+        values=[-0.54, 0.54],
+        labelExpr=f"datum.value < 0 ? {labels[0]} : {labels[1]}",
+        **{"labelColor": MUTED.light, "grid": False, "ticks": False, "domain": False, "title": None},
+    )
+    # Every level has its label, also in narrow panels.
+    upright = alt.Axis(
+        values=list(LEVELS),
+        **{"format": "d", "ticks": False, "domain": False, "title": None, "labelOverlap": False},
+        minExtent=profile.size * 1.4,
+    )
+    x = alt.X("x:Q", scale=alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0), axis=across)
+    levels = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
+    y, lower_y, median_y = (alt.Y(f"{field}:Q", scale=levels, axis=upright) for field in ("y", "lower", "median"))
+    area = alt.Chart(make_data(areas)).mark_area(orient="horizontal", opacity=1, strokeWidth=0)
+    edge = alt.Chart(make_data(areas)).mark_line(strokeWidth=profile.stroke * 0.75, aria=False)
+    middle = alt.Chart(make_data([{"x": 0}])).mark_rule(color=GRID.light, aria=False)
+    look = {"aria": False, "stroke": INK.light}
+    spread = alt.Chart(make_data(medians)).mark_rule(strokeWidth=profile.stroke * 1.3, **look)
+    dot = alt.Chart(make_data(medians)).mark_point(
+        fill=PAPER.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, **look
+    )
+    return layer_charts(
+        middle.encode(x=x),
+        area.encode(x=x, y=y, x2="x2:Q", **panels.paint, description="title:N"),
+        edge.encode(x=x, y=y, stroke=panels.paint["stroke"], order="y:Q"),
+        spread.encode(x=x, y=lower_y, y2="upper:Q"),
+        dot.encode(x=x, y=median_y),
+        width=panels.width - profile.size * 1.4,
+        height=profile.size * 11,
+        title=panels.make_title(source),
+    )
 
 
-def describe_violins(document: Document) -> str:
-    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
+def _describe_violins(document: Document) -> str:
+    words = dict(zip((1, 0), verdict_words(document), strict=True))
     parts = [
         f"{get_text(line, 'source')}, {words[get_count(line, 'verdict')]}: {_format_level(get_number(line, 'median'))} of {get_count(line, 'n')}"
-        for line in tables.get_rows(document, "spread")
+        for line in get_rows(document, "spread")
         if get_count(line, "n")
     ]
     return f"Median confidence: {join_parts(parts)}."
 
 
-Cells = Mapping[tuple[int, int], tuple[int, float]]
-
-
-def _cells_by_source(document: Document) -> dict[str, Cells]:
-    """Return by source, for each verdict and confidence, the number of ratings and its share of the source's ratings.
-
-    Only the first twelve sources with ratings are included.
-    """
-    by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
-    for line in tables.get_rows(document, "confidence"):
-        if n := get_count(line, "n"):
-            cells = by_source.setdefault(get_text(line, "source"), {})
-            cells[get_count(line, "verdict"), get_count(line, "confidence")] = (n, get_number(line, "share") or 0.0)
-    return dict(list(by_source.items())[:MAX_PANELS])
-
-
-def _compute_panel_width(profile: FigureSize, panels: int) -> float:
-    columns = _count_columns(profile, panels)
-    return (profile.width - (columns - 1) * profile.size * 1.6) / columns
-
-
-def _count_columns(profile: FigureSize, panels: int) -> int:
-    """Return as many panels per row as fit, in rows as even as possible."""
-    max_columns = profile.width // _MIN_PANEL_WIDTH[profile.name]
-    # Rounded up twice: first the number of rows, then the panels per row, so that the last row is not nearly empty.
-    return -(-panels // -(-panels // max_columns))
-
-
-def _add_legend(
-    panels: Sequence[alt.LayerChart], document: Document, profile: FigureSize, left: float = 0.0
-) -> AnyChart:
-    yes, no = tables.verdict_words(document)
-    sources = len(
-        tables.list_distinct(
-            [line for line in tables.get_rows(document, "confidence") if get_count(line, "n")], "source"
-        )
-    )
-    # The number of omitted panels is stated, because readers would otherwise think that the figure is complete.
-    more_text = f"{sources - MAX_PANELS} more sources are in the table." if sources > MAX_PANELS else ""
-    entries = [
-        legends.LegendEntry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
-        for verdict, word in ((1, yes), (0, no))
-    ]
-    grid = alt.concat(
-        *panels, columns=_count_columns(profile, len(panels)), spacing=profile.size * 1.6, align="each", bounds="full"
-    )
-    return alt.vconcat(legends.draw_across(entries, profile, more_text, left), grid, spacing=profile.size)
-
-
-def _panel_title(source: str, n: int, profile: FigureSize, room: float) -> alt.TitleParams:
-    return alt.TitleParams(
-        wrap_text(source, room * 0.86, profile.size),  # bold text is wider
-        subtitle=f"{n} rating{'s' if n != 1 else ''}",
-        anchor="start",
-        fontSize=profile.size,
-        offset=profile.size * 0.4,
-    )
-
-
-def _draw_histogram(
-    source: str, cells: Cells, top: float, profile: FigureSize, room: float, document: Document
-) -> alt.LayerChart:
-    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
-    rows: list[dict[str, Any]] = []
-    for (verdict, level), (n, share) in cells.items():
-        title = f"{source}: {words[verdict]}, confidence {level}: {format_percent(share)}, {n} ratings"
-        place = level + (-0.21 if verdict else 0.21)  # beside the level, so that the pair of columns is centred on it
-        # A share that is rounded to zero would look like no ratings.
-        label = f"{share * 100:.0f}" if share >= 0.005 else "<1"
-        tone = _TONES[verdict]
-        rows.append(
-            {"x": place, "share": share, "title": title, "said": label, "fill": tone.tint, "stroke": tone.solid}
-        )
-    base = alt.Chart(make_data(rows))
-    axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
-    x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
-    # 16% of room for the numbers above the columns.
-    y = alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top * 1.16], nice=False))
-    bars = base.mark_bar(size=room / 5 * 0.4, strokeWidth=profile.stroke * 0.75).encode(
-        x=x,
-        y=y,
-        y2=alt.datum(0),
-        fill=alt.Fill("fill:N", scale=None),
-        stroke=alt.Stroke("stroke:N", scale=None),
-        description="title:N",
-    )
-    numbers = base.mark_text(baseline="bottom", dy=-2, fontSize=profile.small, aria=False).encode(
-        x=x, y=y, text="said:N"
-    )
-    heading = _panel_title(source, sum(n for n, _ in cells.values()), profile, room)
-    return layer_charts(make_frame(0, room), bars, numbers, width=room, height=profile.size * 9).properties(
-        title=heading
-    )
-
-
-def _draw_violin(
-    source: str,
-    halves: Sequence[tuple[int, NDArray[np.float64], TableRow | None]],
-    profile: FigureSize,
-    room: float,
-    document: Document,
-) -> alt.LayerChart:
-    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
-    left, height = _axis_width(profile), profile.size * 11
-    x = alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0)
-    y = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
-    axis = alt.Axis(
-        # Every level has its label, also in narrow panels.
-        values=list(LEVELS),
-        format="d",
-        grid=True,
-        ticks=False,
-        domain=False,
-        title=None,
-        labelOverlap=False,
-    )
-    layers: list[alt.Chart] = [make_frame(-left, room - left)]
-    # An invisible layer that carries the axis: the other layers are missing where a half has no ratings, and the axis
-    # with them.
-    layers.append(
-        alt.Chart(make_data([{"y": 1}, {"y": 5}]))
-        .mark_point(opacity=0, aria=False)
-        .encode(y=alt.Y("y:Q", scale=y, axis=axis), x=alt.X(datum=0, scale=x, axis=None))
-    )
-    layers.append(
-        alt.Chart(make_data([{}])).mark_rule(color=GRID.light, aria=False).encode(x=alt.X(datum=0, scale=x, axis=None))
-    )
-    texts: list[dict[str, Any]] = []
-    for verdict, half, line in halves:
-        n = get_count(line, "n") if line else 0
-        side, median = (-1 if verdict else 1), get_number(line, "median") if line else None
-        label = [f"n = {n}"] + ([f"median {_format_level(median)}"] if n else [])
-        texts += [{"x": side * 0.54, "text": said, "dy": place} for place, said in enumerate(label)]
-        if line is None or median is None or not n:
-            continue
-        lower, upper = get_number(line, "lower"), get_number(line, "upper")
-        title = f"{source}: {words[verdict]}, {n} ratings, median {_format_level(median)}"
-        title += (
-            f", middle half {_format_level(lower)} to {_format_level(upper)}, mean {get_number(line, 'mean') or 0:.2f}"
-        )
-        # With fewer ratings only the median and the middle half are drawn.
-        if n >= MIN_RATINGS:
-            layers += _draw_half(half, side, _TONES[verdict], title, profile, x, y)
-        layers += _draw_median(median, lower, upper, side, profile, x, y)
-    # One layer per line of text, because the vertical offset belongs to the mark and not to the data.
-    for place in (0, 1):
-        some = [line for line in texts if line["dy"] == place]
-        if some:
-            word = alt.Chart(make_data(some)).mark_text(
-                baseline="top", fontSize=profile.small, color=MUTED.light, aria=False
-            )
-            layers.append(
-                word.encode(
-                    x=alt.X("x:Q", scale=x, axis=None),
-                    y=alt.value(height + profile.size * (0.5 + 1.2 * place)),
-                    text="text:N",
-                )
-            )
-    total = sum(get_count(line, "n") for _, _, line in halves if line)
-    heading = _panel_title(source, total, profile, room)
-    return layer_charts(*layers, width=room - left, height=height).properties(title=heading)
-
-
-def _axis_width(profile: FigureSize) -> float:
-    """Return the width, in pixels, of the space for the levels on the left of a violin."""
-    return profile.size * 1.4
-
-
-def _draw_half(
-    half: NDArray[np.float64], side: int, tone: Any, title: str, profile: FigureSize, x: alt.Scale, y: alt.Scale
-) -> list[alt.Chart]:
-    grid = np.linspace(1, 5, _POINTS)
-    rows = [
-        # Rounded, since more digits only make the file larger. 0.02 leaves a gap in the middle of the violin.
-        {"y": round(float(at), 3), "x": round(side * (0.02 + float(value)), 4), "x2": side * 0.02, "title": title}
-        for at, value in zip(grid, half, strict=True)
-    ]
-    area = alt.Chart(make_data(rows)).mark_area(orient="horizontal", fill=tone.tint, opacity=1)
-    area = area.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), x2="x2:Q", description="title:N")
-    edge = alt.Chart(make_data(rows)).mark_line(stroke=tone.solid, strokeWidth=profile.stroke * 0.75, aria=False)
-    edge = edge.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), order="y:Q")
-    return [area, edge]
-
-
-def _draw_median(
-    median: float, lower: float | None, upper: float | None, side: int, profile: FigureSize, x: alt.Scale, y: alt.Scale
-) -> list[alt.Chart]:
-    row = {"x": side * 0.14, "median": median, "lower": lower, "upper": upper}
-    base = alt.Chart(make_data([row])).encode(x=alt.X("x:Q", scale=x, axis=None))
-    line = base.mark_rule(color=INK.light, strokeWidth=profile.stroke * 1.3, aria=False)
-    dot = base.mark_point(
-        fill=PAPER.light, stroke=INK.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, aria=False
-    )
-    return [
-        line.encode(y=alt.Y("lower:Q", scale=y), y2="upper:Q"),
-        dot.encode(y=alt.Y("median:Q", scale=y)),
-    ]
-
-
 def _format_level(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.1f}".removesuffix(".0")
+
+
+def _has_confidence(document: Document) -> bool:
+    """Return whether any rating has a confidence."""
+    return bool(_list_cells(document))
+
+
+HISTOGRAMS = Drawing(_draw_histograms, _describe_histograms, _has_confidence)
+VIOLINS = Drawing(_draw_violins, _describe_violins, _has_confidence)

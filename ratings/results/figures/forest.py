@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import altair as alt
 
-from ratings.results.figures.tables import text_width, widest_text, wrap_text
-from ratings.results.figures.tables import wrap_text as wrap
+from ratings.results.figures.tables import text_width, wrap_text
 from ratings.results.figures.theme import (
     AXIS,
     INK,
@@ -19,8 +18,16 @@ from ratings.results.figures.theme import (
     FigureSize,
     layer_charts,
     make_data,
-    make_frame,
+    make_key,
+    make_note,
+    read_key,
+    read_offset,
 )
+
+# With more rows a figure is not readable; the table has every row.
+MAX_ROWS = 60
+# From this number on, rows are closer together.
+DENSE_ROWS = 16
 
 
 class ForestRow(NamedTuple):
@@ -47,122 +54,6 @@ class ForestSection(NamedTuple):
     rows: Sequence[ForestRow]
 
 
-class ForestLayout(NamedTuple):
-    """Marks and texts in pixels from the plot's upper left corner, and the total height. `spans`: top and bottom of each
-    section's rows, without its heading.
-    """
-
-    marks: list[dict[str, Any]]
-    texts: list[dict[str, Any]]
-    height: float
-    spans: list[tuple[float, float]]
-
-
-def compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[float, float]:
-    """Return the widths, in pixels, of the columns for names (left of the plot) and for numbers (right of it)."""
-    if profile.stacked:
-        return 2.0, 6.0
-    gap = profile.size * 0.9
-    # At most 36% for names and 30% for numbers, so that a third of the width remains for the plot.
-    left = min(widest_text([row.label for row in rows], profile.size), profile.width * 0.36) + gap
-    right = min(widest_text([row.value_text for row in rows], profile.size), profile.width * 0.3) + gap
-    return left, right
-
-
-def layout_rows(
-    sections: Sequence[ForestSection], left: float, right: float, profile: FigureSize, bars: bool
-) -> ForestLayout:
-    """Lay out all rows below each other with their headings; `left` and `right` are the widths beside the plot."""
-    placer = _LayoutBuilder(left, right, profile, bars, [], [])
-    top, spans = 0.0, []
-    for section in sections:
-        top += placer.add_heading(section.heading, top) if section.heading else 0.0
-        first = top
-        for row in section.rows:
-            top += placer.add_stacked_row(row, top) if profile.stacked else placer.add_row(row, top)
-        spans.append((first, top))
-    return ForestLayout(placer.marks, placer.texts, top, spans)
-
-
-class _LayoutBuilder(NamedTuple):
-    left: float
-    right: float
-    profile: FigureSize
-    bars: bool
-    marks: list[dict[str, Any]]
-    texts: list[dict[str, Any]]
-
-    def add_heading(self, text: str, top: float) -> float:
-        """Add a heading and return its height."""
-        size = self.profile.size
-        height = size * 0.6 if top else 0.0
-        for line in wrap_text(text, self.profile.width - 4, size):
-            self.texts.append(make_text(line, -self.left, top + height + size * 0.8, INK.light, bold=True))
-            height += size * 1.35
-        return height
-
-    def add_row(self, row: ForestRow, top: float) -> float:
-        """Add a row with its name, plot and number in one line, and return its height."""
-        size = self.profile.size
-        gap, pitch, plot = size * 0.9, size * 1.2, self.profile.width - self.left - self.right
-        label = wrap_text(row.label, self.left - gap + 1, size)
-        value_lines = wrap_text(row.value_text, self.right - gap + 1, size)
-        height = max(self.profile.row, pitch * max(len(label), len(value_lines)) + size * 0.4)
-        middle = top + height / 2
-        # Names right-aligned beside the plot, numbers left-aligned on its other side.
-        for part, x, align in ((label, -gap, "right"), (value_lines, plot + gap * 0.8, "left")):
-            for place, line in enumerate(part):
-                y = middle + (place - (len(part) - 1) / 2) * pitch
-                # An undefined value is printed muted, so that it is not taken for a number.
-                colour = MUTED.light if align == "left" and row.value is None else INK.light
-                self.texts.append(make_text(line, x, y, colour, align=align))
-        self.marks.append(_make_mark(row, middle))
-        return height
-
-    def add_stacked_row(self, row: ForestRow, top: float) -> float:
-        """Add a row with its name and number above the plot, in two lines if they do not fit in one.
-
-        Return its height.
-        """
-        size, room = self.profile.size, self.profile.width - 4.0
-        pitch = size * 1.25
-        one_line = text_width(row.label, size) + text_width(row.value_text, size) + size < room
-        value_lines = [row.value_text] if one_line else wrap_text(row.value_text, room, size)
-        y = top + size * 0.8
-        for line in wrap_text(row.label, room, size):
-            self.texts.append(make_text(line, -self.left, y, INK.light))
-            y += pitch
-        # With both in one line, the number continues on the line of the name.
-        y -= pitch if one_line else 0.0
-        x, align = (room - self.left, "right") if one_line else (-self.left, "left")
-        for line in value_lines:
-            colour = MUTED.light if row.value is None or not one_line else INK.light
-            self.texts.append(make_text(line, x, y, colour, align=align))
-            y += pitch
-        middle = y + size * 0.2
-        self.marks.append(_make_mark(row, middle))
-        return middle + size * (1.1 if self.bars else 0.7) - top
-
-
-def _make_mark(row: ForestRow, middle: float) -> dict[str, Any]:
-    tone, outer = TONES[row.tone], row.outer or (None, None)
-    return {
-        **{"y": round(middle, 2), "value": row.value, "low": row.low, "high": row.high, "title": row.title},
-        **{"outer_low": outer[0], "outer_high": outer[1], "published": row.published},
-        **{"solid": tone.solid, "tint": tone.tint},
-    }
-
-
-def make_text(line: str, x: float, y: float, colour: str, *, align: str = "left", bold: bool = False) -> dict[str, Any]:
-    return {"text": line, "x": round(x, 2), "y": round(y, 2), "colour": colour, "align": align, "bold": bold}
-
-
-# With more rows a figure is not readable; the table has every row.
-MAX_ROWS = 60
-# From this number on, rows are closer together.
-DENSE_ROWS = 16
-
-
 class AxisScale(NamedTuple):
     """The horizontal axis: its title, ends, labelled values, and their d3 format."""
 
@@ -173,11 +64,8 @@ class AxisScale(NamedTuple):
     format: str
 
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
 def make_share_scale(title: str) -> AxisScale:
-    return AxisScale(title, 0.0, 1.0, SHARES, ".0%")
+    return AxisScale(title, 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), ".0%")
 
 
 def make_scale(
@@ -187,81 +75,20 @@ def make_scale(
 
     `unit` is written before each number.
     """
-    ends = [
-        end
-        for row in rows
-        for end in (row.value, row.low, row.high, row.published, *(row.outer or ()))
-        if end is not None
-    ]
-    low, high = min([floor, *ends]), max([ceiling, *ends])
-    step, decimals = round_step((high - low) / 5)
+    numbers = [(row.value, row.low, row.high, row.published, *(row.outer or ())) for row in rows]
+    ends = [floor, ceiling, *(end for some in numbers for end in some if end is not None)]
+    step, decimals = _round_step((max(ends) - min(ends)) / 5)
     # Small tolerances: 0.3 / 0.1 is slightly less than 3 in floating point, which would add a step.
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    first, last = math.floor(min(ends) / step + 1e-9), math.ceil(max(ends) / step - 1e-9)
     ticks = [round(place * step, decimals) for place in range(first, last + 1)]
     return AxisScale(title, ticks[0], ticks[-1], ticks, f"{unit},.{decimals}f")
 
 
-def round_step(about: float) -> tuple[float, int]:
+def _round_step(about: float) -> tuple[float, int]:
     """Return the smallest of 1, 2 and 5 times a power of ten that is at least `about`, and its number of decimals."""
     power = math.floor(math.log10(about))
     factor = next(factor for factor in (1, 2, 5, 10) if factor * 10.0**power >= about * (1 - 1e-9))
     return factor * 10.0**power, max(0, -power - (factor == 10))
-
-
-def draw_forest(
-    sections: Sequence[ForestSection],
-    scale: AxisScale,
-    profile: FigureSize,
-    *,
-    bars: bool = False,
-    beside: Sequence[ForestRow] = (),
-    undefined: int = 0,
-    more: str = "",
-) -> alt.LayerChart:
-    """Draw the rows of all sections in order, at most MAX_ROWS; the number of omitted rows is stated below.
-
-    `beside`: rows of other plots of the figure, so that all have the same columns. `undefined`: the number of rows
-    without a value, also stated below. `more`: further text there.
-    """
-    shown_sections = _limit_rows(sections)
-    rows = [row for section in shown_sections for row in section.rows]
-    if len(rows) > DENSE_ROWS:
-        # 0.74: still more than a line of text.
-        profile = replace(profile, row=profile.row * 0.74)
-    left, right = compute_columns([*rows, *beside], profile)
-    placed = layout_rows(shown_sections, left, right, profile, bars)
-    left_out = sum(len(section.rows) for section in sections) - len(rows)
-    texts = list(placed.texts)
-    # Undefined rows are announced as well, so that nothing seems to be missing without reason.
-    if note := " ".join(filter(None, [more, _describe_omitted(left_out, undefined)])):
-        for at, line in enumerate(wrap(note, profile.width - 4, profile.size, most=4)):
-            texts.append(make_text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
-    layers = [
-        make_frame(-left, profile.width - left),
-        *_draw_marks(placed, scale, profile, bars),
-        _draw_backing(texts, profile),
-        *_draw_texts(texts, profile),
-    ]
-    return layer_charts(*layers, width=profile.width - left - right, height=placed.height)
-
-
-def _describe_omitted(rows: int, undefined: int) -> str:
-    """Return a note on the numbers of rows that are in the table but not in the figure."""
-    omitted = f"{rows} more {'row is' if rows == 1 else 'rows are'} in the table." if rows else ""
-    undefined_text = (
-        f"{undefined} undefined {'one is' if undefined == 1 else 'ones are'} in the table, with the reason."
-    )
-    return " ".join(said for said in (omitted, undefined_text if undefined else "") if said)
-
-
-def stack_forests(
-    plots: Sequence[tuple[Sequence[ForestSection], AxisScale]], profile: FigureSize, *, bars: bool = False
-) -> AnyChart:
-    """Draw forests one below the other with the same columns, each with its own scale."""
-    rows = [row for sections, _ in plots for section in sections for row in section.rows]
-    charts = [draw_forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
-    # Less distance without an axis title.
-    return alt.vconcat(*charts, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
 
 
 def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
@@ -277,149 +104,253 @@ def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
     return n_rows
 
 
-def _limit_rows(sections: Sequence[ForestSection]) -> list[ForestSection]:
-    room, limited = MAX_ROWS, []
+def draw_forest(
+    sections: Sequence[ForestSection],
+    scale: AxisScale,
+    profile: FigureSize,
+    *,
+    bars: bool = False,
+    undefined: int = 0,
+    more: str = "",
+) -> AnyChart:
+    """Draw the rows of all sections in order, at most MAX_ROWS; the number of omitted rows is stated below.
+
+    `undefined`: the number of rows without a value, also stated below. `more`: further text there.
+    """
+    room, shown = MAX_ROWS, list[ForestSection]()
     for section in sections:
         if rows := section.rows[:room]:
-            limited.append(ForestSection(section.heading, rows))
+            shown.append(ForestSection(section.heading, rows))
             room -= len(rows)
-    return limited
+    omitted = sum(len(section.rows) for section in sections) - (MAX_ROWS - room)
+    # Undefined rows are announced as well, so that nothing seems to be missing without reason.
+    notes = [
+        more,
+        f"{omitted} more {'row is' if omitted == 1 else 'rows are'} in the table." if omitted else "",
+        f"{undefined} undefined {'one is' if undefined == 1 else 'ones are'} in the table, with the reason."
+        if undefined
+        else "",
+    ]
+    return stack_forests([(shown, scale)], profile, bars=bars, note=" ".join(filter(None, notes)))
 
 
-class _MarkDrawer(NamedTuple):
-    """Draw the marks of rows that share a scale and an axis."""
+def stack_forests(
+    plots: Sequence[tuple[Sequence[ForestSection], AxisScale]],
+    profile: FigureSize,
+    *,
+    bars: bool = False,
+    note: str = "",
+) -> AnyChart:
+    """Draw forests one below the other with the same columns, each with its own scale, and a note below all."""
+    rows = [row for sections, _ in plots for section in sections for row in section.rows]
+    if max(sum(len(section.rows) for section in sections) for sections, _ in plots) > DENSE_ROWS:
+        profile = replace(profile, row=profile.row * 0.74)  # still more than a line of text
+    columns = _compute_columns(rows, profile)
+    charts = [
+        _draw_section(section, scale, profile, columns, bars, has_axis=section is sections[-1])
+        for sections, scale in plots
+        for section in sections
+    ]
+    title = make_note(note, profile) if note else alt.Undefined
+    return alt.vconcat(*charts, spacing=profile.size, title=title)
 
+
+def _compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[float, float]:
+    """Return the widths, in pixels, of the columns for names (left of the plot) and for numbers (right of it)."""
+    if profile.stacked:
+        return 0.0, 0.0
+    gap, least = profile.size * 0.9, profile.size * 2  # the axis labels at the ends of the plot need this width
+    names, numbers = (
+        max(text_width(text, profile.size) for text in texts)
+        for texts in ([row.label for row in rows], [row.value_text for row in rows])
+    )
+    # At most 36% for names and 30% for numbers, so that a third of the width remains for the plot.
+    return max(least, min(names, profile.width * 0.36) + gap), max(least, min(numbers, profile.width * 0.3) + gap)
+
+
+def _draw_section(
+    section: ForestSection,
+    scale: AxisScale,
+    profile: FigureSize,
+    columns: tuple[float, float],
+    bars: bool,
+    has_axis: bool,
+) -> alt.LayerChart:
+    """Draw the rows of a section under its heading, with the labels of the horizontal axis if `has_axis`."""
+    size, (left, right) = profile.size, columns
+    labels = [_wrap_row(row, profile, columns) for row in section.rows]
+    lines = max(max(len(name) + lines_below, len(number)) for name, number, lines_below in labels)
+    # Names and numbers of a stacked plot are above the marks, on a background without grid lines.
+    text_height = (lines * 1.25 + 0.2) * size if profile.stacked else 0.0
+    step = (
+        text_height + (1.9 if bars else 1.5) * size
+        if profile.stacked
+        else max(profile.row, (1.1 * lines + 0.35) * size)
+    )
+
+    def place_label(n_lines: int) -> float:
+        """Return the distance of the first of some lines from the middle of the row."""
+        return (
+            (lines - n_lines) * 1.25 * size + 0.8 * size - step / 2 if profile.stacked else (1 - n_lines) * 0.55 * size
+        )
+
+    keys = [
+        make_key(
+            *(place, name, place_label(len(name) + lines_below), number, place_label(len(number))),
+            ["undefined"] if row.value is None else [],
+        )
+        for place, (row, (name, number, lines_below)) in enumerate(zip(section.rows, labels, strict=True))
+    ]
+    heading = wrap_text(section.heading, profile.width - 4, size)
+    marks = [_make_mark(key, row) for key, row in zip(keys, section.rows, strict=True)]
+    drawer = _SectionDrawer(keys, marks, scale, profile, text_height / 2, has_axis)
+    return layer_charts(
+        *([drawer.draw_background(text_height, step)] if profile.stacked else []),
+        drawer.draw_baseline(),
+        *([drawer.draw_bars()] if bars else []),
+        *drawer.draw_intervals(),
+        *drawer.draw_points(bars),
+        drawer.draw_labels("left", left),
+        drawer.draw_labels("right", right),
+        width=profile.width - left - right - (2 if profile.stacked else 0),
+        height=step * len(keys),
+        title=alt.TitleParams(heading, offset=0) if section.heading else alt.Undefined,
+    ).resolve_axis(y="independent")
+
+
+def _wrap_row(row: ForestRow, profile: FigureSize, columns: tuple[float, float]) -> tuple[list[str], list[str], int]:
+    """Return the lines of the name and of the number of a row, and how many lines are below the name."""
+    size = profile.size
+    if not profile.stacked:
+        left, right = (column - size * 0.9 + 1 for column in columns)
+        return wrap_text(row.label, left, size), wrap_text(row.value_text, right, size), 0
+    room = profile.width - 4.0
+    if text_width(row.label, size) + text_width(row.value_text, size) + size < room:
+        return [row.label], [row.value_text], 0
+    # A number that does not fit beside its name is below it.
+    number = wrap_text(row.value_text, room, size)
+    return wrap_text(row.label, room, size), number, len(number)
+
+
+def _make_mark(key: str, row: ForestRow) -> dict[str, Any]:
+    outer_low, outer_high = row.outer or (None, None)
+    tone = TONES[row.tone]
+    return {
+        **{"key": key, "value": row.value, "low": row.low, "high": row.high, "title": row.title},
+        **{"outer_low": outer_low, "outer_high": outer_high, "published": row.published},
+        **{"solid": tone.solid, "tint": tone.tint},
+    }
+
+
+class _SectionDrawer(NamedTuple):
+    """The layers of a section. `shift`: the distance of the marks from the middles of their rows, in pixels."""
+
+    keys: Sequence[str]
     marks: Sequence[dict[str, Any]]
     scale: AxisScale
     profile: FigureSize
+    shift: float
+    has_axis: bool
 
-    def x_channel(self, field: str = "", datum: float = 0.0) -> alt.X:
-        """Return the horizontal channel for a field of the marks, or for the constant `datum` if `field` is ""."""
-        ticks, stacked = list(self.scale.ticks), self.profile.stacked
-        axis = alt.Axis(
-            # Every tick is labelled, as the numbers are few.
-            values=ticks,
-            format=self.scale.format,
-            domain=False,
-            grid=True,
-            labelFlush=stacked,
-            labelOverlap=False,
+    def draw_background(self, height: float, step: float) -> alt.Chart:
+        """Cover the grid behind names and numbers, so that no line crosses them."""
+        mark = alt.Chart(make_data(self.marks)).mark_rect(
+            height=height, yOffset=(height - step) / 2, fill=PAPER.light, aria=False
         )
-        scale = alt.Scale(domain=[self.scale.low, self.scale.high], nice=False, zero=False)
-        title = self.scale.title or None
-        if not field:
-            return alt.X(datum=datum, scale=scale, axis=axis, title=title)
-        return alt.X(f"{field}:Q", scale=scale, axis=axis, title=title)
+        return mark.encode(y=self._y())
 
-    def chart_of(self, field: str) -> alt.Chart:
-        """Return a chart of the marks in which the field is defined, at their vertical positions."""
-        # A mark without a value would be drawn at zero.
-        defined = [mark for mark in self.marks if mark[field] is not None]
-        return alt.Chart(make_data(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
+    def draw_baseline(self) -> alt.Chart:
+        mark = alt.Chart(make_data([{}])).mark_rule(
+            color=AXIS.light, strokeWidth=self.profile.stroke * 0.75, aria=False
+        )
+        return mark.encode(x=self._x(alt.XDatum, self._start))
 
-
-def _draw_marks(placed: ForestLayout, scale: AxisScale, profile: FigureSize, bars: bool) -> list[alt.Chart]:
-    """Draw, from back to front, the baseline of bars (interrupted at headings), bars, intervals, values and
-    published values.
-    """
-    drawer = _MarkDrawer(placed.marks, scale, profile)
-    # Bars start at zero, or at the end of the scale that is nearest to it.
-    start = min(max(0.0, scale.low), scale.high)
-    spans = make_data([{"top": round(top, 2), "bottom": round(bottom, 2)} for top, bottom in placed.spans])
-    base = alt.Chart(spans).mark_rule(color=AXIS.light, strokeWidth=profile.stroke * 0.75, aria=False)
-    y = alt.Y("top:Q", axis=None, scale=None)
-    layers = [base.encode(x=drawer.x_channel(datum=start), y=y, y2="bottom:Q")]
-    if bars:
-        bar = drawer.chart_of("value").mark_bar(
-            size=min(profile.size * 1.35, profile.row * 0.66), strokeWidth=profile.stroke * 0.75
+    def draw_bars(self) -> alt.Chart:
+        profile = self.profile
+        bar = self._chart_of("value").mark_bar(
+            size=min(profile.size * 1.35, profile.row * 0.66), strokeWidth=profile.stroke * 0.75, yOffset=self.shift
         )
         # Colours are data here: the scale is None, so that Vega-Lite draws them as they are.
         fill, edge = alt.Fill("tint:N", scale=None), alt.Stroke("solid:N", scale=None)
-        layers.append(
-            bar.encode(x=drawer.x_channel("value"), x2=alt.datum(start), fill=fill, stroke=edge, description="title:N")
+        return bar.encode(
+            x=self._x(alt.X, "value:Q"), x2=alt.datum(self._start), fill=fill, stroke=edge, description="title:N"
         )
-    return [*layers, *_draw_intervals(drawer), *_draw_points(drawer, bars)]
 
+    def draw_intervals(self) -> list[alt.Chart]:
+        thin, thick, size = self.profile.stroke * 0.75, self.profile.stroke * 1.3, self.profile.size
+        look = {"color": INK.light, "aria": False, "yOffset": self.shift}
+        outer, inner = self._chart_of("outer_low"), self._chart_of("low")
+        cap = outer.mark_tick(orient="vertical", size=size * 0.7, thickness=thin, opacity=1, **look)
+        return [
+            outer.mark_rule(strokeWidth=thin, **look).encode(x=self._x(alt.X, "outer_low:Q"), x2="outer_high:Q"),
+            *(cap.encode(x=self._x(alt.X, f"{field}:Q")) for field in ("outer_low", "outer_high")),
+            inner.mark_rule(strokeWidth=thick, **look).encode(x=self._x(alt.X, "low:Q"), x2="high:Q"),
+        ]
 
-def _draw_intervals(drawer: _MarkDrawer) -> list[alt.Chart]:
-    thin, thick = drawer.profile.stroke * 0.75, drawer.profile.stroke * 1.3
-    wide = drawer.chart_of("outer_low").mark_rule(color=INK.light, strokeWidth=thin, aria=False)
-    cap = drawer.chart_of("outer_low").mark_tick(
-        orient="vertical", size=drawer.profile.size * 0.7, thickness=thin, color=INK.light, opacity=1, aria=False
-    )
-    inner = drawer.chart_of("low").mark_rule(color=INK.light, strokeWidth=thick, aria=False)
-    return [
-        wide.encode(x=drawer.x_channel("outer_low"), x2="outer_high:Q"),
-        *(cap.encode(x=drawer.x_channel(field)) for field in ("outer_low", "outer_high")),
-        inner.encode(x=drawer.x_channel("low"), x2="high:Q"),
-    ]
+    def draw_points(self, bars: bool) -> list[alt.Chart]:
+        """Draw the values, and published values as diamonds."""
+        profile = self.profile
+        dot = self._chart_of("value").mark_point(
+            filled=True, size=profile.point, opacity=1, strokeWidth=0, yOffset=self.shift
+        )
+        diamond = self._chart_of("published").mark_point(
+            **{"shape": "diamond", "size": profile.point * 1.9, "opacity": 1, "aria": False, "yOffset": self.shift},
+            **{"fill": PAPER.light, "stroke": INK.light, "strokeWidth": profile.stroke * 0.9},
+        )
+        colour = alt.value(INK.light) if bars else alt.Fill("solid:N", scale=None)
+        return [
+            dot.encode(x=self._x(alt.X, "value:Q"), fill=colour, description="title:N"),
+            diamond.encode(x=self._x(alt.X, "published:Q")),
+        ]
 
+    def draw_labels(self, side: Literal["left", "right"], width: float) -> alt.Chart:
+        """Draw the names as the left axis or the numbers as the right axis, `width` pixels wide or, if stacked, inside."""
+        profile, part = self.profile, 1 if side == "left" else 3
+        # An undefined value is printed muted, so that it is not taken for a number.
+        muted = {"test": r"split(datum.value, '\t')[5]", "value": MUTED.light}
+        axis = alt.Axis(
+            orient=side,
+            **({"labelAlign": side, "labelPadding": 0} if profile.stacked else {"labelPadding": profile.size * 0.7}),
+            labelOffset=read_offset(part + 1),
+            title=None,
+            domain=False,
+            ticks=False,
+            minExtent=width,
+            maxExtent=width,
+            labelExpr=read_key(part),
+            labelFontSize=profile.size,
+            labelLineHeight=profile.size * (1.25 if profile.stacked else 1.1),
+            labelColor=INK.light if side == "left" else {"condition": muted, "value": INK.light},
+            zindex=1,  # above the background
+        )
+        return alt.Chart(make_data([{}])).mark_text(text="", aria=False).encode(y=self._y(axis))
 
-def _draw_points(drawer: _MarkDrawer, bars: bool) -> list[alt.Chart]:
-    size = drawer.profile.point
-    dot = drawer.chart_of("value").mark_point(filled=True, size=size, opacity=1, strokeWidth=0)
-    colour = alt.value(INK.light) if bars else alt.Fill("solid:N", scale=None)
-    diamond = drawer.chart_of("published").mark_point(shape="diamond", size=size * 1.9, opacity=1, aria=False)
-    edge = alt.value(drawer.profile.stroke * 0.9)
-    return [
-        dot.encode(x=drawer.x_channel("value"), fill=colour, description="title:N"),
-        diamond.encode(
-            x=drawer.x_channel("published"), fill=alt.value(PAPER.light), stroke=alt.value(INK.light), strokeWidth=edge
-        ),
-    ]
+    @property
+    def _start(self) -> float:
+        """Bars start at zero, or at the end of the scale that is nearest to it."""
+        return min(max(0.0, self.scale.low), self.scale.high)
 
+    def _chart_of(self, field: str) -> alt.Chart:
+        """Return a chart of the marks in which the field is defined; a mark without a value would be drawn at zero."""
+        defined = [mark for mark in self.marks if mark[field] is not None]
+        chart: alt.Chart = alt.Chart(make_data(defined)).encode(y=self._y())
+        return chart
 
-def _draw_backing(texts: Sequence[dict[str, Any]], profile: FigureSize) -> alt.Chart:
-    """Draw a background behind headings, and behind names and numbers over the plot, so that no line crosses them."""
-    boxes = []
-    for one in texts:
-        if one["bold"] or profile.stacked:
-            # The estimate is for wide fonts; a smaller background leaves more of the plot visible.
-            room = text_width(one["text"], profile.size) * 0.9
-            start = one["x"] - room if one["align"] == "right" else one["x"]
-            half = profile.size * 0.6
-            boxes.append({"x": start, "x2": start + room, "y": one["y"] - half, "y2": one["y"] + half})
-    mark = alt.Chart(make_data(boxes)).mark_rect(fill=PAPER.light, aria=False)
-    drawn: alt.Chart = mark.encode(
-        x=alt.X("x:Q", scale=None, axis=None), x2="x2:Q", y=alt.Y("y:Q", scale=None, axis=None), y2="y2:Q"
-    )
-    return drawn
+    def _y(self, axis: alt.Axis | None = None) -> alt.Y:
+        return alt.Y("key:N", scale=alt.Scale(type="band", domain=self.keys, padding=0), axis=axis)
 
-
-def _draw_texts(texts: Sequence[dict[str, Any]], profile: FigureSize) -> list[alt.Chart]:
-    """Draw one layer of texts per alignment, because in Vega-Lite the alignment belongs to the mark, not to the
-    data.
-    """
-    layers_ = []
-    # Three layers, for the combinations that occur.
-    kinds: tuple[tuple[Literal["left", "right"], bool], ...] = (("left", False), ("right", False), ("left", True))
-    for align, bold in kinds:
-        some = [text for text in texts if (text["align"], text["bold"]) == (align, bold)]
-        if some:
-            layers_.append(draw_text(some, profile, align=align, bold=bold))
-    return layers_
-
-
-def draw_text(
-    texts: Sequence[dict[str, Any]],
-    profile: FigureSize,
-    *,
-    align: Literal["left", "center", "right"] = "left",
-    bold: bool = False,
-    size: float | None = None,
-) -> alt.Chart:
-    """Draw text at pixels x, y from the plot's upper left corner, in its colour."""
-    mark = alt.Chart(make_data(texts)).mark_text(
-        align=align,
-        baseline="middle",
-        fontSize=size or profile.size,
-        fontWeight="bold" if bold else "normal",
-        aria=False,  # text in a figure is repeated in the titles of marks, so screen readers skip it
-    )
-    placed: alt.Chart = mark.encode(
-        x=alt.X("x:Q", scale=None, axis=None),
-        y=alt.Y("y:Q", scale=None, axis=None),
-        text="text:N",
-        fill=alt.Fill("colour:N", scale=None),
-    )
-    return placed
+    def _x(self, channel: type[alt.X] | type[alt.XDatum], what: str | float) -> alt.X | alt.XDatum:
+        """Return the horizontal channel for a field of the marks or a constant."""
+        axis = alt.Axis(
+            # Every tick is labelled, as the numbers are few.
+            values=list(self.scale.ticks),
+            format=self.scale.format,
+            domain=False,
+            grid=True,
+            labels=self.has_axis,
+            ticks=self.has_axis,
+            labelFlush=self.profile.stacked,
+            labelOverlap=False,
+        )
+        scale = alt.Scale(domain=[self.scale.low, self.scale.high], nice=False, zero=False)
+        return channel(what, scale=scale, axis=axis, title=(self.scale.title or None) if self.has_axis else None)

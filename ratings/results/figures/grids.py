@@ -1,21 +1,24 @@
 """Figures of cells: agreement between pairs (the paper's Fig. 4a and b), and ratings by rater and item."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import altair as alt
 
-from ratings.results.figures import legends, tables
-from ratings.results.figures.forest import draw_text
 from ratings.results.figures.tables import (
     Document,
     TableRow,
     format_percent,
     get_count,
+    get_notes,
     get_number,
+    get_rows,
     get_text,
+    group_rows,
+    list_distinct,
     text_width,
-    widest_text,
+    verdict_words,
     wrap_text,
 )
 from ratings.results.figures.theme import (
@@ -26,292 +29,199 @@ from ratings.results.figures.theme import (
     PAPER,
     QUIET,
     AnyChart,
+    Drawing,
     FigureSize,
     colour_step,
     layer_charts,
     make_data,
-    make_frame,
+    make_key,
+    read_key,
+    read_offset,
 )
 
 # With more cells, marks have no titles, because the file would be too large for a page. The table has every value.
 MAX_TITLES = 1500
 
 
-class GridCell(NamedTuple):
-    """One cell of a grid, at a column and a row. `said` is printed in the cell if it fits."""
+def _draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
+    """Draw the cells of agreement_matrix or conditional_matrix, without the diagonal.
 
-    column: int
-    row: int
-    fill: str
-    said: str
-    title: str
-    quiet: bool = False
-
-
-def draw_heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[GridCell], profile: FigureSize) -> AnyChart:
-    """Draw a grid with a number in each cell. `names` label the rows, `heads` the columns.
-
-    If a head does not fit above its column, all heads are replaced by numbers, and the rows are numbered in the same way.
+    If a name does not fit above its column, all columns are headed by numbers, and the rows are numbered in the same way.
     """
-    gap, pitch = profile.size * 0.7, profile.size * 1.2
-    max_left = profile.width * (0.42 if profile.stacked else 0.34)
-    numbered = [f"{place}  {name}" for place, name in enumerate(names, 1)]
-    left = min(widest_text(numbered, profile.size), max_left) + gap
-    side = min((profile.width - left) / len(heads), profile.size * 8)
-    # Either every head fits or all become numbers: a mixture would be confusing.
-    broken = [_break_head(head, side - 4, profile) for head in heads]
-    if all(broken):
-        rows, tops = list(names), [found or [] for found in broken]
+    lines = get_rows(document, name)
+    names = list(dict.fromkeys([*list_distinct(lines, "row"), *list_distinct(lines, "col")]))
+    size = profile.size
+    numbered = [f"{place}  {who}" for place, who in enumerate(names, 1)]
+    widest = max(text_width(text, size) for text in numbered)
+    left = min(widest, profile.width * (0.42 if profile.stacked else 0.34)) + size * 0.7
+    side = min((profile.width - left) / len(names), size * 8)
+    heads = [wrap_text(who, side - 4, size, most=3) for who in names]
+    # Either every head fits, broken between words, or all become numbers: a mixture would be confusing.
+    if any(
+        " ".join(head) != who or max(text_width(line, size) for line in head) > side - 4
+        for who, head in zip(names, heads, strict=True)
+    ):
+        heads, row_names = [[str(place)] for place in range(1, len(names) + 1)], numbered
     else:
-        rows, tops = numbered, [[str(place)] for place in range(1, len(heads) + 1)]
-    high = max(min(side, profile.size * 3), profile.size * 1.6)
-    above = max(len(top) for top in tops) * pitch + profile.size * 0.6
-    texts, heads_at = list[dict[str, Any]](), list[dict[str, Any]]()
-    for place, name in enumerate(rows):
-        part = wrap_text(name, left - gap + 1, profile.size, most=2 if high > pitch * 2 else 1)
-        for at, line in enumerate(part):
-            y = above + (place + 0.5) * high + (at - (len(part) - 1) / 2) * pitch
-            texts.append({"text": line, "x": left - gap, "y": y, "colour": INK.light})
-    for place, top in enumerate(tops):
-        for at, line in enumerate(top):
-            y = above - profile.size * 0.6 - (len(top) - 1 - at) * pitch - profile.size * 0.4
-            heads_at.append({"text": line, "x": left + (place + 0.5) * side, "y": y, "colour": INK.light})
+        row_names = names
+    high = max(min(side, size * 3), size * 1.6)
+    rows = [wrap_text(who, left - size * 0.7 + 1, size, most=2 if high > size * 2.4 else 1) for who in row_names]
+    # Axes place labels as if they had one line, so further lines move them up.
+    keys = {
+        who: make_key(place, head, (len(head) * 1.2 - 0.8) * size, row, (len(row) - 1) * -0.6 * size)
+        for place, (who, head, row) in enumerate(zip(names, heads, rows, strict=True))
+    }
+    # The diagonal is drawn although the table does not have it, so that rows and columns can be followed.
+    on_diagonal = {get_text(line, "row") for line in lines if get_text(line, "row") == get_text(line, "col")}
+    cells = [_make_pair_cell(line, keys) for line in lines]
+    cells += [_make_pair_cell({"row": who, "col": who}, keys) for who in names if who not in on_diagonal]
     # The small size only if a percentage does not fit, because the numbers are the content of the figure.
-    size = profile.size if side > text_width("100%", profile.size) + 4 else profile.small
-    room = side - 2
-    marks = [
-        {
-            **{"x": left + cell.column * side, "x2": left + (cell.column + 1) * side},
-            **{"y": above + cell.row * high, "y2": above + (cell.row + 1) * high},
-            **{"fill": cell.fill, "title": cell.title},
-        }
-        for cell in cells
-    ]
-    labels = [_place_label(cell, left, above, side, high) for cell in cells]
+    number_size = size if side > text_width("100%", size) + 4 else profile.small
     # A number that does not fit is left out; the title of the cell has it.
-    labels = [one for one in labels if text_width(one["text"], size) <= room]
-    layers = [
-        make_frame(0, profile.width),
-        draw_boxes(marks, profile.stroke),
-        draw_text(texts, profile, align="right"),
-        draw_text(heads_at, profile, align="center"),
-        draw_text(labels, profile, align="center", size=size),
-    ]
-    return layer_charts(*layers, width=profile.width, height=above + high * len(rows))
-
-
-def _break_head(head: str, room: float, profile: FigureSize) -> list[str] | None:
-    """Return the head in at most three lines, broken between words; None if it does not fit."""
-    head_lines = wrap_text(head, room, profile.size, most=3)
-    is_complete = " ".join(head_lines) == head
-    return head_lines if is_complete and widest_text(head_lines, profile.size) <= room else None
-
-
-def _place_label(cell: GridCell, left: float, above: float, side: float, high: float) -> dict[str, Any]:
-    position = {"x": left + (cell.column + 0.5) * side, "y": above + (cell.row + 0.5) * high}
-    return {"text": cell.said, **position, "colour": MUTED.light if cell.quiet else INK.light}
-
-
-def draw_boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -> alt.Chart:
-    """Draw filled boxes between pixels x, x2, y, y2 with a gap between them."""
-    edge = alt.MarkDef(type="rect", stroke=PAPER.light, strokeWidth=gap) if gap else alt.MarkDef(type="rect")
-    if not titled:
-        edge.aria = False  # thousands of boxes would otherwise be announced one by one
-    drawn = alt.Chart(make_data(marks), mark=edge).encode(
-        x=alt.X("x:Q", scale=None, axis=None),
-        x2="x2:Q",
-        y=alt.Y("y:Q", scale=None, axis=None),
-        y2="y2:Q",
-        fill=alt.Fill("fill:N", scale=None),
+    fitting = [cell for cell in cells if text_width(cell["number"], number_size) <= side - 2]
+    scale = alt.Scale(type="band", domain=list(keys.values()), padding=0)
+    look = {"title": None, "domain": False, "ticks": False, "labelFontSize": size, "labelLineHeight": size * 1.2}
+    x_axis = alt.Axis(orient="top", labelExpr=read_key(1), labelPadding=read_offset(2), labelOverlap=False, **look)
+    y_axis = alt.Axis(
+        labelExpr=read_key(3), labelOffset=read_offset(4), labelPadding=size * 0.6, minExtent=left, **look
     )
-    return drawn.encode(description="title:N") if titled else drawn
-
-
-def draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
-    """Draw the cells of agreement_matrix or conditional_matrix, without the diagonal."""
-    lines_of_table = tables.get_rows(document, name)
-    names = list(
-        dict.fromkeys([*tables.list_distinct(lines_of_table, "row"), *tables.list_distinct(lines_of_table, "col")])
+    x, y = alt.X("col:N", scale=scale, axis=x_axis), alt.Y("row:N", scale=scale, axis=y_axis)
+    boxes = alt.Chart(make_data(cells)).mark_rect(stroke=PAPER.light, strokeWidth=profile.stroke)
+    numbers = alt.Chart(make_data(fitting)).mark_text(fontSize=number_size, aria=False)
+    return layer_charts(
+        boxes.encode(x=x, y=y, fill=alt.Fill("fill:N", scale=None), description="title:N"),
+        numbers.encode(x=x, y=y, text="number:N", fill=alt.Fill("ink:N", scale=None)),
+        width=side * len(names),
+        height=high * len(names),
     )
-    cells = [_make_pair_cell(line, names) for line in lines_of_table]
-    existing = {(cell.row, cell.column) for cell in cells}
-    cells += [
-        # The diagonal is drawn although the table does not have it, so that rows and columns can be followed.
-        GridCell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
-        for place, who in enumerate(names)
-        if (place, place) not in existing
-    ]
-    return draw_heat(names, names, cells, profile)
 
 
-def _make_pair_cell(line: TableRow, names: Sequence[str]) -> GridCell:
+def _make_pair_cell(line: TableRow, keys: Mapping[str, str]) -> dict[str, Any]:
     row, column, value = get_text(line, "row"), get_text(line, "col"), get_number(line, "value")
-    place = (names.index(column), names.index(row))
+    cell = {"row": keys[row], "col": keys[column], "fill": QUIET.light, "ink": MUTED.light}
     if row == column:
-        return GridCell(*place, QUIET.light, "–", f"{row} with itself", quiet=True)
+        return cell | {"number": "–", "title": f"{row} with itself"}
     # Conditional agreement has its own base: the items with a yes from the row.
-    title = f"{row}, {column}: {format_percent(value)} of {get_count(line, 'base') or get_count(line, 'n')} items"
+    cell["title"] = (
+        f"{row}, {column}: {format_percent(value)} of {get_count(line, 'base') or get_count(line, 'n')} items"
+    )
     if value is None:
-        return GridCell(*place, QUIET.light, "none", title, quiet=True)
-    return GridCell(*place, colour_step(BLUES, value), format_percent(value), title)
+        return cell | {"number": "none"}
+    return cell | {"number": format_percent(value), "fill": colour_step(BLUES, value), "ink": INK.light}
 
 
-def describe_pairs(document: Document, name: str) -> str:
+def _describe_pairs(document: Document, name: str) -> str:
     """Return the lowest and the highest cell, and the number of cells."""
-    some = [
-        line
-        for line in tables.get_rows(document, name)
-        if get_text(line, "row") != get_text(line, "col") and get_number(line, "value") is not None
-    ]
+    lines = get_rows(document, name)
+    some = [line for line in lines if get_text(line, "row") != get_text(line, "col") and line["value"] is not None]
     if not some:
         return "No two raters judged the same items."
     ranked = sorted(some, key=lambda line: get_number(line, "value") or 0.0)
-    joiner = "with" if name == "agreement_matrix" else "then"
+    what, joiner = "If the first answers yes, so does the second", "then"
+    if name == "agreement_matrix":
+        what, joiner = "Same verdict", "with"
     parts = [
         f"{get_text(line, 'row')} {joiner} {get_text(line, 'col')} {format_percent(get_number(line, 'value'))}"
         for line in (ranked[0], ranked[-1])
     ]
-    what = "Same verdict" if name == "agreement_matrix" else "If the first answers yes, so does the second"
     return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
 
 
-def draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
+def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a band of cells for each source, with its items as columns and raters as rows."""
-    lines_of_table = tables.get_rows(document, "matrix")
-    raters = {name: place for place, name in enumerate(tables.list_distinct(lines_of_table, "rater"))}
-    items: dict[str, dict[str, int]] = {}
-    for line in lines_of_table:
-        positions = items.setdefault(get_text(line, "source"), {})
-        positions.setdefault(get_text(line, "item"), len(positions))
-    left = min(widest_text(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
-    side = (profile.width - left) / max(len(some) for some in items.values())
-    side = min(side, profile.size * 2)  # in small studies, cells stay about two letters wide
-    high = _compute_row_height(len(raters) * len(items), profile)
-    bands = _band_tops(items, len(raters), high, profile)
-    # See the limit above: without titles, boxes of one colour can be merged into one path.
-    titled = len(lines_of_table) <= MAX_TITLES
-    marks, wrong, digits = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    for line in lines_of_table:
-        source = get_text(line, "source")
-        x = left + items[source][get_text(line, "item")] * side
-        y = bands[source] + raters[get_text(line, "rater")] * high
-        marks.append(_make_rating_cell(line, document, x, y, side, high))
-        if get_number(line, "correct") == 0:
-            # A bar in the lower fifth of the cell, so that colour and digit stay visible.
-            wrong.append({"x": x, "x2": x + side, "y": y + high * 0.78, "y2": y + high, "fill": INK.light})
-        if side >= profile.small * 0.9 and high >= profile.small * 1.4 and line.get("confidence") is not None:
-            digit = str(get_count(line, "confidence"))
-            digits.append({"text": digit, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
-    if not titled:
+    lines, size = get_rows(document, "matrix"), profile.size
+    raters, bands = list_distinct(lines, "rater"), group_rows(lines, "source")
+    items = {source: list_distinct(some, "item") for source, some in bands.items()}
+    room = min(max(text_width(rater, size) for rater in raters), profile.width * 0.2)
+    side = (profile.width - room - size * 0.7) / max(map(len, items.values()))
+    side = min(side, size * 2)  # in small studies, cells stay about two letters wide
+    # Enough for a letter if there are few rows, less if there are many: the height is limited to about one and a half
+    # screens, unless the rows have the least height.
+    high = max(size * 0.3, min(size * 1.5, size * 90 / (len(raters) * len(bands))))
+    words = [word.capitalize() for word in verdict_words(document)]
+    colours = {
+        f"{word}, {confidence}": colour_step(ramp, 0.25 + 0.75 * (confidence - 1) / 4)  # the palest is visible in print
+        for word, ramp in zip(words, (BLUES, ORANGES), strict=True)
+        for confidence in (1, 2, 3, 4, 5)
+    } | {"Wrong": INK.light}
+    has_wrong = any(get_number(line, "correct") == 0 for line in lines)
+    legend = alt.Legend(
+        **{"orient": "top", "symbolType": "square", "offset": size * 1.2, "columns": 2 if profile.stacked else 5},
+        values=[f"{word}, {confidence}" for word in words for confidence in (1, 5)] + ["Wrong"] * has_wrong,
+        symbolStrokeColor="transparent",
+    )
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    # Without titles, boxes of one colour can be merged into one path.
+    is_titled = len(lines) <= MAX_TITLES
+    # A gap would take much of a cell below 5 pixels.
+    gap = {"stroke": PAPER.light, "strokeWidth": 0.6} if min(side, high) > 5 else {}
+    charts = []
+    for source, some in bands.items():
+        cells = [_make_rating_cell(line, document, words) for line in some]
         # Sorted by colour, so that equal neighbours can be merged when the SVG is cleaned.
-        marks.sort(key=lambda mark: str(mark["fill"]))
-    height = max(bands.values()) + len(raters) * high
-    gap = 1.0 if min(side, high) > 5 else 0.0  # below 5 pixels, gaps would take much of a cell
-    layers = [make_frame(0, profile.width), draw_boxes(marks, gap * 0.6, titled)]
-    if wrong:
-        layers.append(draw_boxes(wrong, 0.0, titled=False))
-    if digits:
-        layers.append(draw_text(digits, profile, align="center", size=profile.small))
-    layers += _draw_band_labels(items, raters, bands, left, high, profile)
-    plot = layer_charts(*layers, width=profile.width, height=height)
-    return alt.vconcat(_draw_matrix_legend(document, profile), plot, spacing=profile.size)
+        cells = cells if is_titled else sorted(cells, key=lambda cell: cell["kind"])
+        axis = alt.Axis(labelLimit=room, labelOverlap=True, ticks=False, domain=False, title=None)
+        base = alt.Chart(make_data(cells)).encode(
+            x=alt.X("item:N", axis=None, scale=alt.Scale(type="band", domain=items[source], padding=0)),
+            y=alt.Y("rater:N", axis=axis, scale=alt.Scale(type="band", domain=raters, padding=0)),
+        )
+        boxes = base.mark_rect(**gap, **({} if is_titled else {"aria": False}))
+        boxes = boxes.encode(fill=alt.Fill("kind:N", scale=scale, legend=legend))
+        layers = [boxes.encode(description="title:N") if is_titled else boxes]
+        # A bar in the lower fifth of the cell, so that colour and digit stay visible.
+        wrong = base.transform_filter("datum.is_wrong").mark_rect(height=high * 0.22, yOffset=high * 0.39, aria=False)
+        layers.append(wrong.encode(fill=alt.FillDatum("Wrong", scale=scale, legend=legend)))
+        if side >= profile.small * 0.9 and high >= profile.small * 1.4:
+            digits = base.mark_text(dy=-high * 0.08, fontSize=profile.small, aria=False)
+            layers.append(digits.encode(text="digit:N"))
+        n = len(items[source])
+        heading = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
+        charts.append(
+            layer_charts(
+                *layers,
+                width=side * n,
+                height=high * len(raters),
+                title=wrap_text(heading, profile.width, size, most=1),
+            )
+        )
+    return alt.vconcat(*charts, spacing=size * 0.8).resolve_scale(fill="shared")
 
 
-def _compute_row_height(rows: int, profile: FigureSize) -> float:
-    """Return the height of a row: enough for a letter if there are few rows, less if there are many.
-
-    A figure with many rows is limited to a height of about one and a half screens, unless its rows have the least height.
-    """
-    return max(profile.size * 0.3, min(profile.size * 1.5, profile.size * 90 / rows))
-
-
-def _band_tops(
-    items: Mapping[str, Mapping[str, int]], raters: int, high: float, profile: FigureSize
-) -> dict[str, float]:
-    """Return the top of each source's first row."""
-    top, tops = profile.size * 1.6, dict[str, float]()
-    for source in items:
-        tops[source] = top
-        top += raters * high + profile.size * 2.4
-    return tops
-
-
-def _make_rating_cell(
-    line: TableRow, document: Document, x: float, y: float, side: float, high: float
-) -> dict[str, Any]:
-    yes, no = tables.verdict_words(document)
-    verdict, confidence = get_count(line, "verdict"), get_number(line, "confidence")
-    # Without a confidence the middle colour is used.
-    fill = colour_step(BLUES if verdict else ORANGES, _colour_strength(confidence or 3))
-    title = f"{get_text(line, 'rater')}, item {get_text(line, 'item')}: {yes if verdict else no}"
+def _make_rating_cell(line: TableRow, document: Document, words: Sequence[str]) -> dict[str, Any]:
+    rater, item, confidence = get_text(line, "rater"), get_text(line, "item"), get_number(line, "confidence")
+    word = words[0 if get_count(line, "verdict") else 1]
+    title = f"{rater}, item {item}: {word.lower()}"
     title += f", confidence {confidence:.0f}" if confidence is not None else ""
     correct = get_number(line, "correct")
     title += "" if correct is None else (", right" if correct else ", wrong")
-    return {"x": x, "x2": x + side, "y": y, "y2": y + high, "fill": fill, "title": title}
+    return {
+        **{"rater": rater, "item": item, "title": title, "is_wrong": correct == 0},
+        "kind": f"{word}, {confidence or 3:.0f}",  # without a confidence the middle colour is used
+        "digit": "" if confidence is None else f"{confidence:.0f}",
+    }
 
 
-def _colour_strength(confidence: float) -> float:
-    """Return the position on the colour ramp, 0.25 to 1, for a confidence of 1 to 5.
-
-    The palest colour is visible in print.
-    """
-    return 0.25 + 0.75 * (confidence - 1) / 4
-
-
-def _draw_band_labels(
-    items: Mapping[str, Mapping[str, int]],
-    raters: Mapping[str, int],
-    bands: Mapping[str, float],
-    left: float,
-    high: float,
-    profile: FigureSize,
-) -> list[alt.Chart]:
-    """Draw the source above each band and the raters beside it. If rows are low, only every nth rater is named."""
-    heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
-    # Every nth name, where n is the number of rows that one line of text covers; + 0.49 rounds up.
-    label_step = max(1, round(profile.size * 1.15 / high + 0.49))
-    for source, top in bands.items():
-        n = len(items[source])
-        heading = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
-        line = wrap_text(heading, profile.width, profile.size, most=1)[0]
-        heads.append({"text": line, "x": 0, "y": top - profile.size * 0.8, "colour": INK.light})
-        for rater, place in raters.items():
-            if place % label_step == 0:
-                label = wrap_text(rater, left - profile.size * 0.5, profile.size, most=1)[0]
-                y = top + (place + 0.5) * high
-                names.append({"text": label, "x": left - profile.size * 0.5, "y": y, "colour": INK.light})
-    return [draw_text(heads, profile, bold=True), draw_text(names, profile, align="right", size=profile.small)]
-
-
-def _draw_matrix_legend(document: Document, profile: FigureSize) -> AnyChart:
-    yes, no = tables.verdict_words(document)
-    entries = []
-    for word, colours in ((yes, BLUES), (no, ORANGES)):
-        for confidence in (1, 5):
-            fill = colour_step(colours, _colour_strength(confidence))
-            entries.append(legends.LegendEntry(f"{word.capitalize()}, {confidence}", fill, fill))
-    if any(get_number(line, "correct") == 0 for line in tables.get_rows(document, "matrix")):
-        entries.append(legends.LegendEntry("Wrong", INK.light, INK.light, "M-1,0.4H1V1H-1Z"))
-    return legends.draw_across(entries, profile)
-
-
-def describe_matrix(document: Document) -> str:
-    lines_of_table = tables.get_rows(document, "matrix")
-    yes, _ = tables.verdict_words(document)
-    items, raters = (
-        len({get_text(line, "item") for line in lines_of_table}),
-        len({get_text(line, "rater") for line in lines_of_table}),
-    )
+def _describe_matrix(document: Document) -> str:
+    lines = get_rows(document, "matrix")
+    yes, _ = verdict_words(document)
+    items, raters = (len(list_distinct(lines, column)) for column in ("item", "rater"))
     # A note of the table means that it contains only a sample.
-    of = "A sample of " if tables.get_notes(document, "matrix") else ""
-    sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {format_percent(_mean_of(lines_of_table, 'verdict'))} {yes}"
-    judged = [line for line in lines_of_table if get_number(line, "correct") is not None]
-    return (
-        f"{sentence}, {format_percent(_mean_of(judged, 'correct'))} equal to the reference label where it is known."
-        if judged
-        else f"{sentence}."
-    )
+    of = "A sample of " if get_notes(document, "matrix") else ""
+    sentence = f"{of}{len(lines)} ratings of {items} items by {raters} raters: {_format_mean(lines, 'verdict')} {yes}"
+    judged = [line for line in lines if get_number(line, "correct") is not None]
+    if not judged:
+        return f"{sentence}."
+    return f"{sentence}, {_format_mean(judged, 'correct')} equal to the reference label where it is known."
 
 
-def _mean_of(found: Sequence[TableRow], name: str) -> float:
-    return sum(get_number(line, name) or 0.0 for line in found) / len(found)
+def _format_mean(lines: Sequence[TableRow], name: str) -> str:
+    return format_percent(sum(get_number(line, name) or 0.0 for line in lines) / len(lines))
+
+
+def _make_pairs_drawing(name: str) -> Drawing:
+    return Drawing(partial(_draw_pairs, name=name), partial(_describe_pairs, name=name))
+
+
+AGREEMENT_MATRIX = _make_pairs_drawing("agreement_matrix")
+CONDITIONAL_MATRIX = _make_pairs_drawing("conditional_matrix")
+MATRIX = Drawing(_draw_matrix, _describe_matrix)

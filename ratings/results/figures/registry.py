@@ -1,129 +1,209 @@
-"""Every figure by name, with the functions that draw and describe it. It imports the plotting libraries; pages import `names` instead."""
+"""Every figure: its texts, its table, and where its drawing is. Pages import this module, so it does not import the plotting libraries."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import NamedTuple
+from __future__ import annotations
 
-from altair.utils.schemapi import debug_mode
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-from ratings.results.figures import (
-    benchmarks,
-    comparisons,
-    confidence,
-    curves,
-    expected_precision,
-    grids,
-    rates,
-    render,
-    tables,
-    theme,
-)
-from ratings.results.figures.names import NAMES, ExtraNote
-from ratings.results.figures.tables import Document
-from ratings.results.figures.theme import AnyChart, FigureSize, Spec
+from ratings.results.figures import tables
+from ratings.results.figures.tables import Document, get_number, get_rows, get_text, has_number
 
-DrawFunction = Callable[[Document, FigureSize], AnyChart]
-DescribeFunction = Callable[[Document], str]
+if TYPE_CHECKING:
+    from ratings.results.figures.theme import Drawing, Spec
 
-
-class FigureFunctions(NamedTuple):
-    """The functions that draw and describe a figure, and whether a document with rows has numbers for it."""
-
-    draw: DrawFunction
-    summary: DescribeFunction
-    has_values: Callable[[Document], bool] = lambda document: True
+# A function that returns a note about a document, or "".
+ExtraNote = Callable[[Document], str]
 
 
 class Figure(NamedTuple):
-    """A figure by its name (see names.FigureInfo) with its functions."""
+    """A figure of an analysis, drawn only from the tables of its document.
+
+    `table`: name of the table that the figure shows. `kinds`: "study" and "benchmark", the kinds of document that can have the
+    figure. `drawn_by`: module and name of its `theme.Drawing`. `note`: how to read the figure. `extras`: functions that return a
+    further note if it applies to a document.
+    """
 
     name: str
     title: str
     table: str
     kinds: frozenset[str]
+    drawn_by: str
     note: str
-    extras: tuple[ExtraNote, ...]
-    drawer: FigureFunctions
+    extras: tuple[ExtraNote, ...] = ()
+
+    def get_title(self, document: Document) -> str:
+        """Return the figure's title for this document."""
+        # If no reference is known, only the pace is drawn, so the title must not mention correct answers.
+        return "Pace by position" if self.name == "drift" and not _has_correct(document) else self.title
+
+    def get_note(self, document: Document) -> str:
+        """Return the notes on how to read this document's figure."""
+        return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
+
+    @property
+    def drawing(self) -> Drawing:
+        """The functions that draw and describe the figure. Imports the plotting libraries."""
+        module, _, name = self.drawn_by.partition(".")
+        drawing: Drawing | None = getattr(import_module(f"{__package__}.{module}"), name, None)
+        if drawing is None:
+            raise ImportError(f"the figure {self.name!r} is declared, but {module}.py has no drawing {name}")
+        return drawing
 
     def has_data(self, document: Document) -> bool:
         """Return whether there is anything to draw: rows and, where required, known numbers."""
-        return bool(tables.get_rows(document, self.table)) and self.drawer.has_values(document)
+        return bool(get_rows(document, self.table)) and self.drawing.has_values(document)
 
     def describe(self, document: Document) -> str:
         """Return the figure in one sentence, with its numbers."""
-        return self.drawer.summary(document)
+        return self.drawing.describe(document)
 
-    def draw_chart(self, document: Document, profile: FigureSize) -> AnyChart:
-        return self.drawer.draw(document, profile)
-
-    def build_spec(self, document: Document, profile: str) -> Spec:
+    def build_spec(self, document: Document, size: str) -> Spec:
         """Return the Vega-Lite specification. Raises KeyError for an unknown size."""
-        size = theme.FIGURE_SIZES[profile]
-        # Altair would validate every row of data; the tests validate each figure instead.
-        with debug_mode(False):  # only while the specification is built, since the setting is global
-            title, note = NAMES[self.name].get_title(document), NAMES[self.name].get_note(document)
-            return theme.finish_chart(self.draw_chart(document, size), size, title, note, self.describe(document))
+        return self.drawing.build_spec(document, size, self.get_title(document), self.get_note(document))
 
 
-class RenderedFigure(NamedTuple):
-    """One figure for the screen: sanitised SVG, and its description in one sentence."""
-
-    name: str
-    profile: str
-    svg: str
-    summary: str
+def _note_if(applies: Callable[[Document], bool], note: str) -> ExtraNote:
+    return lambda document: note if applies(document) else ""
 
 
-def _make_grouped(name: str) -> FigureFunctions:
-    return FigureFunctions(partial(rates.draw_grouped, name=name), partial(rates.describe_grouped, name=name))
+def _note_published(column: str, table: str, note: str) -> ExtraNote:
+    return _note_if(lambda document: has_number(document, table, column), f"Diamond: {note}")
 
 
-def _make_pairs(name: str) -> FigureFunctions:
-    return FigureFunctions(partial(grids.draw_pairs, name=name), partial(grids.describe_pairs, name=name))
+def _note_range(table: str) -> ExtraNote:
+    """Return the function that finds the published range of a matrix in the table's notes."""
+    # The table has other notes as well; only the published range explains this figure.
+    return lambda document: " ".join(note for note in tables.get_notes(document, table) if note.startswith("Published"))
 
 
-_DRAWERS: Mapping[str, FigureFunctions] = {
-    "rates": FigureFunctions(rates.draw_by_source, rates.describe_by_source),
-    "confidence": FigureFunctions(
-        confidence.draw_histograms, confidence.describe_histograms, confidence.has_confidence
+def _note_of_table(table: str) -> ExtraNote:
+    return lambda document: " ".join(tables.get_notes(document, table))
+
+
+def _has_text(table: str, column: str, texts: tuple[str, ...]) -> Callable[[Document], bool]:
+    return lambda document: any(get_text(line, column) in texts for line in get_rows(document, table))
+
+
+def _has_wrong(document: Document) -> bool:
+    return any(get_number(line, "correct") == 0 for line in get_rows(document, "matrix"))
+
+
+def _has_correct(document: Document) -> bool:
+    return has_number(document, "drift", "correct_share")
+
+
+_STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
+_BOTH = _STUDY | _BENCHMARK
+_GROUPED = "Shares of ratings; whiskers: 95% intervals for new raters and new items."
+_ERRORS = _note_if(_has_text("rates", "error", tables.PLANTED), "Orange: errors were planted.")
+
+_ALL = (
+    Figure(
+        *("rates", "Rates by source", "rates", _STUDY, "estimates.RATES"),
+        "Bars: share of ratings; whiskers: 95% intervals for new raters and new items.",
+        (_ERRORS, _note_published("published", "rates", "the paper's value for the declared model.")),
     ),
-    "violins": FigureFunctions(confidence.draw_violins, confidence.describe_violins, confidence.has_confidence),
-    "roc": FigureFunctions(curves.draw_roc, curves.describe_roc),
-    "localisation": FigureFunctions(rates.draw_localisation, rates.describe_localisation, rates.has_localisation),
-    "agreement": FigureFunctions(comparisons.draw_agreement, comparisons.describe_agreement, comparisons.has_agreement),
-    "misses": FigureFunctions(comparisons.draw_misses, comparisons.describe_misses),
-    "contrasts": FigureFunctions(comparisons.draw_contrasts, comparisons.describe_contrasts, comparisons.has_contrasts),
-    "rates_by_experiment": _make_grouped("rates_by_experiment"),
-    "rates_by_action": _make_grouped("rates_by_action"),
-    "rates_by_error_kind": _make_grouped("rates_by_error_kind"),
-    "drift": FigureFunctions(curves.draw_drift, curves.describe_drift, curves.has_drift),
-    "matrix": FigureFunctions(grids.draw_matrix, grids.describe_matrix),
-    "human_model": FigureFunctions(
-        comparisons.draw_human_model, comparisons.describe_human_model, comparisons.has_human_model
+    Figure(
+        *("confidence", "Confidence by verdict", "confidence", _STUDY, "confidence.HISTOGRAMS"),
+        "Numbers: percentage of the source's ratings, by confidence (1 to 5) and verdict.",
     ),
-    "agreement_matrix": _make_pairs("agreement_matrix"),
-    "conditional_matrix": _make_pairs("conditional_matrix"),
-    "fractions": FigureFunctions(comparisons.draw_fractions, comparisons.describe_fractions),
-    "pass_at_k": FigureFunctions(curves.draw_pass_at_k, curves.describe_pass_at_k),
-    "failures": FigureFunctions(benchmarks.draw_failures, benchmarks.describe_failures),
-    "cost": FigureFunctions(benchmarks.draw_cost, benchmarks.describe_cost, benchmarks.has_cost),
-    "precision": FigureFunctions(expected_precision.draw_precision, expected_precision.describe_precision),
-}
+    Figure(
+        *("violins", "Confidence as densities", "spread", _STUDY, "confidence.VIOLINS"),
+        "Gaussian kernel density of confidence, bandwidth 0.4, reflected at 1 and 5, each half of the "
+        "same area; none below five ratings. Dot: median; line: the middle half of the ratings.",
+    ),
+    Figure(
+        *("roc", "ROC curves: outcomes with an error against those without", "roc", _STUDY, "curves.ROC"),
+        "One point per level of the signed rating; the error is the signal. Dashed: chance. Curves "
+        "pool all ratings; beside each, the mean of the raters' own AUCs and its 95% interval.",
+    ),
+    Figure(
+        *("localisation", "Planted errors located", "localisation", _STUDY, "estimates.LOCALISATION"),
+        "Of the planted errors rated not plausible, the share with a mark on the planted row; whiskers: 95% intervals for new "
+        "raters and new items. Single raters are in the table.",
+    ),
+    Figure(
+        *("agreement", "Agreement between raters", "agreement", _STUDY, "estimates.AGREEMENT"),
+        "Thick whiskers: 95% intervals for these raters and new items; thin ones with caps: for new raters and new items.",
+    ),
+    Figure(
+        *("misses", "Detected and missed errors", "misses", _STUDY, "estimates.MISSES"),
+        "Shares of ratings as an error; whiskers: 95% intervals. Single raters are in the table.",
+        (_note_if(_has_text("misses", "kind", tables.MACHINES), "Models: shares of items."),),
+    ),
+    Figure(
+        *("contrasts", "Contrasts", "contrasts", _STUDY, "estimates.CONTRASTS"),
+        "Differences with 95% intervals. Orange with a star: Holm's p, adjusted for all contrasts of the family and quantity, is "
+        "below .05; blue: it is not, even if the interval, which is for a single contrast, excludes 0. Differences of d' are "
+        "on another scale and only in the table.",
+    ),
+    Figure(
+        *("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, "estimates.RATES_BY_EXPERIMENT"),
+        _GROUPED,
+        (_ERRORS,),
+    ),
+    Figure(
+        *("rates_by_action", "Rates by action", "rates_by_action", _STUDY, "estimates.RATES_BY_ACTION"),
+        _GROUPED,
+        (_ERRORS,),
+    ),
+    Figure(
+        *("rates_by_error_kind", "Rates by kind of error", "rates_by_error_kind", _STUDY),
+        *("estimates.RATES_BY_ERROR_KIND", _GROUPED, (_ERRORS,)),
+    ),
+    Figure(
+        *("drift", "Correct answers by position", "drift", _STUDY, "curves.DRIFT"),
+        "Ratings by position in each rater's own order.",
+        (_note_if(_has_correct, "Whiskers: 95% intervals."),),
+    ),
+    Figure(
+        *("matrix", "Ratings by rater and item", "matrix", _STUDY, "grids.MATRIX"),
+        "One cell per rating: colour is the verdict, strength the confidence (with its digit if it fits).",
+        # The notes of the table are on the items and raters that it contains, if it is a sample.
+        (_note_if(_has_wrong, "A bar below: wrong."), _note_of_table("matrix")),
+    ),
+    Figure(
+        *("human_model", "Raters and models", "human_model", _STUDY, "estimates.HUMAN_MODEL"),
+        "Each compared with the raters, on the same items; whiskers: 95% intervals. Difference: kappa minus the "
+        "raters' own kappa.",
+        (
+            _note_published("published_kappa", "human_model", "the paper's value for people or that model."),
+            _note_of_table("human_model"),
+        ),
+    ),
+    Figure(
+        *("agreement_matrix", "Pairwise agreement", "agreement_matrix", _BOTH, "grids.AGREEMENT_MATRIX"),
+        "Percentage of shared items with the same verdict.",
+        (_note_range("agreement_matrix"),),
+    ),
+    Figure(
+        *("conditional_matrix", "Conditional agreement", "conditional_matrix", _BOTH, "grids.CONDITIONAL_MATRIX"),
+        "Of the items with a yes from the row, the percentage with a yes from the column.",
+        (_note_range("conditional_matrix"),),
+    ),
+    Figure(
+        *("fractions", "Share of yes verdicts", "fractions", _BOTH, "estimates.FRACTIONS"),
+        "Bars: share of items, or ratings, with a yes; whiskers: 95% intervals.",
+        (_note_published("published", "fractions", "the paper's value for the same classifiers."),),
+    ),
+    Figure(
+        *("pass_at_k", "Experiments solved within k trials", "pass_at_k", _BENCHMARK, "benchmarks.PASS_AT_K"),
+        "Share of experiments solved by at least one of k trials, unbiased estimate; whiskers: 95% intervals.",
+        (_note_published("published", "pass_at_k", "the paper's value for the agent's declared model."),),
+    ),
+    Figure(
+        *("failures", "How episodes ended", "failures", _BENCHMARK, "benchmarks.FAILURES"),
+        "All episodes of an agent by their end; a failure is assigned to the part that caused it.",
+    ),
+    Figure(
+        *("cost", "Cost", "cost", _BENCHMARK, "benchmarks.COST"),
+        "US dollars of all calls of an agent's episodes; per success: divided by those that reached their goal.",
+    ),
+    Figure(
+        *("precision", "Expected precision with more data", "precision", _STUDY, "estimates.PRECISION"),
+        "Half the expected width of the 95% interval, from the variation of items and raters so far; blue: current.",
+    ),
+)  # in drawing order
 
-# The positional arguments follow the fields, so a field that is added in one place only fails at import.
-FIGURES: Mapping[str, Figure] = {name: Figure(*named, _DRAWERS[name]) for name, named in NAMES.items()}
-SCREEN_SIZES = ("wide", "narrow")  # print sizes are rendered on request
-
-
-def render_all(document: Document) -> Iterator[RenderedFigure]:
-    """Yield every figure that the document has data for, wide and narrow, in the order of FIGURES."""
-    for figure in FIGURES.values():
-        if figure.has_data(document):
-            for profile in SCREEN_SIZES:
-                spec = figure.build_spec(document, profile)
-                yield RenderedFigure(figure.name, profile, render.render_svg(spec), str(spec["description"]))
-
-
-def render_for_print(document: Document, name: str) -> str:
-    """Return one figure in print size as SVG, for render.to_pdf and render.to_png."""
-    return render.render_svg(FIGURES[name].build_spec(document, "print"))
+FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _ALL}

@@ -8,18 +8,47 @@ by element: nothing that refers, runs or styles remains, and no ids, so that man
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import vl_convert
 
+from ratings.results.figures.registry import FIGURES
+from ratings.results.figures.tables import Document
 from ratings.results.figures.theme import FONT, Spec
+
+SCREEN_SIZES = ("wide", "narrow")  # print sizes are rendered on request
+# Loaded here, so that a missing drawing is an error at the start of a worker.
+DRAWINGS = {name: figure.drawing for name, figure in FIGURES.items()}
 
 _XREF = re.compile(rb"startxref\s+(\d+)\s+%%EOF\s*$")
 _ENTRY = re.compile(rb"(\d{10}) \d{5} n")
 _OBJECT = re.compile(rb"(\d+) 0 obj\n")
 _REFERENCE = re.compile(rb"\b(\d+) 0 R\b")
 _FONTS = re.compile(rb"(/Font <<\n)((?:\s*/\w+ \d+ 0 R\n)+)")
+
+
+class RenderedFigure(NamedTuple):
+    """One figure for the screen: sanitised SVG, and its description in one sentence."""
+
+    name: str
+    profile: str
+    svg: str
+    summary: str
+
+
+def render_all(document: Document) -> Iterator[RenderedFigure]:
+    """Yield every figure that the document has data for, wide and narrow, in the order of FIGURES."""
+    for figure in FIGURES.values():
+        if figure.has_data(document):
+            for profile in SCREEN_SIZES:
+                spec = figure.build_spec(document, profile)
+                yield RenderedFigure(figure.name, profile, render_svg(spec), str(spec["description"]))
+
+
+def render_for_print(document: Document, name: str) -> str:
+    """Return one figure in print size as SVG, for to_pdf and to_png."""
+    return render_svg(FIGURES[name].build_spec(document, "print"))
 
 
 def reorder_pdf(pdf: bytes) -> bytes:
@@ -116,6 +145,10 @@ def render_svg(spec: Spec) -> str:
     # No base URL is allowed, so a specification cannot load anything.
     raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
     root = ElementTree.fromstring(raw_svg)
+    # Pages scale a drawing to the room it has; drawings of a size are equally wide, so that their letters are equally large.
+    width = max(float(root.get("width", "0")), spec.get("usermeta", {}).get("width", 0))
+    for element in (root, *root.findall(f"{{{_SVG}}}rect")):  # and its background
+        element.set("width", f"{width:g}")
     return sanitise_svg(root, label=str(spec.get("description", "")))
 
 

@@ -1,24 +1,110 @@
-"""Read the tables of an analysis document: rows as dictionaries, typed cells."""
+"""Read the tables of an analysis document: typed cells, and numbers and names as text for figures. Without the plotting libraries."""
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-# Control characters, unpaired surrogates, and characters that reverse or hide text.
-_INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
+from wetbench_site.text import INVISIBLE
+
+# The JSON of an analysis (ratings.results.analyses): its tables are {"columns": [{"name": ...}], "rows": [[...]]}.
+Document = Mapping[str, Any]
+TableRow = Mapping[str, object]
 # A function that formats a number.
 FormatFunction = Callable[[float | None], str]
 
+# Values that occur in tables.
+PLANTED = ("obvious", "subtle")  # in the column `error`; other values mean not planted, or unknown
+MACHINES = ("machine", "classifier", "checker", "ensemble")
+POOLED = "all sources"  # in place of a source in rows for all sources together
+
+_UNREADABLE = re.compile(f"{INVISIBLE.pattern}|[\ufffe\uffff]")
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ -"), frozenset("mwMWQOGD%@=+−±<>~#&…")
+_VERDICT_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", "not sufficient")}
+
+
+def get_rows(document: Document, name: str) -> list[TableRow]:
+    """Return the rows of a table by column name; none if the document has no such table."""
+    table = document.get("tables", {}).get(name)
+    if not table:
+        return []
+    names = [column["name"] for column in table["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+
+def get_notes(document: Document, name: str) -> list[str]:
+    """Return the notes below a table; none if the document has no such table."""
+    return list(document.get("tables", {}).get(name, {}).get("notes", ()))
+
+
+def get_number(row: TableRow, name: str) -> float | None:
+    """Return the number in a cell; None if the cell is empty.
+
+    Raises ValueError for a text, which has no place there.
+    """
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool | int | float):
+        return float(value)
+    # A text in place of a number means that the document has another format. If it were read as 0, it would be drawn as data.
+    raise ValueError(f"{name} is {value!r}; a figure needs a number there")
+
+
+def get_numbers(row: TableRow, *names: str) -> list[float | None]:
+    """Return the numbers in several cells of a row."""
+    return [get_number(row, name) for name in names]
+
+
+def get_count(row: TableRow, name: str) -> int:
+    """Return a count; 0 for an empty cell."""
+    return int(get_number(row, name) or 0)
+
+
+def get_text(row: TableRow, name: str) -> str:
+    """Return a name, cleaned for drawing; "" for an empty cell."""
+    value = row.get(name)
+    return "" if value is None else clean_label(value)
+
+
+def get_spaced(row: TableRow, name: str) -> str:
+    """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
+    return get_text(row, name).replace("_", " ")
+
+
+def list_distinct(rows: Sequence[TableRow], name: str) -> list[str]:
+    """Return the distinct texts of a column in the order of the table."""
+    return list(dict.fromkeys(get_text(row, name) for row in rows))
+
+
+def group_rows(rows: Sequence[TableRow], key: Callable[[TableRow], str] | str) -> dict[str, list[TableRow]]:
+    """Return the rows by the text of a column, or by a function of the row, in the order of the table."""
+    groups: dict[str, list[TableRow]] = {}
+    for row in rows:
+        groups.setdefault(get_text(row, key) if isinstance(key, str) else key(row), []).append(row)
+    return groups
+
+
+def has_number(document: Document, table: str, *names: str) -> bool:
+    """Return whether any of these columns has a number in any row of the table."""
+    return any(get_number(row, name) is not None for row in get_rows(document, table) for name in names)
+
+
+def verdict_words(document: Document) -> tuple[str, str]:
+    """Return the words for yes and no in this kind of study or benchmark; "plausible", "not plausible" if the kind
+    is unknown.
+    """
+    subject = document.get("subject", {})
+    # A benchmark has no kind of its own.
+    kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
+    return _VERDICT_WORDS.get(kind, ("plausible", "not plausible"))
 
 
 def clean_label(text: object, most: int = 300) -> str:
     """Return a name for a figure: one line, every character visible, at most `most` characters."""
     # Replaced, not removed: two names that differ only in such a character must stay different.
-    cleaned = " ".join(_INVISIBLE.sub("\ufffd", re.sub(r"\s+", " ", str(text))).split())
+    cleaned = " ".join(_UNREADABLE.sub("\ufffd", re.sub(r"\s+", " ", str(text))).split())
     return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
 
 
@@ -34,8 +120,8 @@ def format_two_decimals(number: float | None) -> str:
 
 def format_signed(number: float | None) -> str:
     """Return two decimals with the sign of a difference: +0.12, −0.05, 0.00."""
-    text_value = format_two_decimals(number)
-    return f"+{text_value}" if number is not None and number > 0 and text_value != "0.00" else text_value
+    text = format_two_decimals(number)
+    return f"+{text}" if number is not None and number > 0 and text != "0.00" else text
 
 
 def format_integer(number: float | None) -> str:
@@ -47,9 +133,9 @@ def format_interval(low: float | None, high: float | None, say: FormatFunction =
     return "no interval" if low is None or high is None else f"{say(low)} to {say(high)}"
 
 
-def few_items_note(reason: str) -> str:
-    """Return the note on an estimate from few shared items if the reason in its table row requires it, else ""."""
-    return " (few items)" if reason.startswith("few items") else ""
+def format_ends(low: float | None, high: float | None, say: FormatFunction = format_percent) -> str:
+    """Return " (81% to 91%)" for use after an estimate, or "" without an interval."""
+    return "" if low is None or high is None else f" ({format_interval(low, high, say)})"
 
 
 def join_parts(parts: Iterable[str], most: int = 6) -> str:
@@ -81,105 +167,9 @@ def _letter_width(letter: str) -> float:
 
 def wrap_text(text: str, room: float, size: float, most: int = 2) -> list[str]:
     """Return the text in at most `most` lines of `room` pixels, broken between words, ending in "…" if truncated."""
-    remaining, wrapped = clean_label(text), list[str]()
-    while remaining and len(wrapped) < most:
-        line, remaining = _break_line(remaining, room, size)
-        wrapped.append(line)
-    if remaining:
-        last = wrapped[-1]
-        # Letters are removed until the ellipsis fits as well.
-        while last and text_width(last + "…", size) > room:
-            last = last[:-1]
-        wrapped[-1] = last + "…"
-    return wrapped or [""]
-
-
-def _break_line(text: str, room: float, size: float) -> tuple[str, str]:
-    """Return the part that fits on a line, and the rest."""
-    fits = len(text)
-    # At least one letter per line, or a very narrow column would never end.
-    while fits > 1 and text_width(text[:fits], size) > room:
-        fits -= 1
-    if fits == len(text):
-        return text, ""
-    space = text.rfind(" ", 0, fits + 1)
-    # If the last space is in the first third of a line, the word is broken, because that wastes less room.
-    if space > fits / 3:
-        return text[:space], text[space + 1 :]
-    return text[:fits], text[fits:]
-
-
-def widest_text(texts: Sequence[str], size: float) -> float:
-    return max((text_width(text, size) for text in texts), default=0.0)
-
-
-# The JSON of an analysis (ratings.results.analyses): its tables are {"columns": [{"name": ...}], "rows": [[...]]}.
-Document = Mapping[str, Any]
-TableRow = Mapping[str, object]
-
-
-# Values that occur in tables.
-PLANTED = ("obvious", "subtle")  # in the column `error`; other values mean not planted, or unknown
-MACHINES = ("machine", "classifier", "checker", "ensemble")
-
-
-def get_rows(document: Document, name: str) -> list[TableRow]:
-    """Return the rows of a table by column name; none if the document has no such table."""
-    table = document.get("tables", {}).get(name)
-    if not table:
-        return []
-    names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
-
-
-def get_notes(document: Document, name: str) -> list[str]:
-    """Return the notes below a table; none if the document has no such table."""
-    return list(document.get("tables", {}).get(name, {}).get("notes", ()))
-
-
-def get_number(row: TableRow, name: str) -> float | None:
-    """Return the number in a cell; None if the cell is empty.
-
-    Raises ValueError for a text, which has no place there.
-    """
-    value = row.get(name)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool | int | float):
-        return float(value)
-    # A text in place of a number means that the document has another format. If it were read as 0, it would be drawn as data.
-    raise ValueError(f"{name} is {value!r}; a figure needs a number there")
-
-
-def get_count(row: TableRow, name: str) -> int:
-    """Return a count; 0 for an empty cell."""
-    return int(get_number(row, name) or 0)
-
-
-def get_text(row: TableRow, name: str, most: int = 300) -> str:
-    """Return a name, cleaned for drawing; "" for an empty cell."""
-    value = row.get(name)
-    return "" if value is None else clean_label(value, most)
-
-
-def list_distinct(lines: Sequence[TableRow], name: str) -> list[str]:
-    """Return the distinct texts of a column in the order of the table."""
-    return list(dict.fromkeys(get_text(line, name) for line in lines))
-
-
-_VERDICT_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", "not sufficient")}
-
-
-def verdict_words(document: Document) -> tuple[str, str]:
-    """Return the words for yes and no in this kind of study or benchmark; "plausible", "not plausible" if the kind
-    is unknown.
-    """
-    subject = document.get("subject", {})
-    # A benchmark has no kind of its own.
-    kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
-    return _VERDICT_WORDS.get(kind, ("plausible", "not plausible"))
-
-
-def get_spaced(line: TableRow, name: str) -> str:
-    """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
-    return get_text(line, name).replace("_", " ")
+    label = clean_label(text)
+    width = text_width(label, size)
+    if width <= room:
+        return [label]
+    letters = max(1, int(len(label) * room / width))
+    return textwrap.wrap(label, letters, max_lines=most, placeholder="…", break_on_hyphens=False)

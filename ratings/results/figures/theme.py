@@ -1,13 +1,25 @@
-"""Sizes and the common style. A size changes dimensions and layout only: the data, marks and words stay the same."""
+"""The common style: colours with their counterparts in dark mode, sizes, axes and legends, and the finished specification.
+
+A figure is drawn once, in the light colours. static/figures.css replaces each literal in dark mode, so every colour of a figure must be
+in `SHADES`. Hues are distinguishable with any colour vision (after Okabe and Ito), and no information is in colour alone. A size
+changes dimensions and layout only: the data, marks and words stay the same.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
-from ratings.results.figures.tables import wrap_text
+from ratings.results.figures.tables import Document, wrap_text
+
+# Bundled with vl-convert, so that every host renders the same; Arial has the same widths on screens.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+
+Spec = dict[str, Any]
+AnyChart = alt.LayerChart | alt.ConcatChart | alt.VConcatChart
 
 
 class Shade(NamedTuple):
@@ -24,15 +36,14 @@ class Tone(NamedTuple):
     tint: str
 
 
+def _make_ramp(light: tuple[str, str], dark: tuple[str, str], steps: int = 9) -> list[Shade]:
+    return [Shade(*(_mix_colours(*ends, step / (steps - 1)) for ends in (light, dark))) for step in range(steps)]
+
+
 def _mix_colours(first: str, last: str, part: float) -> str:
     """Return the colour `part` (0 to 1) of the way between two."""
     ends = [[int(colour[offset : offset + 2], 16) for offset in (1, 3, 5)] for colour in (first, last)]
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(*ends, strict=True))
-
-
-def _make_ramp(light: tuple[str, str], dark: tuple[str, str], steps: int) -> list[Shade]:
-    parts = [step / (steps - 1) for step in range(steps)]
-    return [Shade(_mix_colours(*light, part), _mix_colours(*dark, part)) for part in parts]
 
 
 # The background: the card of a page, a sheet of paper.
@@ -52,11 +63,9 @@ _TONES: Mapping[str, tuple[Shade, Shade]] = {
 TONES: Mapping[str, Tone] = {name: Tone(solid.light, tint.light) for name, (solid, tint) in _TONES.items()}
 
 # One ink is readable on every step, from the palest to the strongest.
-_BLUES = _make_ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"), 9)
-_ORANGES = _make_ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"), 9)
-BLUES = tuple(shade.light for shade in _BLUES)
-ORANGES = tuple(shade.light for shade in _ORANGES)
-
+_BLUES = _make_ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"))
+_ORANGES = _make_ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"))
+BLUES, ORANGES = (tuple(shade.light for shade in ramp) for ramp in (_BLUES, _ORANGES))
 SHADES: tuple[Shade, ...] = (
     *(PAPER, INK, MUTED, AXIS, GRID, QUIET),
     *(shade for pair in _TONES.values() for shade in pair),
@@ -65,7 +74,7 @@ SHADES: tuple[Shade, ...] = (
 )
 
 
-def colour_step(colours: tuple[str, ...], part: float) -> str:
+def colour_step(colours: Sequence[str], part: float) -> str:
     """Return the colour for `part` of the ramp (0 to 1, clipped)."""
     # Rounded to the nearest step, so that the style sheet knows every colour.
     return colours[round(min(1.0, max(0.0, part)) * (len(colours) - 1))]
@@ -79,18 +88,11 @@ def build_css() -> str:
     return "\n".join([*lines, "}", ""])
 
 
-# Bundled with vl-convert, so that every host renders the same; Arial has the same widths on screens.
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-
-Spec = dict[str, Any]
-AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt.HConcatChart
-
-
 @dataclass(frozen=True)
 class FigureSize:
     """One size of drawing, in pixels (in print: points, 72 per inch).
 
-    `stacked`: names are above their row, panels below each other. `titled`: title and note are part of the drawing,
+    `stacked`: names are above their row, legends below their plot. `titled`: title and note are part of the drawing,
     because there is no page around it.
     """
 
@@ -112,64 +114,85 @@ FIGURE_SIZES: Mapping[str, FigureSize] = {
 }
 
 
+class Drawing(NamedTuple):
+    """The functions that draw and describe a figure, and whether a document with rows has numbers for it."""
+
+    draw: Callable[[Document, FigureSize], AnyChart]
+    describe: Callable[[Document], str]
+    has_values: Callable[[Document], bool] = lambda document: True
+
+    def build_spec(self, document: Document, size: str, title: str, note: str) -> Spec:
+        """Return the figure as a finished Vega-Lite specification. Raises KeyError for an unknown size."""
+        profile = FIGURE_SIZES[size]
+        # Altair would validate every row of data; the tests validate each figure instead.
+        with debug_mode(False):  # only while the specification is built, since the setting is global
+            return finish_chart(self.draw(document, profile), profile, title, note, self.describe(document))
+
+
 def finish_chart(chart: AnyChart, profile: FigureSize, title: str, note: str, summary: str) -> Spec:
     """Return the chart as a Vega-Lite specification with the common style, the summary as description and, in print, its title."""
     if profile.titled:
-        chart = chart.properties(title=_make_title(profile, title, note))
-    # The tests validate each figure; here it would only repeat that for every row of data.
+        # In a chart of its own, because the drawing can have a note as its title.
+        chart = alt.vconcat(chart, title=_make_title(profile, title, note))
     spec: Spec = _insert_rows(chart.to_dict(validate=False))
     return {
         **spec,
         "description": summary,
         "background": PAPER.light if profile.titled else None,  # on a page the card behind the figure is the background
-        "config": _common_style(profile),
+        "config": _make_config(profile),
+        "usermeta": {"width": profile.width},  # render.render_svg makes the drawing at least as wide
     }
 
 
 def _make_title(profile: FigureSize, title: str, note: str) -> alt.TitleParams:
-    subtitle_lines = wrap_text(note, profile.width, profile.small, most=4) if note else []
     return alt.TitleParams(
-        wrap_text(title, profile.width, profile.size * 1.2, most=2),
-        subtitle=subtitle_lines,
-        anchor="start",
-        frame="bounds",
+        wrap_text(title, profile.width, profile.size * 1.2),
+        subtitle=wrap_text(note, profile.width, profile.small, most=4) if note else [],
         fontSize=profile.size * 1.2,
-        fontWeight="bold",
-        subtitleFontSize=profile.small,
-        subtitleColor=MUTED.light,
         offset=profile.size,
-        color=INK.light,
     )
 
 
-def _common_style(profile: FigureSize) -> Spec:
+def make_note(text: str, profile: FigureSize) -> alt.TitleParams:
+    """Return a note to be drawn below a chart."""
+    return alt.TitleParams(
+        wrap_text(text, profile.width - 4, profile.size, most=4),
+        orient="bottom",
+        fontWeight="normal",
+        color=MUTED.light,
+        offset=profile.size * 0.6,
+    )
+
+
+def _make_config(profile: FigureSize) -> Spec:
     axis = {
-        "labelFontSize": profile.small,
-        "titleFontSize": profile.small,
-        "titleFontWeight": "normal",
-        "labelColor": INK.light,
-        "titleColor": MUTED.light,
-        "gridColor": GRID.light,
-        "gridWidth": profile.stroke * 0.6,
-        "domainColor": AXIS.light,
-        "domainWidth": profile.stroke * 0.7,
-        "tickColor": AXIS.light,
-        "tickWidth": profile.stroke * 0.7,
-        "tickSize": profile.size * 0.3,
-        "labelPadding": profile.size * 0.3,
-        "titlePadding": profile.size * 0.5,
-        "labelAngle": 0,
+        **{"labelFontSize": profile.small, "labelColor": INK.light, "labelPadding": profile.size * 0.3},
+        **{"titleFontSize": profile.small, "titleColor": MUTED.light, "titlePadding": profile.size * 0.5},
+        **{"titleFontWeight": "normal", "labelAngle": 0, "labelLimit": 0},
+        **{"gridColor": GRID.light, "gridWidth": profile.stroke * 0.6},
+        **{"domainColor": AXIS.light, "domainWidth": profile.stroke * 0.7},
+        **{"tickColor": AXIS.light, "tickWidth": profile.stroke * 0.7, "tickSize": profile.size * 0.3},
         "aria": False,  # axes are repeated in the titles of the marks
     }
-    title = {"fontSize": profile.size, "fontWeight": "bold", "color": INK.light, "subtitleColor": MUTED.light}
+    title = {
+        **{"anchor": "start", "frame": "bounds", "fontSize": profile.size, "fontWeight": "bold", "color": INK.light},
+        **{"subtitleFontSize": profile.small, "subtitleColor": MUTED.light, "limit": 0},
+        **{"offset": profile.size * 0.4, "aria": False},  # the page has its own heading
+    }
+    legend = {
+        **{"title": None, "labelFontSize": profile.size, "labelColor": INK.light, "labelLimit": 0},
+        **{"symbolSize": profile.size**2 * 0.55, "symbolStrokeWidth": profile.stroke * 0.75},
+        **{"columnPadding": profile.size * 1.2, "rowPadding": profile.size * 0.5, "aria": False},
+    }
     return {
         "font": FONT,
         "padding": {"left": 0, "right": 0, "top": 4, "bottom": 4},
         "view": {"stroke": None},
         "axis": axis,
-        "title": {**title, "subtitleFontSize": profile.small, "aria": False},  # the page has its own heading
+        "title": title,
+        "legend": legend,
         "text": {"fontSize": profile.size, "color": INK.light},
-        "concat": {"spacing": profile.size * 1.6},
+        "concat": {"spacing": profile.size * 1.2},
     }
 
 
@@ -191,19 +214,22 @@ def _insert_rows(spec: Any) -> Any:
     }
 
 
-def layer_charts(*charts: alt.Chart | alt.LayerChart, width: float, height: float) -> alt.LayerChart:
+def layer_charts(*charts: alt.Chart, width: float, height: float, title: Any = alt.Undefined) -> alt.LayerChart:
     """Return charts on top of each other in a plot of this size in pixels."""
-    chart = alt.layer(*charts).properties(width=width, height=height)
-    if not isinstance(chart, alt.LayerChart):
-        raise TypeError("layers of a figure are charts without facets")
-    return chart
+    return cast(alt.LayerChart, alt.layer(*charts, width=width, height=height, title=title))
 
 
-def make_frame(left: float, right: float) -> alt.Chart:
-    """Return an invisible mark that makes a plot occupy `left` to `right` (pixels from the plot's left edge) with any font."""
-    # Without it, the size of a plot would depend on the text that the renderer measures, and plots of one figure would
-    # not align.
-    mark = alt.Chart(make_data([{}])).mark_rect(opacity=0, aria=False)
-    # An opacity of 0 is removed when the SVG is cleaned.
-    edges: alt.Chart = mark.encode(x=alt.value(left), x2=alt.value(right), y=alt.value(0), y2=alt.value(1))
-    return edges
+def make_key(place: int, *parts: Sequence[str] | float) -> str:
+    """Return a value of a discrete scale that is unique by its place and carries the lines of its labels, and offsets."""
+    # Tabs and line breaks are safe separators, since labels have no control characters.
+    return "\t".join([str(place), *(f"{part:g}" if isinstance(part, float) else "\n".join(part) for part in parts)])
+
+
+def read_key(part: int = 1) -> str:
+    """Return the expression for the lines of a label of `make_key`, for axes and legends."""
+    return rf"split(split(datum.value, '\t')[{part}], '\n')"
+
+
+def read_offset(part: int) -> Spec:
+    """Return the pixels by which axis labels are moved, from a part of their keys."""
+    return {"condition": {"test": "true", "expr": rf"toNumber(split(datum.value, '\t')[{part}])"}, "value": 0}

@@ -141,10 +141,10 @@ class _PageParser(HTMLParser):
             # Inputs outside a form may belong to it by its id, before or after the form itself.
             fields = self._fields_by_id[attributes["id"]] if attributes.get("id") else {}
             self.forms.append((attributes.get("hx-post") or attributes.get("action", ""), fields))
-        # A browser sends neither unticked boxes nor the buttons that were not pressed.
-        elif tag in ("input", "textarea", "select") and attributes.get("name") and kind not in ("checkbox", "submit"):
-            if form_id is not None or self.forms:
-                fields = self.forms[-1][1] if form_id is None else self._fields_by_id[form_id]
+        elif tag in ("input", "textarea", "select") and (self.forms or form_id is not None):
+            fields = self.forms[-1][1] if form_id is None else self._fields_by_id[form_id]
+            # A browser sends neither unticked boxes nor the buttons that were not pressed.
+            if attributes.get("name") and kind not in ("checkbox", "submit"):
                 fields.setdefault(attributes["name"], attributes.get("value", ""))
 
     def handle_data(self, data: str) -> None:

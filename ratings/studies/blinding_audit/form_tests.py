@@ -22,11 +22,16 @@ from ratings.models import ItemSource, Study
 from ratings.studies import quarantine
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.blinding_audit.stored_items import StepContexts
-from simulation.models import Twin
 
+MIN_ITEMS = 12  # items of each kind: with fewer, no difference could pass Holm's correction over the features
 ALPHA = 0.01  # after Holm's correction
 MIN_AUC = 0.6  # below it a difference does not help a rater, however certain it is
 MIN_DIFFERENT_PAIRS = 6  # pairs that differ: with fewer, neither test of pairs can be significant
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.(\d+))?")
+_UNIT = re.compile(r"(?<=\d) ?([A-Za-zµμ°%][A-Za-zµμ°%/]*)")
+_WORD = re.compile(r"\w+")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_SIGN = re.compile(r"[^A-Za-z0-9 ]")
 _RESAMPLES = 500
 _PERMUTATIONS = 30_000
 _MAX_PERMUTED_PAIRS = 50  # pairs up to which signs are permuted: the normal approximation cannot get below 0.001 there
@@ -99,12 +104,10 @@ def compare_pairs(name: str, originals: Sequence[float], twins: Sequence[float],
     # Ranks of equal differences are all tied: then the signs are all there is to test.
     elif len({abs(step) for step in differences}) == 1:
         p = float(binomtest(sum(step > 0 for step in differences), len(differences)).pvalue)
+    elif len(differences) <= _MAX_PERMUTED_PAIRS:
+        p = _permute_signed_ranks(differences, seed)
     else:
-        p = (
-            _permute_signed_ranks(differences, seed)
-            if len(differences) <= _MAX_PERMUTED_PAIRS
-            else float(wilcoxon(differences).pvalue)
-        )
+        p = float(wilcoxon(differences).pvalue)
     if not originals:
         return Contrast(name, 0, 0.5, 0.5, 0.5, 1.0)
     auc, low, high = _bootstrap_auc(np.array(originals), np.array(twins), seed, is_paired=True)
@@ -168,17 +171,8 @@ def compare_all_features(
     scores = cross_val_predict(
         model, np.array(rows), np.array(truth), groups=groups, cv=GroupKFold(folds), method="decision_function"
     )
-    noughts = [float(s) for s, t in zip(scores, truth, strict=True) if t == 0]
-    ones = [float(s) for s, t in zip(scores, truth, strict=True) if t == 1]
+    noughts, ones = ([float(s) for s, t in zip(scores, truth, strict=True) if t == kind] for kind in (0, 1))
     return compare_groups("all features together", noughts, ones, seed)
-
-
-MIN_ITEMS = 12  # items of each kind: with fewer, no difference could pass Holm's correction over the features
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.(\d+))?")
-_UNIT = re.compile(r"(?<=\d) ?([A-Za-zµμ°%][A-Za-zµμ°%/]*)")
-_WORD = re.compile(r"\w+")
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
-_SIGN = re.compile(r"[^A-Za-z0-9 ]")
 
 
 class ShownItem(NamedTuple):
@@ -190,10 +184,11 @@ class ShownItem(NamedTuple):
 
 def compute_features(payload: Payload) -> dict[str, float]:
     """Return measures of form that need no scientific knowledge: lengths, numbers of things, ways to write a number."""
-    materials = payload.get("after") or [material for step in payload.get("steps", ()) for material in step["made"]]
-    observations = payload.get("observations") or [
-        observation for step in payload.get("steps", ()) for observation in step["observations"]
-    ]
+    steps, outputs = payload.get("steps", ()), payload.get("after", [])
+    materials = outputs or [material for step in steps for material in step["made"]]
+    observations = payload.get("observations") or [one for step in steps for one in step["observations"]]
+    refs = [str(material["ref"]) for material in [*payload.get("before", []), *outputs]]
+    n_capital_refs = sum(ref.isascii() and ref.isalpha() and ref.isupper() for ref in refs)
     texts = [text for _, text in quarantine.iter_texts([materials, observations, payload.get("rejected", "")])]
     full_text = " ".join(texts)
     numbers = list(_NUMBER.finditer(full_text))
@@ -217,28 +212,12 @@ def compute_features(payload: Payload) -> dict[str, float]:
         "word length": sum(map(len, words)) / max(len(words), 1),
         "empty fields": float(sum(text == "" for text in texts)),
         "texts that end with a full stop": sum(text.endswith(".") for text in texts) / max(len(texts), 1),
-        **_compute_structure(payload),
-    }
-
-
-def _compute_structure(payload: Payload) -> dict[str, float]:
-    """Return how the parts are connected: references of materials, and which output continues which input."""
-    outputs = payload.get("after", [])
-    refs = [str(material["ref"]) for material in [*payload.get("before", []), *outputs]]
-    return {
+        # How the parts are connected: references of materials, and which output continues which input.
         "lineage known": float(payload.get("lineage", True)),
         "outputs that go on from an input": float(sum(bool(material.get("continues")) for material in outputs)),
         "letters a reference": fmean(map(len, refs)) if refs else 0.0,
-        "references that are capital letters": sum(r.isascii() and r.isalpha() and r.isupper() for r in refs)
-        / max(len(refs), 1),
+        "references that are capital letters": n_capital_refs / max(len(refs), 1),
         "references out of order": float(sum(a > b for a, b in pairwise(str(material["ref"]) for material in outputs))),
-    }
-
-
-def _compute_context_features(context: Payload) -> dict[str, float]:
-    return {
-        "steps of context": float(len(context.get("steps", ()))),
-        "characters of context": float(sum(len(text) for _, text in quarantine.iter_texts(context))),
     }
 
 
@@ -254,8 +233,7 @@ def check_forms(study: Study) -> list[Check]:
     measured.
     """
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
-    sources = list(rows.order_by("item__code"))
-    return check_forms_of(sources)
+    return check_forms_of(list(rows.order_by("item__code")))
 
 
 def check_forms_of(sources: Sequence[ItemSource]) -> list[Check]:
@@ -265,14 +243,19 @@ def check_forms_of(sources: Sequence[ItemSource]) -> list[Check]:
 def _check_twins(sources: Sequence[ItemSource]) -> Check:
     check = Check("form of twins", "Does the form of a twin distinguish it from its original, apart from the science?")
     # Only rules can be held to this: a language model writes a twin in its own style.
-    rule_twins = [source for source in sources if _is_made_by_rule(source)]
+    rule_twins = [source for source in sources if source.twin and source.twin.rule and source.transition]
     contexts = StepContexts(sources)
     pairs = [_pair_with_original(source, contexts) for source in rule_twins]
     if len(pairs) < MIN_ITEMS:
         check.skipped = f"{len(pairs)} twins by the offline injectors are too few; at least {MIN_ITEMS} are needed"
         return check
     contrasts = compare_twins(pairs)
-    check.add_leaks([Leak("form of twins", _describe_contrast(c)) for c in contrasts if c.is_telling], len(pairs))
+    leaks = [
+        Leak("form of twins", f"{c.name}: AUC {c.auc:.2f} over {c.n} pairs, Holm p = {c.adjusted:.2g}")
+        for c in contrasts
+        if c.is_telling
+    ]
+    check.add_leaks(leaks, len(pairs))
     check.measured = {"features": [contrast.to_dict() for contrast in contrasts]}
     truth = [0] * len(pairs) + [1] * len(pairs)
     rows = [list(compute_all_features(s).values()) for s in [*(o for o, _ in pairs), *(t for _, t in pairs)]]
@@ -289,10 +272,10 @@ def _pair_with_original(source: ItemSource, contexts: StepContexts) -> tuple[Sho
     # would differ.
     if "lineage" not in item_payload:
         original.pop("lineage")
-    context = source.item.context if contexts.comparable else {}
-    return ShownItem(original, contexts.build_context(source.transition) if contexts.comparable else {}), ShownItem(
-        item_payload, context
-    )
+    if not contexts.comparable:
+        return ShownItem(original, {}), ShownItem(item_payload, {})
+    context = contexts.build_context(source.transition)
+    return ShownItem(original, context), ShownItem(item_payload, source.item.context)
 
 
 def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast]:
@@ -300,36 +283,24 @@ def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast
 
     The check fails on contrasts with `is_telling`.
     """
-    originals, twins = (
-        [_compute_features_and_signs(o) for o, _ in pairs],
-        [_compute_features_and_signs(t) for _, t in pairs],
-    )
-    feature_names = dict.fromkeys(name for values in [*originals, *twins] for name in values)
-    columns = {
-        name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in feature_names
-    }
-    return correct_contrasts(
-        # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
-        # differ does not depend on the direction, so this selection does not bias the tests.
-        [compare_pairs(name, *both) for name, both in columns.items() if can_differ(*both)]
-    )
+    originals, twins = ([_compute_features_and_signs(pair[index]) for pair in pairs] for index in (0, 1))
+    names = dict.fromkeys(name for values in [*originals, *twins] for name in values)
+    columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
+    # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
+    # differ does not depend on the direction, so this selection does not bias the tests.
+    return correct_contrasts([compare_pairs(name, *both) for name, both in columns.items() if can_differ(*both)])
 
 
 def compute_all_features(seen: ShownItem) -> dict[str, float]:
-    return {**compute_features(seen.payload), **_compute_context_features(seen.context)}
+    return {
+        **compute_features(seen.payload),
+        "steps of context": float(len(seen.context.get("steps", ()))),
+        "characters of context": float(sum(len(text) for _, text in quarantine.iter_texts(seen.context))),
+    }
 
 
 def _compute_features_and_signs(seen: ShownItem) -> dict[str, float]:
     return {**compute_all_features(seen), **dict.fromkeys(sorted(find_signs(seen)), 1.0)}
-
-
-def _is_made_by_rule(source: ItemSource) -> bool:
-    twin: Twin | None = source.twin
-    return twin is not None and bool(twin.rule) and source.transition is not None
-
-
-def _describe_contrast(contrast: Contrast) -> str:
-    return f"{contrast.name}: AUC {contrast.auc:.2f} over {contrast.n} pairs, Holm p = {contrast.adjusted:.2g}"
 
 
 def _measure_styles(sources: Sequence[ItemSource]) -> Check:
@@ -338,38 +309,28 @@ def _measure_styles(sources: Sequence[ItemSource]) -> Check:
     check = Check("style of sources", "How well does the form of an item reveal its source?")
     groups: dict[str, list[ItemSource]] = defaultdict(list)
     for source in sources:
-        groups[_format_source(source)].append(source)
+        planted = "" if source.perturbation == "none" else f", {source.perturbation}"
+        groups[f"{source.label}{planted}"].append(source)
     large = {name: rows for name, rows in sorted(groups.items()) if len(rows) >= MIN_ITEMS}
     if len(large) < 2:
         check.skipped = f"fewer than two sources have {MIN_ITEMS} items"
         return check
     check.looked_at = sum(len(rows) for rows in large.values())
-    check.measured = {"contrasts": [_compare_sources(a, b, large) for a, b in combinations(large, 2)]}
-    check.measured["known_tells"] = [
-        tell for contrast in check.measured["contrasts"] for tell in contrast["known_tells"]
-    ]
+    contrasts = [_compare_sources(a, b, large) for a, b in combinations(large, 2)]
+    known_tells = [tell for contrast in contrasts for tell in contrast["known_tells"]]
+    check.measured = {"contrasts": contrasts, "known_tells": known_tells}
     return check
 
 
-def _format_source(source: ItemSource) -> str:
-    return source.label if source.perturbation == "none" else f"{source.label}, {source.perturbation}"
-
-
 def _compare_sources(first: str, second: str, groups: Mapping[str, Sequence[ItemSource]]) -> dict[str, Any]:
-    first_features, second_features = (
-        [compute_features(s.item.payload) for s in groups[name]] for name in (first, second)
-    )
+    ones, others = ([compute_features(s.item.payload) for s in groups[name]] for name in (first, second))
     contrasts = correct_contrasts(
-        [
-            compare_groups(name, [f[name] for f in first_features], [f[name] for f in second_features])
-            for name in first_features[0]
-        ]
+        [compare_groups(name, [f[name] for f in ones], [f[name] for f in others]) for name in ones[0]]
     )
-    truth = [0] * len(first_features) + [1] * len(second_features)
-    pairs = [str(s.pair) for s in [*groups[first], *groups[second]]]
-    all_features = compare_all_features([list(f.values()) for f in [*first_features, *second_features]], truth, pairs)
+    truth, pairs = [0] * len(ones) + [1] * len(others), [str(s.pair) for s in [*groups[first], *groups[second]]]
+    all_features = compare_all_features([list(f.values()) for f in [*ones, *others]], truth, pairs)
     known_tells = [
-        f"{first} / {second}: {_describe_interval(c)}"
+        f"{first} / {second}: {c.name}, AUC {c.auc:.2f} [{c.low:.2f}, {c.high:.2f}]"
         for c in [*contrasts, *([all_features] if all_features else [])]
         if c.low > 0.5
     ]
@@ -379,7 +340,3 @@ def _compare_sources(first: str, second: str, groups: Mapping[str, Sequence[Item
         "together": all_features.to_dict() if all_features else None,
         "known_tells": known_tells,
     }
-
-
-def _describe_interval(contrast: Contrast) -> str:
-    return f"{contrast.name}, AUC {contrast.auc:.2f} [{contrast.low:.2f}, {contrast.high:.2f}]"

@@ -22,9 +22,9 @@ _MIN_DEVIATIONS = 4  # standard deviations from chance that equal neighbours mus
 
 def check_orders(study: Study) -> list[Check]:
     """Return the checks of the stored items and of every rater's order. They render no page."""
-    perturbations = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "perturbation"))
-    labels = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "label"))
-    is_planted = {item: perturbation != "none" for item, perturbation in perturbations.items()}
+    rows = list(ItemSource.objects.filter(item__study=study).values_list("item_id", "perturbation", "label"))
+    is_planted = {item: perturbation != "none" for item, perturbation, _ in rows}
+    labels = {item: label for item, _, label in rows}
     return [_check_order(study, is_planted, labels), _check_neighbours(study, is_planted), _check_creation_times(study)]
 
 
@@ -42,10 +42,12 @@ def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, s
         contrasts += [_test_contrast(f"{name} and one source", pairs, is_of_source) for name, pairs in numbers.items()]
     # Corrected over all of them together: with many sources one contrast would otherwise stand out by chance.
     corrected_contrasts = form_tests.correct_contrasts([contrast for contrast in contrasts if contrast is not None])
-    check.add_leaks(
-        [Leak("order", _describe_contrast(contrast)) for contrast in corrected_contrasts if contrast.is_telling],
-        len(wrong),
-    )
+    leaks = [
+        Leak("order", f"{c.name} are associated: AUC {c.auc:.2f}, Holm p = {c.adjusted:.2g}")
+        for c in corrected_contrasts
+        if c.is_telling
+    ]
+    check.add_leaks(leaks, len(wrong))
     check.measured = {"contrasts": [contrast.to_dict() for contrast in corrected_contrasts]}
     return check
 
@@ -58,12 +60,10 @@ def _list_positions(study: Study) -> ItemNumbers:
     session.
     """
     batches = _load_batches(study)
-    placed = [
-        ((order, batches[item]), item, index)
-        for order, items in _load_rater_orders(study).items()
-        for index, item in enumerate(items)
-    ]
-    return _rank_within_groups(placed)
+    orders = _load_rater_orders(study).items()
+    return _rank_within_groups(
+        ((order, batches[item]), item, index) for order, items in orders for index, item in enumerate(items)
+    )
 
 
 def _list_sessions(study: Study) -> dict[str, ItemNumbers]:
@@ -129,40 +129,29 @@ def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
     check = Check("predictability", "Does the kind of one item predict the kind of the next?")
     batches = _load_batches(study)
     rater_orders = [order for order in _load_rater_orders(study).values() if len(order) > 2]
-    orders = [[wrong[item] for item in order] for order in rater_orders]
-    batches_of_orders = [[batches[item] for item in order] for order in rater_orders]
-    steps = sum(len(order) - 1 for order in orders)
+    orders = [([wrong[item] for item in order], [batches[item] for item in order]) for order in rater_orders]
+    steps = sum(len(order) - 1 for order in rater_orders)
     if steps < 30 or len(set(wrong.values())) < 2:
         check.skipped = "too few items, or all of one kind"
         return check
-    equal = sum(map(_count_equal_neighbours, orders))
+    equal = sum(_count_equal_neighbours(kinds) for kinds, _ in orders)
     rng = np.random.default_rng(study.seed % 2**32)
-    equal_by_chance = np.array(
+    n_shuffles = _SHUFFLES if steps < 2000 else 200  # with many steps each takes longer, and chance varies less
+    by_chance = np.array(
         [
-            sum(
-                _count_equal_neighbours(_shuffle_within_batches(*order, rng))
-                for order in zip(orders, batches_of_orders, strict=True)
-            )
-            for _ in range(_count_shuffles(steps))
+            sum(_count_equal_neighbours(_shuffle_within_batches(*order, rng)) for order in orders)
+            for _ in range(n_shuffles)
         ]
     )
-    deviation = (equal - equal_by_chance.mean()) / max(float(equal_by_chance.std()), 1e-9)
-    share = abs(equal - float(equal_by_chance.mean())) / steps
+    mean = float(by_chance.mean())
+    deviation = (equal - mean) / max(float(by_chance.std()), 1e-9)
     check.looked_at = steps
-    check.measured = {
-        "equal": equal,
-        "by_chance": round(float(equal_by_chance.mean()), 1),
-        "off": round(float(deviation), 2),
-    }
+    check.measured = {"equal": equal, "by_chance": round(mean, 1), "off": round(deviation, 2)}
     # Both: in a large study a deviation that is far from chance may still be too small to help anybody.
-    if abs(deviation) > _MIN_DEVIATIONS and share > form_tests.MIN_AUC - 0.5:
+    if abs(deviation) > _MIN_DEVIATIONS and abs(equal - mean) / steps > form_tests.MIN_AUC - 0.5:
         word = "more" if deviation > 0 else "fewer"
-        check.leaks.append(
-            Leak(
-                "order",
-                f"neighbours are of one kind {word} often than by chance: {equal} of {steps} ({deviation:+.1f} sd)",
-            )
-        )
+        text = f"neighbours are of one kind {word} often than by chance: {equal} of {steps} ({deviation:+.1f} sd)"
+        check.leaks.append(Leak("order", text))
     return check
 
 
@@ -176,11 +165,6 @@ def _shuffle_within_batches(kinds: Sequence[bool], batches: Sequence[datetime], 
         for index, moved in zip(positions, rng.permutation(positions), strict=True):
             shuffled[index] = kinds[moved]
     return shuffled
-
-
-def _count_shuffles(steps: int) -> int:
-    # With many steps each shuffle takes longer, and chance varies less.
-    return _SHUFFLES if steps < 2000 else 200
 
 
 def _count_equal_neighbours(order: Iterable[bool]) -> int:
@@ -200,7 +184,3 @@ def _check_creation_times(study: Study) -> Check:
     are_too_many = check.looked_at > 3 and len(batches) > max(check.looked_at / 2, n_batches)
     check.leaks = [Leak("created_at", "items of one batch were stored at different times")] if are_too_many else []
     return check
-
-
-def _describe_contrast(contrast: Contrast) -> str:
-    return f"{contrast.name} are associated: AUC {contrast.auc:.2f}, Holm p = {contrast.adjusted:.2g}"

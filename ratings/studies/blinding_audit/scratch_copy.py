@@ -1,9 +1,13 @@
-"""Prevent the audit from writing to the live database.
+"""A scratch copy of the database for one audit, and the guard that keeps the audit from writing to the live database.
 
-The audit gives raters' places to test users, deletes their answers and swaps the sources of items. Every module that
-does so calls `require_scratch_copy` first. `require_scratch_copy` raises RuntimeError in any process that has not
-called `allow_writes`, which checks for a table that `ratings.studies.blinding_audit.copy.scratch` creates in each
-copy and that no live database has.
+The audit gives raters' places to test users, deletes their answers and swaps the sources of items. Every function that
+does so calls `require_scratch_copy` first. It raises RuntimeError in any process that has not called `allow_writes`,
+which checks for a table that `create_scratch_copy` creates in each copy and that no live database has.
+
+On PostgreSQL a dump is restored into a database created for it or into one that a setting names. Databases created for
+audits are named after the live one, so that audits of other sites on the same server do not touch them. An advisory
+lock on the live database marks each of them that is in use. The server releases the lock when the audit's connection
+ends for whatever reason, and the next audit drops databases without a lock.
 """
 
 import fcntl
@@ -14,7 +18,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +33,17 @@ from ratings.studies.blinding_audit.findings import AuditError
 from wetbench_site.database_copies import extra_databases, postgres, sqlite
 from wetbench_site.database_copies.extra_databases import BackupError
 
+SETTING_NAME = "WETBENCH_SCRATCH_DATABASE_URL"
+_PREFIX = "wetbench_scratch_"
+_IN_USE_LOCK = 0x5765744265  # the advisory lock on a named scratch database in which an audit works
+_OBJECTS_QUERY = """
+    SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+      AND NOT EXISTS (
+        SELECT 1 FROM pg_depend d
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('e', 'a', 'i'))"""
+# Tables, views and the like, without those of extensions and without the sequences of columns.
+_FOLDER_PREFIX = "audit-"
 MARKER_TABLE = "wetbench_scratch_copy"  # the table that only a scratch copy has
 
 _is_allowed = False  # of this process; set by `allow_writes` alone
@@ -61,9 +76,6 @@ def roll_back_changes() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-_FOLDER_PREFIX = "audit-"
-
-
 @contextmanager
 def create_own_folder() -> Iterator[Path]:
     """Create a folder that only the site's user can read, and remove it at the end of the block. Raises OSError.
@@ -72,35 +84,23 @@ def create_own_folder() -> Iterator[Path]:
     """
     parent = settings.VAR_DIR / "scratch"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _hold_lock(parent):  # between creating a folder and locking it, another audit could remove it
+    parent_lock = _lock_folder(parent)  # between creating a folder and locking it, another audit could remove it
+    try:
         # Folders of killed audits are recognised by their free lock: the system releases the locks of a process that
         # ends.
-        _remove_leftovers(parent)
+        for leftover in parent.glob(f"{_FOLDER_PREFIX}*"):
+            with suppress(BlockingIOError, FileNotFoundError):  # in use, or just removed by its audit
+                lock = _lock_folder(leftover, wait=False)
+                shutil.rmtree(leftover, ignore_errors=True)
+                os.close(lock)
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent))
         lock = _lock_folder(folder)
+    finally:
+        os.close(parent_lock)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _remove_leftovers(parent: Path) -> None:
-    for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
-        try:
-            lock = _lock_folder(folder, wait=False)
-        except (BlockingIOError, FileNotFoundError):  # in use, or just removed by its audit
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-@contextmanager
-def _hold_lock(folder: Path) -> Iterator[None]:
-    lock = _lock_folder(folder)
-    try:
-        yield
-    finally:
         os.close(lock)
 
 
@@ -115,18 +115,6 @@ def _lock_folder(folder: Path, wait: bool = True) -> int:
         os.close(handle)
         raise
     return handle
-
-
-SETTING_NAME = "WETBENCH_SCRATCH_DATABASE_URL"
-_PREFIX = "wetbench_scratch_"
-_IN_USE_LOCK = 0x5765744265  # the advisory lock on a named scratch database in which an audit works
-_OBJECTS_QUERY = """
-    SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
-      AND NOT EXISTS (
-        SELECT 1 FROM pg_depend d
-        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('e', 'a', 'i'))"""
-# Tables, views and the like, without those of extensions and without the sequences of columns.
 
 
 @contextmanager
@@ -145,15 +133,12 @@ def create_scratch_database(folder: Path) -> Iterator[str]:
             yield live._replace(path=f"/{name}").geturl()
 
 
-# A database created for the audit
-
-
 @contextmanager
 def _create_own_database(dump: Path) -> Iterator[str]:
     if not postgres.can_create_databases():
         raise AuditError(
             "An audit works on a scratch copy of the database, and the database user lacks the right to create one "
-            f"(CREATEDB). Either grant it: ALTER ROLE {_get_database_user()} CREATEDB, or create an empty database for the copies and "
+            f"(CREATEDB). Either grant it: ALTER ROLE {connections['default'].settings_dict['USER']} CREATEDB, or create an empty database for the copies and "
             f"set {SETTING_NAME} to its URL"
         )
     # A digest, because names of databases are limited to 63 characters.
@@ -182,13 +167,6 @@ def _drop_leftovers(live: str, prefix: str) -> None:
         if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
             postgres.drop_database(name)
             _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
-
-
-def _get_database_user() -> str:
-    return str(connections["default"].settings_dict["USER"])
-
-
-# A database that a setting names
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import combinations
@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db.models import Q
 
 from ratings.blinding import Payload, blind_context, payload_digest
-from ratings.blinding.source_names import NameFinding
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.studies import designs, quarantine, readable_elsewhere
 from ratings.studies.blinding_audit.findings import DECLARED, OTHER_STUDIES, Check, Leak
@@ -154,22 +153,21 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
     orders = _KeyOrders()
     batches_with_lineage = _find_batches_with_lineage(study)
     for item, secret, released in _iter_items(study):
-        keys.add_leaks(
-            _find_wrong_keys(
-                item.payload, str(item.payload.get("kind")), item.context, item.created_at in batches_with_lineage
-            )
-        )
+        with_lineage = item.created_at in batches_with_lineage
+        keys.add_leaks(_find_wrong_keys(item.payload, str(item.payload.get("kind")), item.context, with_lineage))
         # A person has read a released item and found that its words reveal nothing.
         words.add_leaks([] if released else _find_telling_words(item, secret, sealed))
         declared = declared_things.get(item.payload_sha256, {})
-        findings_in_item = list(quarantine.find_names(item.payload, item.context, lexicon))
-        declared_uses.update({(f.text, declared[f.text]) for _, f in findings_in_item if f.text in declared})
+        findings = list(quarantine.find_names(item.payload, item.context, lexicon))
+        declared_uses.update({(f.text, declared[f.text]) for _, f in findings if f.text in declared})
+        # The item's code and the kind of name, never the name.
         names.add_leaks(
-            _describe_named_sources(
-                item, [(place, finding) for place, finding in findings_in_item if finding.text not in declared]
-            )
+            Leak(f"item {item.code}: {_strip_indices(f'payload.{place}')}", quarantine.NAME_KINDS[finding.kind])
+            for place, finding in findings
+            if finding.text not in declared
         )
-        hashes.add_leaks([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED_PAYLOAD])
+        is_unchanged = payload_digest(item.payload) == item.payload_sha256
+        hashes.add_leaks([] if is_unchanged else [Leak("a stored payload", "it does not match its digest")])
         order_check.looked_at += 1
         orders.collect_orders(item.payload)
     order_check.leaks = orders.list_leaks()
@@ -177,9 +175,6 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
         rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())]
         names.measured[DECLARED] = rows
     return [keys, words, names, order_check, hashes]
-
-
-_CHANGED_PAYLOAD = Leak("a stored payload", "it does not match its digest")
 
 
 def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
@@ -210,9 +205,8 @@ def _find_wrong_keys(payload: Any, kind: str, context: Any, lineage: bool) -> It
         yield Leak("payload", f"an unknown kind {kind!r}")
         return
     allowed = ALLOWED_KEYS[kind]
-    yield from _find_unknown_keys(
-        "payload", payload, allowed if lineage else {**allowed, "": allowed[""] - {"lineage"}}
-    )
+    root_keys = allowed[""] if lineage else allowed[""] - {"lineage"}
+    yield from _find_unknown_keys("payload", payload, {**allowed, "": root_keys})
     if context:
         yield from _find_unknown_keys("context", context, ALLOWED_KEYS["context"])
 
@@ -238,23 +232,10 @@ def _find_telling_words(item: Item, secret: Secret, sealed: SealedValues) -> Ite
         yield Leak(_strip_indices(f"payload.{location}"), kind)
     for location, text in [*quarantine.iter_texts(item.payload), *quarantine.iter_texts(item.context, "context")]:
         for kind, value in sealed.find_in(text):
-            if not _is_ordinary_word(kind, value):
+            # Laboratories use some of these words as well: "a subtle change of colour", "a checklist".
+            is_ordinary = kind == "the error type" or (kind == "the word" and value != "mat-" and value.isalpha())
+            if not is_ordinary:
                 yield Leak(_strip_indices(f"payload.{location}"), f"{kind}: {value[:60]!r}")
-
-
-def _describe_named_sources(item: Item, findings: Iterable[tuple[str, NameFinding]]) -> Iterator[Leak]:
-    """Yield a leak for each location in an item that names a source: the item's code and the kind of name, never the
-    name.
-    """
-    for location, finding in findings:
-        yield Leak(f"item {item.code}: {_strip_indices(f'payload.{location}')}", quarantine.NAME_KINDS[finding.kind])
-
-
-def _is_ordinary_word(kind: str, value: str) -> bool:
-    """Return whether laboratories use the word as well: "a subtle change of colour", "an obvious precipitate", "a
-    checklist".
-    """
-    return kind == "the error type" or (kind == "the word" and value != "mat-" and value.isalpha())
 
 
 def _strip_indices(location: str) -> str:
@@ -290,11 +271,10 @@ class _KeyOrders:
         """Return a leak for each pair that occurs in both orders, because an order that varies can depend on the
         source.
         """
-        order_counts = self._before
-        in_both_orders = [(place, a, b) for place, a, b in order_counts if a < b and (place, b, a) in order_counts]
         return [
             Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
-            for place, a, b in in_both_orders
+            for place, a, b in self._before
+            if a < b and (place, b, a) in self._before
         ]
 
 
@@ -334,16 +314,13 @@ def _find_leaks(study: Study) -> list[Leak]:
     )
     for rater_id, item in assigned.order_by().values_list("rater_id", "item_id"):
         items_of_rater[rater_id].add(item)
-    readable_items = {
-        rater_id: items_of_rater[rater_id] & items
-        for rater_id, items in readable.items()
-        if items_of_rater[rater_id] & items
-    }
+    readable_items = {rater: common for rater, items in readable.items() if (common := items_of_rater[rater] & items)}
     if not readable_items:
         return []
-    n_assigned = sum(len(items_of_rater[rater_id]) for rater_id in readable_items)
-    sentence = f"{sum(map(len, readable_items.values()))} of {format_count(n_assigned, 'item')} can be read by the same account elsewhere, with their source"
-    return [Leak(format_count(len(readable_items), "rater"), sentence)]
+    n_assigned = format_count(sum(len(items_of_rater[rater]) for rater in readable_items), "item")
+    n_readable = sum(map(len, readable_items.values()))
+    text = f"{n_readable} of {n_assigned} can be read by the same account elsewhere, with their source"
+    return [Leak(format_count(len(readable_items), "rater"), text)]
 
 
 class StepContexts:
@@ -358,15 +335,13 @@ class StepContexts:
         self._made: dict[int, Payload] = {}
         self._steps: dict[int, list[Transition]] = defaultdict(list)
         if self._wanted:
-            self._load_steps({source.transition.episode_id for source in sources if source.transition})
+            episodes = {source.transition.episode_id for source in sources if source.transition}
+            controls = CatalogueEntry.objects.filter(kind="control").values("name")
+            rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
+            for row in rows.select_related("episode__experiment").order_by("number"):
+                self._steps[row.episode_id].append(row)
         genuine = [s for s in sources if s.transition and s.twin is None]
         self.comparable = all(s.item.context == self.build_context(s.transition) for s in genuine if s.transition)
-
-    def _load_steps(self, episodes: set[int]) -> None:
-        controls = CatalogueEntry.objects.filter(kind="control").values("name")
-        rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
-        for row in rows.select_related("episode__experiment").order_by("number"):
-            self._steps[row.episode_id].append(row)
 
     def build_context(self, row: Transition) -> Payload:
         """Return the context of this step; empty if no item of the study has a context."""

@@ -26,13 +26,16 @@ SEED = 18
 NOT_COVERED = "A style that cannot be learned from single words and signs and two in a row, in this number of outcomes, is not covered."
 _TOKEN = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|[^\W\d_]+|[^\w\s]|\n")
 _FUNCTION_WORDS = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     a an the and or but nor so yet of in on at by for from to with without into onto over under after before
     during between within is are was were be been being has have had do does did not no as than then that this
     these those it its which who there here when where while if because however therefore thus also only very
     more most less least some any all both each every other such can could may might must shall should will
     would about approximately slightly clearly appears appear remains remain now still again
-    """.split()
+    """,
+    )
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.validators import MaxLengthValidator
 from django.forms import CharField, EmailField, Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,12 +13,13 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 from django_otp.models import Device
 
-from ratings.accounts import signing_in, two_factor
+from ratings.accounts import login_throttling, signing_in, two_factor
 from ratings.accounts.two_factor import CodeResult
-from ratings.raters import invitations
+from ratings.raters import email_messages
+from ratings.studies import access
 from wetbench_site.observability.logs import log_security_event
 
 
@@ -41,7 +42,7 @@ class SignInForm(AuthenticationForm):
     def get_invalid_login_error(self) -> Any:
         assert self.request is not None  # both views pass it
         # Log the name under which failures are counted, never the typed text, which may be a password.
-        log_security_event("sign-in failed", self.request, name=signing_in.get_attempted_name(self.request))
+        log_security_event("sign-in failed", self.request, name=login_throttling.get_attempted_name(self.request))
         return super().get_invalid_login_error()
 
 
@@ -129,13 +130,37 @@ def send_link(request: HttpRequest) -> HttpResponse:
     sent = request.method == "POST" and form.is_valid()
     if sent and (user := signing_in.find_by_email(form.cleaned_data["email"])):
         # Sent in the background, so the response takes the same time for unknown addresses.
-        invitations.send_sign_in_link(user, request)
+        email_messages.send_sign_in_link(user, request)
     status = 422 if form.errors else 200
     return render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)
+
+
+@login_not_required
+@require_safe
+def redirect_home(request: HttpRequest) -> HttpResponse:
+    """Redirect raters to their start page, staff and members to the studies, others to the sign-in page."""
+    if not request.user.is_authenticated:
+        return redirect("login")
+    # Staff first: they may also be members, and their work is the list of studies.
+    if request.user.is_staff:
+        return redirect("ratings:studies")
+    # A person who rates in one study and is a member of another starts with the rating.
+    if access.list_raters(request.user).exists():
+        return redirect("ratings:desk")
+    if access.list_studies(request.user).exists():
+        return redirect("ratings:studies")
+    return render(request, "ratings/no_study.html")
 
 
 urls: list[URLPattern] = [
     path("login/code/", enter_code, name="sign_in_code"),
     path("sign-in-here/", sign_in_dialog, name="sign_in_here"),
     path("send-me-a-link/", send_link, name="mail_link"),
+]
+
+
+urlpatterns: list[URLPattern] = [
+    path("", redirect_home, name="home"),
+    path("login/", SignIn.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
 ]

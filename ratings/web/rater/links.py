@@ -17,10 +17,10 @@ from ratings.accounts import signing_in
 from ratings.accounts.signing_in import LinkEffect, LinkResult
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import study_protocol
-from ratings.raters import invitations
+from ratings.raters import email_messages, invitations
 from ratings.studies import progress
 from ratings.web.account import sign_in
-from ratings.web.rater.consent_form import ConsentForm, ProfileForm
+from ratings.web.account.profile import ConsentForm, ProfileForm
 
 
 @login_not_required
@@ -107,7 +107,7 @@ def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse
     # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:
-        invitations.resend_link(token, request)
+        email_messages.resend_link(token, request)
     return render(
         request, "ratings/link_gone.html", {"why": reason, "purpose": "rater", "asked": is_requested}, status=410
     )

@@ -35,7 +35,7 @@ def show_practice(request: RaterRequest) -> HttpResponse:
         return (
             _show_explanation(request, exercises, item, answers[item.key])
             if item.key in answers
-            else _redirect_to_practice(rater)
+            else redirect("ratings:practice", rater.code)
         )
     open_items = [item for item in exercises if item.key not in answers]
     return (
@@ -82,10 +82,6 @@ def _get_exercise(exercises: list[PracticeItem], key: str) -> PracticeItem:
         if item.key == key:
             return item
     raise Http404
-
-
-def _redirect_to_practice(rater: Rater) -> HttpResponse:
-    return redirect("ratings:practice", rater.code)
 
 
 def _show_question(

@@ -20,7 +20,7 @@ from ratings.rating import next_item
 from ratings.studies import StudyError, access, designs, running_raters
 from ratings.web.account import profile
 from ratings.web.decorators import RaterRequest, rater_page, study_rater_page
-from ratings.web.rater import my_answers, practice_pages
+from ratings.web.rater import practice_pages, rating
 
 
 class RaterStudyLine(NamedTuple):
@@ -169,7 +169,7 @@ def show_last_page(request: RaterRequest) -> HttpResponse:
         return redirect("ratings:next", rater.code)
     may_change = _can_work(rater) and rater.finished_at is None
     context = {
-        "answers": my_answers.list_own_answers(rater),
+        "answers": rating.list_own_answers(rater),
         "may_change": may_change,
         "shows_result": own_results.is_available(rater),
     }
@@ -247,7 +247,6 @@ def _render_page(request: RaterRequest, page: str, context: dict[str, Any], stat
 urls: list[URLPattern] = [
     path("rate/", list_my_studies, name="desk"),
     *profile.urls,
-    *my_answers.urls,
     path("rate/study/<uuid:rater>/agree/", ask_consent, name="agree"),
     path("rate/study/<uuid:rater>/guide/", show_guide, name="guide"),
     *practice_pages.urls,

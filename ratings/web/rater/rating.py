@@ -1,20 +1,23 @@
 """The rating pages: one item after another; each answer is saved before the next item is shown."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
+from ratings.exchange.exports import format_table_lines, prepend_byte_order_mark
 from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice
 from ratings.rating import next_item, submit
-from ratings.studies import StudyClosed, StudyError
-from ratings.web.decorators import RaterRequest, item_page, study_rater_page
+from ratings.studies import StudyClosed, StudyError, access
+from ratings.web.decorators import RaterRequest, item_page, rater_page, study_rater_page
 from ratings.web.rater import rating_page
 from ratings.web.rater.rating_form import FIRST_STAGE, DraftForm, RatingForm, build_initial_values
 from ratings.web.rater.rating_page import PreviousAnswer
@@ -114,7 +117,13 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     except StudyError as error:
         return _show_rejection(request, assignment, form, str(error))
     if result.next_assignment:
-        return _push_item(request, result.next_assignment, previous=_describe_previous(assignment, result))
+        return _push_item(
+            request,
+            result.next_assignment,
+            previous=PreviousAnswer(assignment.code, result.rating.submitted_at)
+            if result.rating.revision == 1
+            else None,
+        )
     if result.is_new or result.is_stored:
         return _show_next_item(request)
     return rating_page.render_current_answer(
@@ -134,11 +143,6 @@ def _is_initial_answer(assignment: Assignment, form: RatingForm) -> bool:
 
 def _find_current_rating(assignment: Assignment) -> Rating | None:
     return Rating.objects.filter(assignment=assignment).first()
-
-
-def _describe_previous(assignment: Assignment, result: submit.SubmissionResult) -> PreviousAnswer | None:
-    """Return the answer that was just saved as the previous answer, or None if it corrects an earlier one."""
-    return PreviousAnswer(assignment.code, result.rating.submitted_at) if result.rating.revision == 1 else None
 
 
 def _submit_answer(assignment: Assignment, form: RatingForm, go_on: bool) -> submit.SubmissionResult:
@@ -235,8 +239,72 @@ def _measure_open_seconds(assignment: Assignment, now: Any) -> float:
     return max((now - assignment.opened_at).total_seconds(), 0.0) if assignment.opened_at else 0.0
 
 
+COLUMNS = ("study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at")
+
+
+class OwnAnswer(NamedTuple):
+    """A rater's current answer to an item. `number` counts the items in the order in which the rater saw them."""
+
+    number: int
+    code: UUID
+    rating: Rating
+    verdict_label: str
+
+
+def list_own_answers(rater: Rater) -> list[OwnAnswer]:
+    """Return the current answers of this rater, in the order of their items."""
+    ratings = (
+        Rating.objects.filter(assignment__rater=rater).select_related("assignment").order_by("assignment__position")
+    )
+    return [
+        OwnAnswer(number, rating.assignment.code, rating, _format_verdict(rater, rating))
+        for number, rating in enumerate(ratings, start=1)
+    ]
+
+
+def _format_verdict(rater: Rater, rating: Rating) -> str:
+    if rating.cannot_judge or rating.verdict is None:
+        return "Cannot judge"
+    yes_label, no_label = rater.study.answer_labels
+    return yes_label if rating.verdict else no_label
+
+
+@rater_page
+@require_safe
+def download_my_ratings(request: RaterRequest) -> HttpResponseBase:
+    """Stream all answers of this user in all studies as CSV. It contains only what the rater saw and answered."""
+    lines = format_table_lines(
+        COLUMNS,
+        (
+            _build_csv_row(rater, answer)
+            for rater in list(access.list_raters(request.user).order_by("study__opened_at", "pk"))
+            for answer in list_own_answers(rater)
+        ),
+    )
+    response = StreamingHttpResponse(prepend_byte_order_mark(lines), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="my-ratings.csv"'
+    return response
+
+
+def _build_csv_row(rater: Rater, answer: OwnAnswer) -> list[str]:
+    rating = answer.rating
+    confidence = "" if rating.confidence is None else str(rating.confidence)
+    # Only the number of marked rows: mark keys mean nothing outside the rating page.
+    answer_cells = [str(answer.number), answer.verdict_label, confidence, str(len(rating.marks)), rating.note]
+    return [
+        rater.study.name,
+        rater.label,
+        *answer_cells,
+        *(
+            ("" if saved_at is None else saved_at.isoformat(timespec="seconds"))
+            for saved_at in (rating.submitted_at, rating.revised_at)
+        ),
+    ]
+
+
 urls: list[URLPattern] = [
     path("rate/study/<uuid:rater>/", open_next_page, name="next"),
     path("rate/<uuid:code>/", rate_item, name="rate"),
     path("rate/<uuid:code>/draft/", save_unsaved_answer, name="draft"),
+    path("rate/mine.csv", download_my_ratings, name="my_ratings"),
 ]

@@ -1,11 +1,15 @@
 """The rating screen: the item with its form, the current answer, and the rater's progress."""
 
+import hashlib
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.core.cache import caches
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -13,8 +17,43 @@ from ratings.blinding import item_view
 from ratings.models import Assignment, InitialRating, Rater, RaterProfile, Rating
 from ratings.rating import Answer, next_item, submit
 from ratings.web.decorators import RaterRequest
-from ratings.web.rater import rendered_items
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
+
+_CACHE = caches["drawn_items"]
+
+
+def render_item(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
+    """Return the HTML of the item in its layout at this stage of answering."""
+    # HTML with marked rows belongs to one rater and is not cached.
+    if marked:
+        return _render_uncached(assignment, stage, marked)
+    key = _hash_cache_key(assignment, stage)
+    cached: str | None = _CACHE.get(key)
+    if cached is None:
+        cached = _render_uncached(assignment, stage, ())
+        _CACHE.set(key, cached)
+    return cached
+
+
+def _hash_cache_key(assignment: Assignment, stage: str) -> str:
+    """Return a key of everything that affects the HTML: two items with the same content share one entry."""
+    # The context affects the HTML only on screens that show it.
+    context = assignment.item.context if assignment.with_context else None
+    inputs = (assignment.item.payload, context, assignment.layout, assignment.marks, stage)
+    return hashlib.sha256(repr(inputs).encode()).hexdigest()
+
+
+def _render_uncached(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
+    context = item_view.build_item_view(
+        assignment.item.payload,
+        assignment.item.context,
+        layout=assignment.layout,
+        with_context=assignment.with_context,
+        marks=assignment.marks,
+        marked=marked,
+        stage=stage,
+    )
+    return render_to_string("ratings/_item.html", context)
 
 
 class PreviousAnswer(NamedTuple):
@@ -51,7 +90,7 @@ def render_card(
         "standing": current,
         "interface": INTERFACE,
         "marks": assignment.marks,
-        "item": rendered_items.render_item(assignment, stage, form.marked_rows),
+        "item": render_item(assignment, stage, form.marked_rows),
     }
     return render_rater_page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
 

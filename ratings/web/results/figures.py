@@ -15,7 +15,7 @@ from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import UnknownFilterError
 from ratings.results.benchmarks import store as benchmarks
-from ratings.results.figures.names import NAMES
+from ratings.results.figures.registry import FIGURES
 from ratings.studies import access
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import result_files
@@ -72,7 +72,7 @@ def download_benchmark_figure(request: StaffRequest, code: UUID, name: str, endi
 
 
 def _check_name(name: str, kind: str) -> None:
-    if name not in NAMES or kind not in NAMES[name].kinds:
+    if name not in FIGURES or kind not in FIGURES[name].kinds:
         raise Http404
 
 
@@ -87,7 +87,7 @@ def _send_file(
 ) -> HttpResponseBase:
     """Return the figure in the format `ending`. Raises Http404 for a figure without data."""
     if ending == "csv":
-        table_name = NAMES[name].table
+        table_name = FIGURES[name].table
         if not analysis.document["tables"][table_name]["rows"]:
             raise Http404
         return result_files.table_response(analysis, table_name, stem)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ratings.models import EVIDENCE
 from ratings.results.analyses.tables import Json, list_records
-from ratings.results.figures.names import NAMES
+from ratings.results.figures.registry import FIGURES
 from ratings.stats.ratings_table import natural_sort_key
 from ratings.templatetags.result_tables import format_table_value
 
@@ -203,7 +203,7 @@ def _format_number(value: float | None, kind: str) -> str:
 
 
 def _make_block(name: str, document: Json, figure: Any) -> ResultBlock:
-    named_figure = NAMES.get(name)
+    named_figure = FIGURES.get(name)
     table_name = named_figure.table if named_figure else name
     # A document of an earlier release may lack a table; the page then omits it.
     table = document["tables"].get(table_name) or {"title": table_name, "columns": [], "rows": [], "notes": []}

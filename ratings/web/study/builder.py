@@ -71,15 +71,8 @@ def describe_availability(study: Study) -> dict[str, Any]:
     """Return what a draft needs and the items available for it, which takes time if the pool is large."""
     needs_context = describe_needs(study)
     if needs_context["problems"]:
-        return {
-            **needs_context,
-            "stock": [],
-            "short": False,
-            "waiting": False,
-            "unplannable": "",
-            "left_out": 0,
-            "shown": 0,
-        }
+        nothing = {"stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0, "shown": 0}
+        return needs_context | nothing
     stock, left_out, also_in_unblinded, alike = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
     missing = [line for line in stock if not line.is_enough]
     waiting = any(line.unvetted or line.held for line in missing)
@@ -153,11 +146,8 @@ def _list_preview_items(study: Study) -> list[tuple[Any, Any]]:
         by_key |= {one.candidate.key: one for one in pool.list_usable_candidates(only_slug, study)}
         if len(by_key) >= _MAX_PREVIEWED:
             break
-    all_items = [by_key[key] for key in sorted(by_key)]
-    return [
-        (candidate.payload, candidate.context)
-        for candidate in rng.sample(all_items, min(_MAX_PREVIEWED, len(all_items)))
-    ]
+    sample = rng.sample([by_key[key] for key in sorted(by_key)], min(_MAX_PREVIEWED, len(by_key)))
+    return [(candidate.payload, candidate.context) for candidate in sample]
 
 
 def _choose_arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any]:
@@ -182,12 +172,10 @@ def show_assignments(request: StudyRequest) -> HttpResponse:
     """Show which raters rate which items: the plan of a draft with sources, an open study without sources."""
     context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
     try:
-        draft = request.study.is_draft
-        context["matrix"] = (
-            assignment_preview.preview_assignments(request.study)
-            if draft
-            else assignment_preview.load_assignments(request.study)
+        load_matrix = (
+            assignment_preview.preview_assignments if request.study.is_draft else assignment_preview.load_assignments
         )
+        context["matrix"] = load_matrix(request.study)
     except (PlanError, ProtocolError, StudyError) as error:
         context["problems"] = _list_problems(error)
     return render(request, "ratings/study_matrix.html", context)
@@ -212,9 +200,8 @@ def show_empty_results(request: StudyRequest) -> HttpResponse:
 def download_plan(request: StudyRequest) -> HttpResponse:
     """Return the plan of a draft as JSON: the work of each rater, and the results that would be empty."""
     if not request.study.is_draft:
-        return JsonResponse(
-            {"problems": [f"{request.study.name} is {request.study.status}: only a draft has a plan"]}, status=409
-        )
+        problem = f"{request.study.name} is {request.study.status}: only a draft has a plan"
+        return JsonResponse({"problems": [problem]}, status=409)
     try:
         plan = _load_empty_cells().describe_plan(request.study)
     except (PlanError, ProtocolError) as error:
@@ -300,11 +287,9 @@ def create_study(request: StaffRequest) -> HttpResponse:
         except ProtocolError as error:
             sent_form.add_problems(error.problems)
         else:
-            return (
-                redirect("ratings:study", study.slug)
-                if from_document
-                else redirect("ratings:build", study.slug, "items")
-            )
+            if from_document:
+                return redirect("ratings:study", study.slug)
+            return redirect("ratings:build", study.slug, "items")
     # Checking a document only counts the available items; it creates nothing.
     checked = sent_form.protocol if from_document and not sent_form.errors else None
     stock = pool.take_stock(checked) if checked else None
@@ -357,13 +342,9 @@ def _save_step(request: StudyRequest, form: StepForm, current_step: Step) -> Htt
     except StudyError as error:  # the study was opened in another tab in the meantime
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
-    return _redirect_after_save(study, current_step, request.POST.get("do", "next"))
-
-
-def _redirect_after_save(study: Study, current_step: Step, action: str) -> HttpResponse:
+    action, next_index = request.POST.get("do", "next"), STEPS.index(current_step) + 1
     if action == "count":
         return redirect(f"{build_study_url('build', study, 'items')}?counted=1#counted")
-    next_index = STEPS.index(current_step) + 1
     if action == "save" or next_index == len(STEPS):
         return redirect("ratings:study", study.slug)
     return redirect("ratings:build", study.slug, STEPS[next_index].key)

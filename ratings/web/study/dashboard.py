@@ -1,13 +1,14 @@
 """The page of one study: as a draft what is left to do, then its progress and, once unblinded, its results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -17,7 +18,7 @@ from ratings.raters import email_messages, invitations, rater_overview
 from ratings.raters.email_messages import AddressError, SendResult
 from ratings.results import stored_figures, study_log
 from ratings.results.analyses import filters, store
-from ratings.results.analyses.filters import TITLES, Choices, Filters
+from ratings.results.analyses.filters import TITLES, Filters
 from ratings.results.benchmarks import store as benchmark_store
 from ratings.results.paper_values import find_paper_value
 from ratings.stats import Estimate
@@ -26,6 +27,7 @@ from ratings.studies import StudyError, progress, protocol_words, reassign, runn
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import contested, result_sections
 from ratings.web.study import builder
+from wetbench_site.text import format_count
 
 MAX_SECTION_ROWS = 100  # rows per section of the statistics; the JSON contains all of them
 _ALL_ITEMS_PARAMETER = "matrix"  # "?matrix=all" shows every item of the matrix
@@ -68,30 +70,22 @@ def show_study(request: StudyRequest) -> HttpResponse:
         "log": study_log.describe_events(study_row.events.select_related("by")),
     }
     if study_row.is_draft:
-        return render(request, "ratings/study_draft.html", {**context, **_build_draft_context(request)})
+        # Counting the pool can take a while, so the page loads without it. htmx then sends a second request by itself;
+        # other browsers have a link.
+        counted = "counted" in request.GET
+        context |= builder.describe_availability(study_row) if counted else builder.describe_needs(study_row)
+        return render(request, "ratings/study_draft.html", {**context, "counted": counted})
     counts = progress.count_study(study_row)
     context |= {
         "report": progress.build_report(study_row, counts),
         "stop": progress.evaluate_stop_rule(study_row, tally=counts.study),
     }
     context["unplaced"] = reassign.count_unassigned_ratings(study_row, counts.study.missing)
-    context |= (
-        _build_results_context(request)
-        if study_row.is_unblinded
-        else {"precision": store.compute_blind_precision(study_row, counts.study.given)}
-    )
+    if study_row.is_unblinded:
+        context |= _build_results_context(request)
+    else:
+        context["precision"] = store.compute_blind_precision(study_row, counts.study.given)
     return render(request, "ratings/study.html", context)
-
-
-def _build_draft_context(request: StudyRequest) -> dict[str, Any]:
-    """Return the context of a draft's page."""
-    # Counting the pool can take a while, so the page loads without it. htmx then sends a second request by itself;
-    # other browsers have a link.
-    counted = "counted" in request.GET
-    return {
-        "counted": counted,
-        **(builder.describe_availability(request.study) if counted else builder.describe_needs(request.study)),
-    }
 
 
 def _build_results_context(request: StudyRequest) -> dict[str, Any]:
@@ -101,7 +95,12 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     context = {
         "benchmarks": benchmark_store.find_benchmarks(study_row) if request.user.is_staff else (),
         "filters": chosen,
-        "fields": _build_filter_fields(all_choices, chosen),
+        # Only lists that have at least two values.
+        "fields": [
+            FilterField(name, title, all_choices[name], getattr(chosen, name))
+            for name, title in TITLES.items()
+            if len(all_choices[name]) > 1
+        ],
         "chips": _build_filter_chips(chosen),
         "query": chosen.build_query(),
         "look": look,
@@ -109,12 +108,8 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     # The results are computed by a job; the page shows its progress until they are stored.
     if look.analysis is None:
         return context
-    return {
-        **context,
-        **_describe_analysis(
-            study_row, chosen, look.analysis, show_all_items=request.GET.get(_ALL_ITEMS_PARAMETER) == "all"
-        ),
-    }
+    show_all_items = request.GET.get(_ALL_ITEMS_PARAMETER) == "all"
+    return {**context, **_describe_analysis(study_row, chosen, look.analysis, show_all_items=show_all_items)}
 
 
 def _describe_analysis(study_row: Study, chosen: Filters, analysis: Any, *, show_all_items: bool) -> dict[str, Any]:
@@ -159,26 +154,13 @@ def _name_statistic(line: SummaryLine, study: Study) -> SummaryLine:
     )
 
 
-def _build_filter_fields(known: Choices, chosen: Filters) -> list[FilterField]:
-    """Return the lists of the filter form that have at least two values."""
-    return [
-        FilterField(name, title, known[name], getattr(chosen, name))
-        for name, title in TITLES.items()
-        if len(known[name]) > 1
-    ]
-
-
 def _build_filter_chips(chosen: Filters) -> list[FilterChip]:
     active = chosen.to_dict()
-    return [
-        FilterChip(
-            f"{TITLES[name]}: {filters.describe_value(name, value)}",
-            Filters.from_dict(
-                {other: value_kept for other, value_kept in active.items() if other != name}
-            ).build_query(),
-        )
-        for name, value in active.items()
-    ]
+    chips = []
+    for name, value in active.items():
+        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
+        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
+    return chips
 
 
 class InviteForm(forms.Form):
@@ -196,6 +178,20 @@ class AddRatersForm(forms.Form):
     raters = forms.IntegerField(label="Number of places", min_value=1, max_value=study_protocol.MAX_RATERS, initial=1)
 
 
+def report_study_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Make a view that returns to the list of raters with the message of an error that the study's state causes."""
+
+    @wraps(view)
+    def view_or_message(request: StudyRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except (StudyError, PlanError) as error:
+            messages.error(request, str(error))
+            return redirect("ratings:raters", request.study.slug)
+
+    return view_or_message
+
+
 @study_page("admin", "analyst")
 @never_cache
 @require_safe
@@ -206,89 +202,71 @@ def list_raters(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @never_cache
 @require_POST
+@report_study_errors
 def invite_raters(request: StudyRequest) -> HttpResponse:
     """Invite all pasted addresses. If any line has a problem, invite nobody and show all problems."""
     form = InviteForm(request.POST)
-    if not form.is_valid():
-        return _render_page(request, invite=form, status=422)
-    try:
-        posted = email_messages.invite_addresses(
-            request.study, form.cleaned_data["addresses"], request.user, email_messages.make_url_builder(request)
-        )
-    except AddressError as error:
-        for problem in error.problems:
-            form.add_error("addresses", problem)
-        return _render_page(request, invite=form, status=422)
-    except StudyError as error:
-        return _report_error(request, error)
-    return _report_messages(request, posted, "invitation")
+    if form.is_valid():
+        addresses, build_url = form.cleaned_data["addresses"], email_messages.make_url_builder(request)
+        try:
+            posted = email_messages.invite_addresses(request.study, addresses, request.user, build_url)
+            return _report_messages(request, posted, "invitation")
+        except AddressError as error:
+            for problem in error.problems:
+                form.add_error("addresses", problem)
+    return _render_page(request, invite=form, status=422)
 
 
 @study_page("admin")
 @never_cache
 @require_POST
+@report_study_errors
 def add_rater_places(request: StudyRequest) -> HttpResponse:
     """Add rater places to an open study. Items already shown keep their raters."""
     form = AddRatersForm(request.POST)
     if not form.is_valid():
         return _render_page(request, raters=form, status=422)
     number = form.cleaned_data["raters"]
-    try:
-        running_raters.add_rater_places(request.study, number, request.user)
-    except (StudyError, PlanError) as error:
-        return _report_error(request, error)
-    messages.success(request, f"{number} rater place{'s' * (number != 1)} added.")
+    running_raters.add_rater_places(request.study, number, request.user)
+    messages.success(request, f"{format_count(number, 'rater place')} added.")
     return redirect("ratings:raters", slug=request.study.slug)
 
 
 @study_page("admin")
 @require_POST
+@report_study_errors
 def send_reminders(request: StudyRequest) -> HttpResponse:
-    try:
-        posted = email_messages.send_reminders(request.study, request.user, email_messages.make_url_builder(request))
-    except StudyError as error:
-        return _report_error(request, error)
+    posted = email_messages.send_reminders(request.study, request.user, email_messages.make_url_builder(request))
     return _report_messages(request, posted, "reminder")
 
 
 @study_page("admin")
 @never_cache
 @require_POST
+@report_study_errors
 def create_link(request: StudyRequest, label: str) -> HttpResponse:
     """Create a link and show it in this response."""
     rater = _get_rater_by_label(request, label)
-    try:
-        # Only the hash of the token is stored, so no other page could show the link; a redirect would lose it.
-        token = invitations.create_invitation(rater, request.user)
-    except StudyError as error:
-        return _report_error(request, error)
-    context = {
-        "study": request.study,
-        "rater": rater,
-        "link": email_messages.build_link(token, email_messages.make_url_builder(request)),
-    }
-    return render(request, "ratings/study_link.html", context)
+    # Only the hash of the token is stored, so no other page could show the link; a redirect would lose it.
+    token = invitations.create_invitation(rater, request.user)
+    link = email_messages.build_link(token, email_messages.make_url_builder(request))
+    return render(request, "ratings/study_link.html", {"study": request.study, "rater": rater, "link": link})
 
 
 @study_page("admin")
 @require_POST
+@report_study_errors
 def resend_invitation(request: StudyRequest, label: str) -> HttpResponse:
-    try:
-        posted = email_messages.resend_invitation(
-            _get_rater_by_label(request, label), request.user, email_messages.make_url_builder(request)
-        )
-    except StudyError as error:
-        return _report_error(request, error)
+    rater, build_url = _get_rater_by_label(request, label), email_messages.make_url_builder(request)
+    posted = email_messages.resend_invitation(rater, request.user, build_url)
     return _report_messages(request, posted, "invitation")
 
 
 @study_page("admin")
 @require_POST
+@report_study_errors
 def revoke_invitation(request: StudyRequest, label: str) -> HttpResponse:
-    try:
-        invitations.revoke_invitation(_get_rater_by_label(request, label), request.user)
-    except StudyError as error:
-        return _report_error(request, error)
+    invitations.revoke_invitation(_get_rater_by_label(request, label), request.user)
     messages.success(request, f"The invitation of {label} has been revoked; its link no longer works.")
     return redirect("ratings:raters", slug=request.study.slug)
 
@@ -296,20 +274,14 @@ def revoke_invitation(request: StudyRequest, label: str) -> HttpResponse:
 @study_page("admin")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
+@report_study_errors
 def remove_rater(request: StudyRequest, label: str) -> HttpResponse:
     """Ask for confirmation, then remove the rater. This cannot be undone."""
-    rater = _get_rater_by_label(request, label)
+    rater, study = _get_rater_by_label(request, label), request.study
     if request.method != "POST":
-        context = {
-            "study": request.study,
-            "rater": rater,
-            "protocol": study_protocol.load_protocol(request.study.protocol),
-        }
+        context = {"study": study, "rater": rater, "protocol": study_protocol.load_protocol(study.protocol)}
         return render(request, "ratings/people_withdraw.html", context)
-    try:
-        running_raters.withdraw_rater(rater, request.user)
-    except (StudyError, PlanError) as error:
-        return _report_error(request, error)
+    running_raters.withdraw_rater(rater, request.user)
     messages.success(request, f"{label} has been removed.")
     return redirect("ratings:raters", slug=request.study.slug)
 
@@ -343,19 +315,13 @@ def _get_rater_by_label(request: StudyRequest, label: str) -> Rater:
 def _report_messages(request: StudyRequest, posted: SendResult, noun: str) -> HttpResponse:
     """Redirect to the page, with the numbers of messages sent and failed."""
     if posted.sent or not posted.failed:
-        messages.success(request, f"{posted.sent} {noun}{'s' * (posted.sent != 1)} sent.")
+        messages.success(request, f"{format_count(posted.sent, noun)} sent.")
     for label, error in posted.failed:
         messages.error(request, f"The {noun} to {label} could not be sent: {error}")
     if posted.without_address:
-        messages.warning(
-            request, f"Not reminded, because there is no e-mail address: {', '.join(posted.without_address)}"
-        )
+        without = ", ".join(posted.without_address)
+        messages.warning(request, f"Not reminded, because there is no e-mail address: {without}")
     return redirect("ratings:raters", slug=request.study.slug)
-
-
-def _report_error(request: StudyRequest, error: Exception) -> HttpResponse:
-    messages.error(request, str(error))
-    return redirect(reverse("ratings:raters", args=[request.study.slug]))
 
 
 urls: list[URLPattern] = [

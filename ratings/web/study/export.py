@@ -30,6 +30,7 @@ from ratings.web.results import items
 from ratings.web.results.result_files import as_attachment
 from simulation.jobs import job_files
 from simulation.models import Job
+from wetbench_site.text import format_count
 
 
 @study_page("admin", "analyst")
@@ -39,19 +40,19 @@ def stream_ratings_csv(request: StudyRequest) -> HttpResponseBase:
     """Stream one row per rating. Until the study is unblinded, sealed columns are blank and cannot be filtered."""
     active_filters = filters.parse_query(request.GET, filters.list_choices(request.study))
     if active_filters.unknown:
-        return HttpResponse(
-            "\n".join((*active_filters.unknown, "")), status=400, content_type="text/plain; charset=utf-8"
-        )
-    name = _format_file_name(request, "ratings-part" if active_filters else "ratings", "csv")
+        text = "\n".join((*active_filters.unknown, ""))
+        return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
+    part = "-part" if active_filters else ""
+    name = f"{request.study.slug}-ratings{part}{'' if request.study.is_unblinded else '-blinded'}.csv"
+    content_type = "text/csv; charset=utf-8"
     # A HEAD request sends no ratings, so it does not count towards the export limit.
     if request.method == "HEAD":
-        return as_attachment(HttpResponse(content_type="text/csv; charset=utf-8"), name)
+        return as_attachment(HttpResponse(content_type=content_type), name)
     if refusal := _check_export_allowed(request):
         return refusal
     lines = exports.export_csv_lines(request.study, not request.study.is_unblinded, request.user, active_filters)
-    return as_attachment(
-        StreamingHttpResponse(exports.prepend_byte_order_mark(lines), content_type="text/csv; charset=utf-8"), name
-    )
+    body = StreamingHttpResponse(exports.prepend_byte_order_mark(lines), content_type=content_type)
+    return as_attachment(body, name)
 
 
 class ArchiveVariant(NamedTuple):
@@ -129,10 +130,6 @@ def download_certificate(request: StudyRequest) -> HttpResponse:
     return _json_attachment(document, f"{request.study.slug}-certificate.json")
 
 
-def _format_file_name(request: StudyRequest, content: str, ending: str) -> str:
-    return f"{request.study.slug}-{content}{'' if request.study.is_unblinded else '-blinded'}.{ending}"
-
-
 def _json_attachment(data: object, name: str) -> HttpResponse:
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     return as_attachment(HttpResponse(text, content_type="application/json"), name)
@@ -155,24 +152,15 @@ def import_items(request: StudyRequest) -> HttpResponse:
     if request.POST.get("do") == "remove":
         return _remove_imported(request)
     study = request.study
-    rows = (
-        study.imported_items.values("label", "perturbation", "reference", "truth")
-        .annotate(n=Count("pk"))
-        .order_by("label")
-    )
+    by_source = study.imported_items.values("label", "perturbation", "reference", "truth")
+    rows = by_source.annotate(n=Count("pk")).order_by("label")
     context = {
         "sources": rows,
         "imported": sum(row["n"] for row in rows),
         "may": study.status in item_imports.ALLOWED_STATUSES,
     }
-    return _handle_import(
-        request,
-        "ratings/import_items.html",
-        context,
-        item_imports.check_file,
-        item_imports.import_file,
-        import_jobs.ITEMS_KIND,
-    )
+    check, take = item_imports.check_file, item_imports.import_file
+    return _handle_import(request, "ratings/import_items.html", context, check, take, import_jobs.ITEMS_KIND)
 
 
 @study_page("admin")
@@ -210,11 +198,12 @@ def _handle_import(
         uploaded = form.cleaned_data["file"]
         # Checking a large file takes longer than a request may.
         if import_jobs.is_large(uploaded.file):
-            return _redirect_to_job(
-                request, import_jobs.request_check(kind, request.study, uploaded.file, uploaded.name, request.user)
-            )
+            job = import_jobs.request_check(kind, request.study, uploaded.file, uploaded.name, request.user)
+            return _redirect_to_job(request, job)
         checked = check(request.study, uploaded.file)
-        context |= _describe_check(checked)
+        problems = checked.problems
+        context |= {"checked": import_jobs.summarise_file(checked), "n_problems": len(problems)}
+        context["problems"] = problems[:MAX_SHOWN_PROBLEMS]
         if not checked.problems:
             context |= {"token": import_jobs.store_upload(uploaded.file, owner), "file_name": uploaded.name}
     except import_jobs.UploadGone:
@@ -269,16 +258,8 @@ def _import_checked_file(
     with import_jobs.open_upload(token, owner) as stream:
         checked = import_file(request.study, stream, request.user)
     import_jobs.delete_upload(token)
-    messages.success(request, f"{import_jobs.format_count(kind, import_jobs.summarise_file(checked)['n'])} imported.")
+    messages.success(request, f"{import_jobs.format_items(kind, import_jobs.summarise_file(checked)['n'])} imported.")
     return redirect(f"ratings:{kind}", slug=request.study.slug)
-
-
-def _describe_check(checked: CheckedFile) -> dict[str, Any]:
-    return {
-        "checked": import_jobs.summarise_file(checked),
-        "problems": checked.problems[:MAX_SHOWN_PROBLEMS],
-        "n_problems": len(checked.problems),
-    }
 
 
 def _remove_imported(request: StudyRequest) -> HttpResponse:
@@ -287,7 +268,7 @@ def _remove_imported(request: StudyRequest) -> HttpResponse:
     except StudyError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{count} imported item{'s' * (count != 1)} removed from the draft.")
+        messages.success(request, f"{format_count(count, 'imported item')} removed from the draft.")
     return redirect("ratings:import_items", slug=request.study.slug)
 
 

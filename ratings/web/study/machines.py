@@ -24,6 +24,7 @@ from simulation.casts.cost_estimate import CostEstimate
 from simulation.lab.errors import LabError
 from simulation.runs import RunLimits
 from simulation.web.run_forms import SIZE_BUTTON, BudgetFields, BudgetForm, CastGroup
+from wetbench_site.text import format_count
 
 MEASURED: Final = 2000  # items whose prompts are built to estimate the cost: takes about a second
 _CHECKER = cast_availability.RaterOption(
@@ -117,14 +118,10 @@ def _estimate_maximum(form: MachineForm, cast: str, total: int) -> CostEstimate 
     if total > MEASURED:
         items = items.order_by(Length(Cast("payload", TextField())).desc())[:MEASURED]
     estimate = machine_raters.estimate_max_cost(rater, items, max(0, total - MEASURED))
-    return estimate and estimate._replace(assumes=_describe_assumptions(total))
-
-
-def _describe_assumptions(total: int) -> str:
     assumptions = "every answer at its length limit, all allowed retries, no caching, one token per two bytes"
-    if total > MEASURED:
-        return f"{assumptions}; prompts of the {MEASURED:,} longest items, all others counted as the longest of these"
-    return f"{assumptions}; the actual prompts of the items"
+    of_longest = f"prompts of the {MEASURED:,} longest items, all others counted as the longest of these"
+    prompts = of_longest if total > MEASURED else "the actual prompts of the items"
+    return estimate and estimate._replace(assumes=f"{assumptions}; {prompts}")
 
 
 @study_page("admin", "analyst")
@@ -141,10 +138,6 @@ def show_machine_raters(request: StudyRequest) -> HttpResponse:
             messages.error(request, "Open the study first: a draft has no frozen items yet.")
             return redirect("ratings:machines", request.study.slug)
         return _render_page(request, None, may_run)
-    return _handle_order_form(request)
-
-
-def _handle_order_form(request: StudyRequest) -> HttpResponse:
     is_posted = request.method == "POST"
     if request.htmx:
         form = MachineForm(request.study, request.GET)
@@ -175,9 +168,11 @@ def _place_order(request: StudyRequest, form: MachineForm) -> bool:
 
 def _continue_rater(request: StudyRequest) -> HttpResponse:
     """Continue a model rater of this study, retry its failed items, or continue it with another budget."""
-    rater = get_object_or_404(
-        MachineRater.objects.select_related("run"), study=request.study, code=_parse_rater_code(request)
-    )
+    try:
+        code = UUID(request.POST["rater"])
+    except ValueError:
+        raise Http404 from None
+    rater = get_object_or_404(MachineRater.objects.select_related("run"), study=request.study, code=code)
     budget = BudgetForm(rater.run, request.POST) if rater.run and "budget" in request.POST else None
     if budget is not None and not budget.is_valid():
         return _render_page(request, MachineForm(request.study), True, budget)
@@ -191,19 +186,12 @@ def _continue_rater(request: StudyRequest) -> HttpResponse:
     return redirect("ratings:machines", request.study.slug)
 
 
-def _parse_rater_code(request: StudyRequest) -> UUID:
-    try:
-        return UUID(request.POST["rater"])
-    except ValueError:
-        raise Http404 from None
-
-
 def _report_order(request: StudyRequest, order: model_raters.RequestResult) -> None:
     rater_name = f"{order.rater.label}, {order.rater.name}"
     if order.job is None:
         messages.info(request, f"{rater_name}: no items left to rate.")
     else:
-        n_left = f"{order.owed} item{'' if order.owed == 1 else 's'}"
+        n_left = format_count(order.owed, "item")
         messages.success(request, f"{rater_name}: {n_left} to rate, {model_raters.describe_input(order.rater)}.")
 
 

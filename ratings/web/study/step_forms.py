@@ -92,7 +92,7 @@ class StepForm(forms.Form):
         value = self[name].value()
         selected = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
         for key, choice in CHOICES[name].items():
-            yield ChoiceOption(key, *choice, key in selected)
+            yield ChoiceOption(key, choice.name, choice.explanation, key in selected)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -213,7 +213,7 @@ class RatersForm(StepForm):
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         plain = super().build_part(cleaned)
         # The keys that only a crossover has are None in other designs, which leaves them out.
-        is_crossover = plain["design"] == "crossover"
+        is_crossover = study_protocol.DESIGNS[plain["design"]].has_sessions
         return {
             **plain,
             "conditions": (plain["conditions"] or None) if is_crossover else None,

@@ -22,10 +22,11 @@ from ratings.studies import StudyError, access, interim_analysis, lifecycle, poo
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.audit_runner import AuditError
 from ratings.studies.quarantine import DecisionError, HeldItem
-from ratings.web.decorators import GuardedView, StudyRequest, staff_or_member, study_page
+from ratings.web.decorators import StudyRequest, staff_or_member, study_page
 from ratings.web.study.step_forms import GuideForm
 
 PER_PAGE = 25
+MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
 
 
 @staff_or_member
@@ -58,23 +59,30 @@ def add_list_counts(rows: Iterable[Study]) -> list[Any]:
     return studies
 
 
-def _make_status_view(change_status: Callable[[Study, Any], object], success_message: str) -> GuardedView:
-    """Return a view that makes one status change and returns to the study's page with a message."""
+# The URL, name and success message of each status change, and the function that makes it.
+_STATUS_CHANGES: dict[str, tuple[Callable[[Study, Any], object], str]] = {
+    "open": (lambda study, by: lifecycle.open_study(study, by=by), "The study is open. You can now invite raters."),
+    "pause": (lifecycle.pause_study, "The study is paused. Raters see a notice, and none of their answers is lost."),
+    "resume": (lifecycle.resume_study, "The study accepts ratings again."),
+    "close": (lifecycle.close_study, "The study is closed. The ratings stay sealed until it is unblinded."),
+    "reopen": (lifecycle.reopen_study, "The study accepts ratings again."),
+}
 
-    @study_page("admin")
-    @require_POST
-    def change_study_status(request: StudyRequest) -> HttpResponse:
-        try:
-            change_status(request.study, request.user)
-        except ProtocolError as error:
-            messages.error(request, f"The study cannot be opened: {'; '.join(error.problems)}")
-        except (StudyError, PlanError) as error:
-            messages.error(request, str(error))
-        else:
-            messages.success(request, success_message)
-        return redirect("ratings:study", slug=request.study.slug)
 
-    return change_study_status
+@study_page("admin")
+@require_POST
+def change_status(request: StudyRequest, action: str) -> HttpResponse:
+    """Make one status change and return to the study's page with a message."""
+    make_change, success_message = _STATUS_CHANGES[action]
+    try:
+        make_change(request.study, request.user)
+    except ProtocolError as error:
+        messages.error(request, f"The study cannot be opened: {'; '.join(error.problems)}")
+    except (StudyError, PlanError) as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, success_message)
+    return redirect("ratings:study", slug=request.study.slug)
 
 
 @study_page("admin")
@@ -119,11 +127,6 @@ def edit_guide(request: StudyRequest) -> HttpResponse:
             return redirect("ratings:study_guide", slug=study.slug)
     context = {"study": study, "form": form, "guides": study.guides.select_related("by").order_by("-number")}
     return render(request, "ratings/study_guide.html", context, status=422 if form.errors else 200)
-
-
-def _open_study(study: Study, by: Any) -> None:
-    # `open_study` takes the user by keyword, the other status changes by position.
-    lifecycle.open_study(study, by=by)
 
 
 class MemberForm(forms.Form):
@@ -200,9 +203,6 @@ def show_interim_analysis(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/interim.html", context)
 
 
-MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
-
-
 @study_page("admin", "analyst")
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_audit(request: StudyRequest) -> HttpResponse:
@@ -212,7 +212,11 @@ def show_audit(request: StudyRequest) -> HttpResponse:
     if request.method == "POST":
         if not may_run:
             raise Http404
-        return _start_audit(request, study)
+        try:
+            audit_runner.request_audit(study, request.user)
+        except AuditError as error:
+            messages.error(request, str(error))
+        return redirect("ratings:audit", study.slug)
     context = {
         "study": study,
         "role": request.role,
@@ -225,20 +229,15 @@ def show_audit(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/audit.html", context)
 
 
-def _start_audit(request: StudyRequest, study: Study) -> HttpResponse:
-    try:
-        audit_runner.request_audit(study, request.user)
-    except AuditError as error:
-        messages.error(request, str(error))
-    return redirect("ratings:audit", study.slug)
-
-
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_quarantine(request: StudyRequest) -> HttpResponse:
     """Show the items that stay out of the study until an admin decides that their text reveals nothing."""
     study = request.study
-    quarantined = _list_quarantined(study)
+    # The items of an opened study are frozen, so there is nothing to decide. Each is listed once, however often it is in
+    # the pool.
+    held = pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held if study.is_draft else []
+    quarantined = list({item.digest: item for item in held}.values())
     if request.method == "POST":
         return _save_decision(request, study, quarantined)
     undecided = [item for item in quarantined if not item.decision]
@@ -253,17 +252,6 @@ def show_quarantine(request: StudyRequest) -> HttpResponse:
         "left_out": study.quarantine.filter(decision="").count(),
     }
     return render(request, "ratings/quarantine.html", context)
-
-
-def _list_quarantined(study: Study) -> list[HeldItem]:
-    """Return the quarantined items of a draft, each once however often it is in the pool."""
-    # The items of an opened study are frozen, so there is nothing to decide.
-    if not study.is_draft:
-        return []
-    by_digest = {
-        item.digest: item for item in pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held
-    }
-    return list(by_digest.values())
 
 
 def _save_decision(request: StudyRequest, study: Study, quarantined: list[HeldItem]) -> HttpResponse:
@@ -285,32 +273,9 @@ def _save_decision(request: StudyRequest, study: Study, quarantined: list[HeldIt
 
 urls: list[URLPattern] = [
     path("studies/", list_studies, name="studies"),
-    path(
-        "studies/<slug:slug>/open/",
-        _make_status_view(_open_study, "The study is open. You can now invite raters."),
-        name="open_study",
-    ),
-    path(
-        "studies/<slug:slug>/pause/",
-        _make_status_view(
-            lifecycle.pause_study, "The study is paused. Raters see a notice, and none of their answers is lost."
-        ),
-        name="pause_study",
-    ),
-    path(
-        "studies/<slug:slug>/resume/",
-        _make_status_view(lifecycle.resume_study, "The study accepts ratings again."),
-        name="resume_study",
-    ),
-    path(
-        "studies/<slug:slug>/close/",
-        _make_status_view(lifecycle.close_study, "The study is closed. The ratings stay sealed until it is unblinded."),
-        name="close_study",
-    ),
-    path(
-        "studies/<slug:slug>/reopen/",
-        _make_status_view(lifecycle.reopen_study, "The study accepts ratings again."),
-        name="reopen_study",
+    *(
+        path(f"studies/<slug:slug>/{action}/", change_status, {"action": action}, name=f"{action}_study")
+        for action in _STATUS_CHANGES
     ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),
     path("studies/<slug:slug>/guide/", edit_guide, name="study_guide"),

@@ -22,7 +22,7 @@ from simulation.web.transcript import build_checker_report
 
 _YES_NO = [("yes", "Yes"), ("no", "No")]
 _YES_OR_NO = {"yes": True, "no": False}
-_LARGE_FIELDS = ("initial", "pending", "memory", "experiment__data")
+_LARGE_FIELDS = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
 PER_PAGE = 50
 
 
@@ -65,7 +65,7 @@ class VettingForm(forms.Form):
     def __init__(self, twin: Twin, data: Any = None) -> None:
         super().__init__(data, initial=_build_initial_values(twin))
         self.twin = twin
-        locations = [str(difference["path"]) for difference in vetting.list_differences(twin)]
+        locations = [str(difference["path"]) for difference in twin.diff]
         field = self.fields["field"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [
@@ -120,24 +120,21 @@ def show_queue(request: StaffRequest) -> HttpResponse:
 
 def _load_list_rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
     # These columns can be large, and a list shows none of them.
-    hidden = [f"transition__episode__{name}" for name in _LARGE_FIELDS]
     rows = twins.select_related("vetted_by", "transition__episode__experiment")
-    return rows.defer("outcome", "transition__step", "transition__findings", *hidden)
+    return rows.defer("outcome", "transition__step", "transition__findings", *_LARGE_FIELDS)
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def vet_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show one twin as raters would see it, with every difference; after a decision, show the next one."""
-    hidden = [f"transition__episode__{name}" for name in _LARGE_FIELDS]
-    rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment").defer(*hidden)
+    rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment").defer(*_LARGE_FIELDS)
     twin = get_object_or_404(rows, code=code, status="done")
     form = VettingForm(twin, request.POST if request.method == "POST" else None)
     if form.is_valid():
         return _save_decision(request, twin, form)
-    return render(
-        request, "simulation/vetting_twin.html", _build_twin_context(twin, form), status=422 if form.errors else 200
-    )
+    context = _build_twin_context(twin, form)
+    return render(request, "simulation/vetting_twin.html", context, status=422 if form.errors else 200)
 
 
 def _save_decision(request: StaffRequest, twin: Twin, form: VettingForm) -> HttpResponse:
@@ -159,7 +156,7 @@ def _build_twin_context(twin: Twin, form: VettingForm) -> dict[str, Any]:
     return {
         "twin": twin,
         "form": form,
-        "diff": vetting.list_differences(twin),
+        "diff": twin.diff,
         "checked": build_checker_report(twin.findings),
         "history": vetting.list_decisions(twin),
         "kinds": [kind.replace("_", " ") for kind in vetting.list_known_kinds()],

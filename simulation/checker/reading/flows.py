@@ -188,13 +188,16 @@ def _find_lost_volume(
     is_unclear = source.is_unlimited or destinations != 1 or transition.parameters.list_amounts("mass")
     if is_unclear or remainder is None or remainder.is_used_up:
         return None if is_unclear else source.liquid_volume
-    return _find_difference(source, remainder)
+    return _find_difference(source.liquid_volume, remainder.liquid_volume)
 
 
-def _find_difference(before: MaterialView | None, after: MaterialView | None) -> Decimal | None:
-    """Return the volume in µL that a material lost, at least 0, or None if it is unknown."""
-    volume_before, volume_after = before and before.liquid_volume, after and after.liquid_volume
-    return None if volume_before is None or volume_after is None else max(ZERO, volume_before - volume_after)
+def _volume_of(view: MaterialView | None) -> Decimal | None:
+    return None if view is None else view.liquid_volume
+
+
+def _find_difference(before: Decimal | None, after: Decimal | None) -> Decimal | None:
+    """Return by how much a volume decreased, at least 0, or None if it is unknown."""
+    return None if before is None or after is None else max(ZERO, before - after)
 
 
 def _trace_addition(transition: Transition) -> LiquidFlow:
@@ -237,15 +240,18 @@ def _trace_portion_dilution(
     """Trace the dilution of a portion of the sample with as much solvent as the stated factor or total volume needs."""
     sample_left, solvent_left = transition.find_output(sample), transition.find_output(solvent)
     stated_portion = transition.parameters.find_portion_volume(frozenset(sample.name_words))
-    portion = stated_portion.value if stated_portion else _find_difference(sample, sample_left)
+    portion = (
+        stated_portion.value if stated_portion else _find_difference(sample.liquid_volume, _volume_of(sample_left))
+    )
     total, factor = transition.parameters.find_total_volume(), transition.parameters.find_dilution_factor()
     # Most certain first: the stated total, the stated factor, then what the solvent lost.
+    added: Decimal | None
     if portion is not None and total is not None:
         added = max(ZERO, total.value - portion)
     elif portion is not None and factor is not None:
         added = portion * (factor - 1)
     else:
-        added = _find_difference(solvent, solvent_left)
+        added = _find_difference(solvent.liquid_volume, _volume_of(solvent_left))
     is_stated = total is not None or factor is not None
     fill = FilledOutput(output, (Portion(sample, portion), Portion(solvent, added)), is_stated)
     sample_draw = Withdrawal(sample, portion, sample_left, stated_portion is not None)
@@ -274,7 +280,7 @@ def _find_added_solvent(
         return added.value, True
     if factor is not None and total is None:
         return sample.liquid_volume * (factor - 1), True
-    return _find_difference(output, sample), False
+    return _find_difference(output.liquid_volume, sample.liquid_volume), False
 
 
 def _trace_combination(transition: Transition) -> LiquidFlow:
@@ -285,10 +291,8 @@ def _trace_combination(transition: Transition) -> LiquidFlow:
     for source in transition.limited_inputs:
         if not source.is_empty_vessel:
             remainder = transition.find_output(source)
-            is_gone = remainder is None or remainder.is_used_up
-            draws.append(
-                Withdrawal(source, source.liquid_volume if is_gone else _find_difference(source, remainder), remainder)
-            )
+            volume_left = remainder.liquid_volume if remainder and not remainder.is_used_up else ZERO
+            draws.append(Withdrawal(source, _find_difference(source.liquid_volume, volume_left), remainder))
     supplies = [view for view in transition.inputs if view.is_unlimited and not view.is_empty_vessel]
     parts = (*(Portion(draw.source, draw.volume) for draw in draws), *(Portion(view, None) for view in supplies))
     return LiquidFlow((FilledOutput(pools[0], parts, False),), tuple(draws))

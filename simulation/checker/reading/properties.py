@@ -366,7 +366,9 @@ def _collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
 
 def _find_agreed_amount(amounts: Iterable[Amount]) -> Amount | None:
     """Return the first amount if all others agree with it within 1 %, otherwise None."""
-    first, *others = [*amounts] or [None]
-    if first is None or any(abs(other.value - first.value) > abs(first.value) / 100 for other in others if other):
-        return None
+    first: Amount | None = None
+    for amount in amounts:
+        first = first or amount
+        if abs(amount.value - first.value) > abs(first.value) / 100:
+            return None
     return first

@@ -1,7 +1,6 @@
 """python manage.py check_transitions FILE.jsonl [--json], or --stored [--again]"""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +10,13 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.checker import Finding, suite
+from simulation.checker import suite
 from simulation.checker.checks import CheckedLine, check_lines
 from simulation.checker.findings import ERROR, INFO
 from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
-from simulation.management.command_options import ProgressLine
+from simulation.management.command_options import ProgressLine, tolerate_closed_pipe
 from simulation.runs import transition_checks
 
 _MAX_PRINTED_CHARACTERS = 300
@@ -34,9 +33,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", nargs="?", help="a JSONL file, or - for standard input")
         parser.add_argument("--json", action="store_true", help="print one JSON object per line instead of text")
-        parser.add_argument(
-            "--stored", action="store_true", help="check stored transitions and twins that were not checked yet"
-        )
+        stored_help = "check stored transitions and twins that were not checked yet"
+        parser.add_argument("--stored", action="store_true", help=stored_help)
         parser.add_argument("--again", action="store_true", help="with --stored: check all of them again")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -46,21 +44,11 @@ class Command(BaseCommand):
             raise CommandError("--stored prints a table, so it cannot be combined with --json", returncode=2)
         if options["again"] and not options["stored"]:
             raise CommandError("--again requires --stored", returncode=2)
-        try:
-            self._run_checks(options)
-        except BrokenPipeError:
-            # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def _run_checks(self, options: dict[str, Any]) -> None:
-        try:
+        with tolerate_closed_pipe(self.stdout):
             if options["stored"]:
                 self._check_stored_rows(options["again"])
             else:
                 self._check_file(options)
-        finally:
-            # Flush now, while a closed pipe can still be handled; at exit Python would report an error.
-            self.stdout.flush()
 
     def _check_stored_rows(self, recheck_all: bool) -> None:
         progress = ProgressLine("checked")
@@ -90,15 +78,14 @@ class Command(BaseCommand):
 
     def _print_report(self, line: CheckedLine) -> None:
         assert line.report is not None
-        action = line.data["action"]["name"]
-        self.stdout.write(
-            f"{escape_for_terminal(line.data.get('id', line.number))} {escape_for_terminal(action)}: {line.report.verdict}"
-        )
+        name = escape_for_terminal(line.data.get("id", line.number))
+        self.stdout.write(f"{name} {escape_for_terminal(line.data['action']['name'])}: {line.report.verdict}")
         for finding in line.report.findings:
             if finding.severity != INFO:
-                self.stdout.write(
-                    f"  {finding.code} {finding.severity}: {escape_for_terminal(_describe_finding(finding))}"
-                )
+                compared = finding.severity == ERROR and finding.expected
+                expectation = f" (expected {finding.expected}, got {finding.got})" if compared else ""
+                text = escape_for_terminal(f"{finding.text[:200]}{expectation}")
+                self.stdout.write(f"  {finding.code} {finding.severity}: {text}")
         if line.report.undecided:
             self.stdout.write(f"  not decided: {', '.join(line.report.undecided)}")
 
@@ -119,29 +106,19 @@ def escape_for_terminal(text: Any) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text_value[:_MAX_PRINTED_CHARACTERS])
 
 
-def _describe_finding(finding: Finding) -> str:
-    expectation = (
-        f" (expected {finding.expected}, got {finding.got})" if finding.severity == ERROR and finding.expected else ""
-    )
-    return f"{finding.text[:200]}{expectation}"
-
-
 @contextmanager
 def _open_file(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         yield sys.stdin.buffer
         return
-    if not _is_file(name):
+    try:
+        is_file = Path(name).is_file()
+    except (OSError, ValueError):
+        is_file = False
+    if not is_file:
         raise CommandError(f"no such file: {escape_for_terminal(name)}", returncode=2)
     with Path(name).open("rb") as stream:
         yield stream
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _load_catalogue() -> Catalogue | None:

@@ -1,8 +1,5 @@
 """python manage.py prompts list | show NAME [FILE] | import DIR [--name NAME] | diff A B"""
 
-import os
-import sys
-from argparse import ArgumentParser
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
 from simulation.llm.prompt_sets import ALL_FILES, PromptTexts
+from simulation.management.command_options import tolerate_closed_pipe
 from simulation.models import PromptSet
 
 _SET_HELP = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"
@@ -24,25 +22,29 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="do", required=True, metavar="list|show|import|diff")
         actions.add_parser("list", help="every version of every set")
-        _add_show_arguments(actions.add_parser("show", help="one set, or one of its files exactly as stored"))
-        _add_import_arguments(actions.add_parser("import", help="store a folder as a prompt set"))
-        _add_diff_arguments(actions.add_parser("diff", help="differences between two sets, file by file"))
+        show = actions.add_parser("show", help="one set, or one of its files exactly as stored")
+        show.add_argument("name", help=_SET_HELP)
+        show.add_argument("file", nargs="?", choices=sorted(ALL_FILES), metavar="FILE", help="one of its files")
+        store = actions.add_parser("import", help="store a folder as a prompt set")
+        folder_help = "a folder with the same file names as the built-in set"
+        store.add_argument("folder", type=Path, metavar="DIR", help=folder_help)
+        store.add_argument("--name", default="", help="name of the set; by default the name of the folder")
+        diff = actions.add_parser("diff", help="differences between two sets, file by file")
+        diff.add_argument("one", metavar="A", help=_SET_HELP + "; or a folder, written with a slash")
+        diff.add_argument("other", metavar="B", help="the same")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        named = {
+            "list": self._list_sets,
+            "show": self._show_set,
+            "import": self._import_set,
+            "diff": self._compare_sets,
+        }
         try:
-            actions = {
-                "list": self._list_sets,
-                "show": self._show_set,
-                "import": self._import_set,
-                "diff": self._compare_sets,
-            }
-            actions[options["do"]](options)
-            self.stdout.flush()
+            with tolerate_closed_pipe(self.stdout):
+                named[options["do"]](options)
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        except BrokenPipeError:
-            # The reader has closed the pipe. Discard what is still buffered, so that Python reports no error at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _list_sets(self, options: dict[str, Any]) -> None:
         newest = {row.pk for row in prompt_store.list_current()}
@@ -61,9 +63,8 @@ class Command(BaseCommand):
         self.stdout.write(f"{row.name}  {row.sha256}")
         for file, text in prompts.files.items():
             placeholders = ", ".join(f"{{{name}}}" for name in ALL_FILES[file].all_names)
-            self.stdout.write(
-                f"\n===== {file}" + (f"  (filled in: {placeholders})" if placeholders else "") + f"\n{text.rstrip()}"
-            )
+            filled_in = f"  (filled in: {placeholders})" if placeholders else ""
+            self.stdout.write(f"\n===== {file}{filled_in}\n{text.rstrip()}")
 
     def _import_set(self, options: dict[str, Any]) -> None:
         folder: Path = options["folder"]
@@ -75,54 +76,26 @@ class Command(BaseCommand):
             self.stdout.write(f"The same texts are stored already, as {row.name}: nothing new was stored.")
         elif not newest:
             self.stdout.write(f"It was stored already; {row.name} without a hash refers to a newer version.")
-        built_in = (
-            prompt_store.BUILT_IN_RATING if prompt_sets.is_rating_set(imported.texts.files) else prompt_store.BUILT_IN
-        )
-        if imported.borrowed:
-            self.stdout.write(f"Not in the folder, taken from {built_in}: {', '.join(imported.borrowed)}")
-        if imported.unescaped:
-            self.stdout.write(
-                f"Written for str.format, so doubled braces were changed to single ones: {', '.join(imported.unescaped)}"
-            )
-        if imported.doubled:
-            self.stdout.write(
-                f"Doubled braces were kept, because there are single ones as well: {', '.join(imported.doubled)}"
-            )
+        is_rating = prompt_sets.is_rating_set(imported.texts.files)
+        built_in = prompt_store.BUILT_IN_RATING if is_rating else prompt_store.BUILT_IN
+        for files, text in (
+            (imported.borrowed, f"Not in the folder, taken from {built_in}"),
+            (imported.unescaped, "Written for str.format, so doubled braces were changed to single ones"),
+            (imported.doubled, "Doubled braces were kept, because there are single ones as well"),
+        ):
+            if files:
+                self.stdout.write(f"{text}: {', '.join(files)}")
 
     def _compare_sets(self, options: dict[str, Any]) -> None:
         first, second = (_load_texts(options[side]) for side in ("one", "other"))
-        lines = [
-            line
-            for file in ALL_FILES
-            if file in first.files or file in second.files
-            for line in _compare_file(file, options, first, second)
-        ]
+        lines: list[str] = []
+        for file in ALL_FILES:
+            sides = (first.files.get(file, "").splitlines(), second.files.get(file, "").splitlines())
+            lines += unified_diff(*sides, f"{options['one']} {file}", f"{options['other']} {file}", lineterm="")
         self.stdout.write("\n".join(lines) if lines else "The sets are identical.")
-
-
-def _add_show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", help=_SET_HELP)
-    parser.add_argument("file", nargs="?", choices=sorted(ALL_FILES), metavar="FILE", help="one of its files")
-
-
-def _add_import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="a folder with the same file names as the built-in set"
-    )
-    parser.add_argument("--name", default="", help="name of the set; by default the name of the folder")
-
-
-def _add_diff_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("one", metavar="A", help=_SET_HELP + "; or a folder, written with a slash")
-    parser.add_argument("other", metavar="B", help="the same")
 
 
 def _load_texts(name_or_folder: str) -> PromptTexts:
     if "/" in name_or_folder:
         return prompt_sets.load_folder(Path(name_or_folder), "folder").texts
     return prompt_store.load_texts(prompt_store.get_prompt_set(name_or_folder).sha256)
-
-
-def _compare_file(file: str, options: dict[str, Any], first: PromptTexts, second: PromptTexts) -> list[str]:
-    sides = (first.files.get(file, "").splitlines(), second.files.get(file, "").splitlines())
-    return list(unified_diff(*sides, f"{options['one']} {file}", f"{options['other']} {file}", lineterm=""))

@@ -15,15 +15,10 @@ class Command(BaseCommand):
     help = "Run queued work: with CELERY_BROKER_URL by a Celery worker and the dispatcher, else by an embedded worker."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--threads",
-            type=integer_between(1, 400),
-            default=None,
-            help="concurrent units; by default 32 with Celery, 4 without",
-        )
-        parser.add_argument(
-            "--without-dispatcher", action="store_true", help="with a broker: `dispatch` runs elsewhere"
-        )
+        threads_help = "concurrent units; by default 32 with Celery, 4 without"
+        dispatcher_help = "with a broker: `dispatch` runs elsewhere"
+        parser.add_argument("--threads", type=integer_between(1, 400), default=None, help=threads_help)
+        parser.add_argument("--without-dispatcher", action="store_true", help=dispatcher_help)
         parser.add_argument("--quiet", action="store_true", help="print nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -31,31 +26,10 @@ class Command(BaseCommand):
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": build_manage_command("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:
-            celery = [
-                sys.executable,
-                "-m",
-                "celery",
-                "--quiet",
-                "-A",
-                "wetbench_site",
-                "worker",
-                "--loglevel",
-                "warning",
-            ]
-            commands = {
-                "worker": [
-                    *celery,
-                    "--pool",
-                    "threads",
-                    "--concurrency",
-                    threads,
-                    "--without-gossip",
-                    "--without-mingle",
-                ],
-                "dispatcher": build_manage_command("dispatch"),
-            }
-            if options["without_dispatcher"]:
-                del commands["dispatcher"]
+            celery = "-m celery --quiet -A wetbench_site worker --loglevel warning --pool threads --concurrency"
+            commands["worker"] = [sys.executable, *celery.split(), threads, "--without-gossip", "--without-mingle"]
+            if not options["without_dispatcher"]:
+                commands["dispatcher"] = build_manage_command("dispatch")
         say = (lambda _: None) if options["quiet"] else self.stdout.write
         say(f"Working with {threads} threads. Ctrl-C stops after the steps under way.")
         supervise_processes(commands, say)

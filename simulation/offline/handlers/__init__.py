@@ -3,9 +3,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from simulation.offline.action_context import HANDLERS
+from simulation.offline.action_context import HANDLERS, describe_missing_part
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "describe_missing_part"]
 
 # Importing a module declares its handlers.
 for _module in iter_modules(__path__):

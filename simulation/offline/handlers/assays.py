@@ -7,17 +7,7 @@ from decimal import Context, Decimal
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
-from simulation.offline.handlers.loading import (
-    add_reagents_to_sample,
-    draw_load,
-    draw_reagents,
-    find_lookup_text,
-    get_measured_samples,
-    record_declared,
-    record_readings,
-    require_parameter,
-    require_phase,
-)
+from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
 from simulation.offline.ledger import Contents
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
@@ -32,111 +22,113 @@ _LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run
 _FROM_CURVE = "Signals follow the declared curve of the true content, with the declared noise."
 
 
-@handles("assay")
-def run_assay(context: ActionContext) -> None:
+@handles("assay", _FROM_CURVE)
+def run_assay(context: ActionContext, doing: str = "measured") -> None:
     """Run each sample, use up what is injected or loaded, and record every signal declared for this instrument."""
-    name, samples = context.action_type.name, get_measured_samples(context)
+    name, samples = context.action_type.name, loading.get_measured_samples(context)
     repeat_parameter = next((name for name in ("replicate_injections", "replicates") if name in context.values), "")
     repeats = context.get_whole_number(repeat_parameter) if repeat_parameter else 1
     load = context.get_number("injection_volume" if "injection_volume" in context.values else "sample_volume")
     for vessel in samples:
         if name in _FORMATS:
             require_container_format(vessel, *_FORMATS[name])
-        vessel.require_liquid("measured")
+        vessel.require_liquid(doing)
         # The volume for all replicates is drawn at once, so that a sample too small for all of them is rejected.
-        measured = draw_load(vessel, load * repeats)
-        record_readings(context, vessel, add_reagents_to_sample(context, measured) if name in _BINDING else measured)
-    draw_reagents(context, len(samples), len(samples) * repeats)
-    context.reasoning = _FROM_CURVE
+        measured = loading.draw_load(vessel, load * repeats)
+        loading.record_readings(
+            context, vessel, loading.add_reagents_to_sample(context, measured) if name in _BINDING else measured
+        )
+    loading.draw_reagents(context, len(samples), len(samples) * repeats)
 
 
-@handles("mass_spectrum")
+@handles("mass_spectrum", _FROM_CURVE)
 def measure_mass_spectrum(context: ActionContext) -> None:
     """Measure a mass spectrum. Raises RefusalError if ICP lacks elements or sample volume, or MALDI lacks a matrix."""
     if context.values["ionization"] == "ICP":
-        require_parameter(context, "elements", "a plasma source measures chosen elements")
+        loading.require_parameter(context, "elements", "a plasma source measures chosen elements")
         if context.get_number("sample_volume") < _ICP_TAKES:
             least, set_to = format_volume(_ICP_TAKES), format_volume(context.get_number("sample_volume"))
             raise RefusalError(f"below the instrument's minimum of {least}: {set_to} for a reading with ICP")
     if context.values["ionization"] == "MALDI":
-        require_parameter(context, "matrix", "MALDI embeds each sample in one")
+        loading.require_parameter(context, "matrix", "MALDI embeds each sample in one")
     if context.get_number("mass_range_low") >= context.get_number("mass_range_high"):
         raise RefusalError("empty range: mass_range_low is not below mass_range_high")
     run_assay(context)
 
 
-@handles("protein")
+@handles("protein", _FROM_CURVE)
 def measure_protein(context: ActionContext) -> None:
     if context.values["assay"] != "absorbance at 280 nm":
-        require_parameter(context, "reagent", f"the {context.values['assay']} assay colours the protein with one")
+        loading.require_parameter(
+            context, "reagent", f"the {context.values['assay']} assay colours the protein with one"
+        )
     run_assay(context)
 
 
-@handles("melting_point")
+@handles("melting_point", "The declared melting point; none where none is declared.")
 def measure_melting_point(context: ActionContext) -> None:
     if context.get_number("start_temperature") >= context.get_number("end_temperature"):
         raise RefusalError("empty range: start_temperature is not below end_temperature")
     for vessel in context.get_samples():
-        require_phase(vessel, Phase.SOLIDS, "melted in a capillary")
+        loading.require_phase(vessel, Phase.SOLIDS, "melted in a capillary")
         # Read before the draw, which may empty the vessel.
         measured = vessel.contents
         vessel.draw_mass(context.get_number("sample_mass") * context.get_whole_number("replicates"))
-        record_readings(context, vessel, measured)
-    context.reasoning = "The declared melting point; none where none is declared."
+        loading.record_readings(context, vessel, measured)
 
 
-@handles("sequence")
+@handles("sequence", "The declared sequence of the animal or strain the DNA came from.")
 def sequence_dna(context: ActionContext) -> None:
-    samples = get_measured_samples(context)
-    draw_reagents(context, len(samples), len(samples))
+    samples = loading.get_measured_samples(context)
+    loading.draw_reagents(context, len(samples), len(samples))
     for vessel in samples:
         vessel.require_liquid("sequenced")
-        loaded = draw_load(vessel, context.get_number("sample_volume"))
+        loaded = loading.draw_load(vessel, context.get_number("sample_volume"))
         lookups = context.list_declared("lookups")
         for lookup in lookups:
-            value = find_lookup_text(loaded, lookup) or "no readable signal"
+            value = loading.find_lookup_text(loaded, lookup) or "no readable signal"
             context.record_observation(f"{context.describe_run(vessel)}: {lookup['signal']}", "instrumental", value)
         if not lookups:
             context.record_run(vessel)
-    context.reasoning = "The declared sequence of the animal or strain the DNA came from."
 
 
-@handles("gel")
+@handles("gel", "A band is seen where the lane holds at least the declared mass of a declared product.", actions=_LANES)
 def run_agarose_gel(context: ActionContext) -> None:
     _run_gel(context, f"Agarose gel, {quantities.format_number(context.get_number('agarose'))} %")
-    context.reasoning = "A band is seen where the lane holds at least the declared mass of a declared product."
 
 
-@handles("page")
+@handles(
+    "page", "Bands are told by declared readings, or by declared products where a DNA stain shows them.", actions=_LANES
+)
 def run_polyacrylamide_gel(context: ActionContext) -> None:
     _run_gel(context, f"Polyacrylamide gel, {quantities.format_number(context.get_number('gel_percent'))} %")
-    context.reasoning = "Bands are told by declared readings, or by declared products where a DNA stain shows them."
 
 
-@handles("western")
+@handles("western", "Bands are declared readings of the true content; an antibody counts as what is in its tube.")
 def run_western_blot(context: ActionContext) -> None:
     """Load each capillary with sample and the selected diluted antibodies, and record the declared bands."""
-    _measure_wells(context)
-    context.reasoning = "Bands are declared readings of the true content; an antibody counts as what is in its tube."
+    run_assay(context, "pipetted")
 
 
-@handles("elisa")
+@handles("elisa", _FROM_CURVE)
 def run_elisa(context: ActionContext) -> None:
     """Measure samples with the antibodies that the chosen format needs. Raises RefusalError if one is missing."""
     if context.values.get("format") == "sandwich":
-        require_parameter(context, "capture_antibody", "a sandwich starts with one on the plate")
+        loading.require_parameter(context, "capture_antibody", "a sandwich starts with one on the plate")
     if context.values.get("format") == "indirect":
-        require_parameter(context, "secondary_antibody", "the first antibody carries no label in an indirect assay")
+        loading.require_parameter(
+            context, "secondary_antibody", "the first antibody carries no label in an indirect assay"
+        )
     if str(context.values.get("cartridge", "")).startswith("open"):
-        require_parameter(context, "capture_antibody", "an open cartridge holds none")
-        require_parameter(context, "detection_antibody", "an open cartridge holds none")
+        loading.require_parameter(context, "capture_antibody", "an open cartridge holds none")
+        loading.require_parameter(context, "detection_antibody", "an open cartridge holds none")
     if "dilution_factor" in context.values and context.get_number("dilution_factor") > 1:
         factor = quantities.format_number(context.get_number("dilution_factor"))
-        require_parameter(context, "diluent", f"samples are to be diluted {factor} times")
-    _measure_wells(context)
+        loading.require_parameter(context, "diluent", f"samples are to be diluted {factor} times")
+    run_assay(context, "pipetted")
 
 
-@handles("amplify")
+@handles("amplify", _FROM_CURVE)
 def amplify_dna(context: ActionContext) -> None:
     """Run qPCR. Raises RefusalError if a needed probe is missing or the volumes do not fit into the reaction."""
     total_volume = context.get_number("sample_volume") + context.get_number("master_mix_volume")
@@ -144,22 +136,11 @@ def amplify_dna(context: ActionContext) -> None:
     if context.values["probe"] is not None:
         total_volume += context.get_number("probe_volume")
     elif context.values["detection"] != "intercalating dye":
-        require_parameter(context, "probe", f"detection is by {context.values['detection']}")
+        loading.require_parameter(context, "probe", f"detection is by {context.values['detection']}")
     if total_volume > context.get_number("reaction_volume"):
         needed, reaction_volume = format_volume(total_volume), format_volume(context.get_number("reaction_volume"))
         raise RefusalError(f"too much volume: {needed} of template and reagents in a reaction of {reaction_volume}")
-    _measure_wells(context)
-
-
-def _measure_wells(context: ActionContext) -> None:
-    samples = get_measured_samples(context)
-    runs = context.get_whole_number("replicates")
-    for vessel in samples:
-        vessel.require_liquid("pipetted")
-        loaded = draw_load(vessel, context.get_number("sample_volume") * runs)
-        record_readings(context, vessel, add_reagents_to_sample(context, loaded))
-    draw_reagents(context, len(samples), len(samples) * runs)
-    context.reasoning = _FROM_CURVE
+    run_assay(context, "pipetted")
 
 
 def _run_gel(context: ActionContext, name: str) -> None:
@@ -172,7 +153,7 @@ def _run_gel(context: ActionContext, name: str) -> None:
     slab = Vessel("", {}, Contents(), Phase.GEL)
     for vessel in samples:
         vessel.require_liquid("loaded")
-        loaded = draw_load(vessel, context.get_number("load_volume"))
+        loaded = loading.draw_load(vessel, context.get_number("load_volume"))
         slab.contents += loaded
         slab.sources.add_from_vessel(vessel, loaded)
         _record_lane(context, vessel, loaded, ladder)
@@ -189,7 +170,7 @@ def _record_lane(context: ActionContext, vessel: Vessel, loaded: Contents, ladde
     bands = _describe_bands(context, loaded, ladder is not None)
     if bands:
         context.record_observation(description, "visual", bands)
-    if not record_declared(context, vessel, loaded) and not bands:
+    if not loading.record_declared(context, vessel, loaded) and not bands:
         context.record_observation(f"{description}: run completed, data file recorded", "visual")
 
 

@@ -11,18 +11,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes, react_on_contact, record_responses
-from simulation.offline.handlers.loading import (
-    draw_load,
-    draw_reagents,
-    find_lookup_text,
-    get_measured_samples,
-    record_declared,
-    record_readings,
-    require_parameter,
-    require_phase,
-    require_volume,
-    simulate_replicates,
-)
+from simulation.offline.handlers import loading
 from simulation.offline.handlers.probes import require_wavelengths
 from simulation.offline.handlers.thermal import require_container_format, require_separated_wells
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
@@ -43,46 +32,43 @@ _COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
 _FEW = 25
 
 
-@handles("microscope")
+@handles("microscope", "What was added is in the books; signals follow the declared curves, and no picture is drawn.")
 def image_cells(context: ActionContext) -> None:
     """Image cells after compounds are added and during stimulation. The added compounds stay in the sample."""
     if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
-        require_parameter(context, "excitation_wavelength", "name channels, or both wavelengths")
-        require_parameter(context, "emission_wavelength", "name channels, or both wavelengths")
+        loading.require_parameter(context, "excitation_wavelength", "name channels, or both wavelengths")
+        loading.require_parameter(context, "emission_wavelength", "name channels, or both wavelengths")
     _check_times(context)
     for vessel in context.get_samples(*map(context.find_selected_vessel, _COMPOUNDS)):
         require_container_format(vessel, _STAGE_FORMATS, "the stage takes plates, dishes, culture flasks and slides")
         require_separated_wells(vessel)
-        require_phase(vessel, (*_WET, Phase.GEL, "tissue", "solid"), "imaged")
+        loading.require_phase(vessel, (*_WET, Phase.GEL, "tissue", "solid"), "imaged")
         if not vessel.contents.list_components_of_kind(CELLS, ATTACHED) and vessel.phase != "tissue":
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
         _add_compounds(context, vessel)
-        record_readings(context, vessel, vessel.contents)
-    context.reasoning = "What was added is in the books; signals follow the declared curves, and no picture is drawn."
+        loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("plate_reader")
+@handles("plate_reader", "What was added is in the books; signals follow the declared curves of the true content.")
 def read_plate(context: ActionContext) -> None:
     require_wavelengths(context)
     _check_times(context)
     for vessel in context.get_samples(*map(context.find_selected_vessel, _COMPOUNDS)):
         require_container_format(vessel, _WELL_FORMATS, "the reader takes microplate wells")
         require_separated_wells(vessel)
-        require_phase(vessel, _WET, "read in a plate")
-        require_volume(vessel, _SMALLEST_WELL_VOLUME)
+        loading.require_phase(vessel, _WET, "read in a plate")
+        loading.require_volume(vessel, _SMALLEST_WELL_VOLUME)
         _add_compounds(context, vessel)
-        record_readings(context, vessel, vessel.contents)
-    context.reasoning = "What was added is in the books; signals follow the declared curves of the true content."
+        loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("image_colonies")
+@handles("image_colonies", "Images are recorded; the simulation draws none.")
 def image_colonies(context: ActionContext) -> None:
     for vessel in _get_plates(context):
-        record_readings(context, vessel, vessel.contents)
-    context.reasoning = "Images are recorded; the simulation draws none."
+        loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("count_colonies")
+@handles("count_colonies", "The number of colonies in the books; none where none is known.")
 def count_colonies(context: ActionContext) -> None:
     """Record the true number of colonies if it is countable, and the number per volume plated if that volume is given."""
     for vessel in _get_plates(context):
@@ -92,13 +78,12 @@ def count_colonies(context: ActionContext) -> None:
         for name, amount in known.items():
             _record_colonies(context, vessel, name, round(amount))
         if known:
-            record_declared(context, vessel, vessel.contents)
+            loading.record_declared(context, vessel, vessel.contents)
         else:
-            record_readings(context, vessel, vessel.contents)
-    context.reasoning = "The number of colonies in the books; none where none is known."
+            loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("inspect")
+@handles("inspect", "What the experiment declares to be visible, or the state of the sample.")
 def inspect_samples(context: ActionContext) -> None:
     """Record every declared text that the question asks about. If there is none, record the state if asked for it."""
     question = context.values["question"].lower()
@@ -108,26 +93,24 @@ def inspect_samples(context: ActionContext) -> None:
 
     relevant = [lookup for lookup in context.list_declared("lookups") if is_asked_about(lookup.get("about", ()))]
     for vessel in context.get_samples():
-        answers = [find_lookup_text(vessel.contents, lookup) for lookup in relevant]
+        answers = [loading.find_lookup_text(vessel.contents, lookup) for lookup in relevant]
         # The state is used only if no declared text matches, because a declared text is more specific.
         if not relevant and is_asked_about(_STATE_WORDS):
             answers = [vessel.phase, str(vessel.properties.get("appearance", "")), vessel.container]
         answer = (", " if not relevant else "; ").join(answer for answer in answers if answer)
         suffix = "" if answer else ": nothing to be seen that answers the question"
         context.record_observation(f"Visual inspection of {vessel.name}{suffix}", "visual", answer)
-    context.reasoning = "What the experiment declares to be visible, or the state of the sample."
 
 
-@handles("photograph")
+@handles("photograph", "A picture is recorded; the simulation draws none.")
 def photograph_samples(context: ActionContext) -> None:
     view = "the side" if context.values["view"] == "side" else "above"
     for vessel in context.get_samples():
-        if not record_declared(context, vessel, vessel.contents):
+        if not loading.record_declared(context, vessel, vessel.contents):
             context.record_observation(f"Photograph of {vessel.name} from {view}: recorded", "visual")
-    context.reasoning = "A picture is recorded; the simulation draws none."
 
 
-@handles("cytometry")
+@handles("cytometry", "Positive events are a binomial draw from the true share of positive cells.")
 def run_cytometry(context: ActionContext) -> None:
     for vessel in context.get_samples():
         vessel.require_liquid("run through a flow cell")
@@ -135,15 +118,14 @@ def run_cytometry(context: ActionContext) -> None:
             vessel.phase = Phase.SUSPENSION
         if not vessel.contents.list_components_of_kind(CELLS, PARTICLES):
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
-        loaded = draw_load(vessel, context.get_number("sample_volume"))
+        loaded = loading.draw_load(vessel, context.get_number("sample_volume"))
         # A list, because any() on a generator would stop at the first fraction.
         recorded = [_record_fraction(context, vessel, loaded, part) for part in context.list_declared("fractions")]
         if not record_responses(context, vessel, loaded) and not any(recorded):
             context.record_run(vessel)
-    context.reasoning = "Positive events are a binomial draw from the true share of positive cells."
 
 
-@handles("count_cells")
+@handles("count_cells", "True density with the counter's noise; the samples are used up.")
 def count_cells(context: ActionContext) -> None:
     if context.get_number("minimum_diameter") >= context.get_number("maximum_diameter"):
         raise RefusalError("empty range: minimum_diameter is not below maximum_diameter")
@@ -159,10 +141,9 @@ def count_cells(context: ActionContext) -> None:
             _record_density(context, vessel, heading, label, names, vessel.contents)
         # A cell counter takes the whole tube; the remaining volume is not returned.
         vessel.used_up = True
-    context.reasoning = "True density with the counter's noise; the samples are used up."
 
 
-@handles("count_particles")
+@handles("count_particles", "True density of what lies within the bounds of size, with the counter's noise.")
 def count_particles(context: ActionContext) -> None:
     """Count particles and cells whose size is within the bounds. Those of undeclared size are counted as well."""
     low, high = context.get_number("size_minimum"), context.get_number("size_maximum")
@@ -170,14 +151,18 @@ def count_particles(context: ActionContext) -> None:
         raise RefusalError("empty range: size_minimum is not below size_maximum")
     declared = context.truth.get("retained", {})
     sizes = {name: quantities.parse_quantity(size, "length").value for name, size in declared.items()}
-    samples = get_measured_samples(context)
+    samples = loading.get_measured_samples(context)
     for vessel in samples:
         vessel.require_liquid("counted")
         # If the sample is stirred, nothing settles while it is counted.
         stirred = context.values["stir"] if "stir" in context.values else context.values["stirring"]
         if vessel.phase == Phase.SEDIMENTED and stirred:
             vessel.phase = Phase.SUSPENSION
-        measured = draw_load(vessel, context.get_number("sample_volume") * _count_draws(context))
+        # A light-beam counter draws one portion per reading, and one more if the first is discarded; a Coulter counter
+        # dilutes one.
+        draws = 1 if "electrolyte" in context.values else context.get_whole_number("replicates")
+        draws += 1 if context.values.get("discard_first") else 0
+        measured = loading.draw_load(vessel, context.get_number("sample_volume") * draws)
         recorded = False
         for label, group in _group_counted_components(context, measured, (CELLS, PARTICLES)).items():
             if names := [name for name in group if low <= sizes.get(name, low) <= high]:
@@ -185,8 +170,7 @@ def count_particles(context: ActionContext) -> None:
                 recorded = True
         if not record_responses(context, vessel, measured) and not recorded:
             context.record_run(vessel)
-    draw_reagents(context, len(samples), len(samples))
-    context.reasoning = "True density of what lies within the bounds of size, with the counter's noise."
+    loading.draw_reagents(context, len(samples), len(samples))
 
 
 def _record_colonies(context: ActionContext, vessel: Vessel, name: str, number: int) -> None:
@@ -226,12 +210,12 @@ def _check_times(context: ActionContext) -> None:
         if context.values[name] is None:
             continue
         question = f"how much of the {name.replace('_', ' ')} goes into each sample?"
-        require_parameter(context, f"{name}_volume", question)
+        loading.require_parameter(context, f"{name}_volume", question)
         if (added_at := context.get_number(f"{name}_at")) > record_time:
             at, end = (quantities.format_quantity(seconds, "duration") for seconds in (added_at, record_time))
             raise RefusalError(f"too late: {name} is added at {at}, the record ends at {end}")
     if context.values["second_compound"] is not None:
-        require_parameter(context, "compound", "a second one follows a first")
+        loading.require_parameter(context, "compound", "a second one follows a first")
         if context.get_number("second_compound_at") < context.get_number("compound_at"):
             raise RefusalError("wrong order: second_compound_at is before compound_at")
     if (context.values["stimulation_power"] is None) != (context.values["stimulation_wavelength"] is None):
@@ -257,19 +241,11 @@ def _record_density(
     if total is None:
         context.record_observation(f"{description}: run completed, data file recorded")
         return
-    rounded = [Context(prec=3).plus(reading) for reading in simulate_replicates(context, vessel, total, _NOISE, label)]
+    rounded = [
+        Context(prec=3).plus(reading) for reading in loading.simulate_replicates(context, vessel, total, _NOISE, label)
+    ]
     value = ", ".join(quantities.format_concentration(label, reading, "count") for reading in rounded)
     context.record_observation(description, "quantitative", value)
-
-
-def _count_draws(context: ActionContext) -> int:
-    """Return the number of portions drawn from a sample.
-
-    A light-beam counter draws one per reading, and one more if the first is discarded. A Coulter counter dilutes one.
-    """
-    if "electrolyte" in context.values:
-        return 1
-    return context.get_whole_number("replicates") + (1 if context.values["discard_first"] else 0)
 
 
 def _record_fraction(context: ActionContext, vessel: Vessel, loaded: Contents, fraction: Mapping[str, Any]) -> bool:

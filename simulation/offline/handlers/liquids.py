@@ -88,11 +88,10 @@ def dilute_serially(context: ActionContext) -> None:
     )
 
 
-@handles("dilute")
+@handles("dilute", "C1 V1 = C2 V2 with the solvent volume added.")
 def dilute_samples(context: ActionContext) -> None:
     targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
     _add_solvent(context, targets, [context.get_number("volume")] * len(targets))
-    context.reasoning = "C1 V1 = C2 V2 with the solvent volume added."
 
 
 @handles("fill_to_volume")
@@ -107,7 +106,7 @@ def fill_to_volume(context: ActionContext) -> None:
     context.reasoning = f"Solvent added is {format_volume(total)} less what each container held."
 
 
-@handles("resuspend")
+@handles("resuspend", "Cells, particles and what nobody has named are suspended, all else dissolves; amounts stay.")
 def resuspend_samples(context: ActionContext) -> None:
     targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
     for vessel in targets:
@@ -120,10 +119,9 @@ def resuspend_samples(context: ActionContext) -> None:
         settling = vessel.contents.list_components_of_kind(CELLS, PARTICLES)
         dissolves = previous_phase != Phase.PELLET and vessel.contents.components and not settling
         vessel.phase = Phase.LIQUID if dissolves else Phase.SUSPENSION
-    context.reasoning = "Cells, particles and what nobody has named are suspended, all else dissolves; amounts stay."
 
 
-@handles("combine")
+@handles("combine", "Volumes and amounts of all samples added up.")
 def combine_samples(context: ActionContext) -> None:
     parts = context.get_changeable_samples()
     if len(parts) < 2:
@@ -142,14 +140,12 @@ def combine_samples(context: ActionContext) -> None:
         pooled.pour_in(everything, part)
     if pooled.contents.list_components_of_kind(CELLS):
         pooled.phase = Phase.SUSPENSION
-    context.reasoning = "Volumes and amounts of all samples added up."
 
 
-@handles("discard")
+@handles("discard", "Thrown away; not usable any more.")
 def discard_materials(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         vessel.used_up = True
-    context.reasoning = "Thrown away; not usable any more."
 
 
 @handles("separate_wells")
@@ -174,10 +170,9 @@ def reject_manifest(context: ActionContext) -> None:
     raise RefusalError(f"not here: {context.action_type.name} is answered by the store room")
 
 
-@handles("end")
+@handles("end", "The attempt ends; nothing is touched.")
 def end_attempt(context: ActionContext) -> None:
     """Change nothing. Submit and Quit end the attempt in the environment."""
-    context.reasoning = "The attempt ends; nothing is touched."
 
 
 def _get_destinations(context: ActionContext, sources: Sequence[Vessel]) -> list[Vessel]:
@@ -234,17 +229,10 @@ def _require_total(source: Vessel, volume: Decimal, times: int, minimum_left: De
 
 
 def _build_well(context: ActionContext, plate: Vessel, well: _Well) -> Vessel:
-    contents = Contents.from_ledger(well["ledger"])
-    part = Vessel(
-        name=context.reserve_name(well["name"]),
-        properties={**drop_component_properties(well["properties"], contents), "well": well["well"]},
-        contents=contents,
-        phase=str(well["properties"].get("phase", "")),
-        condition=plate.condition,
-        material_type=plate.material_type,
-        key=str(well["ledger"].get("key", "")),
-    )
-    part.sources.add_amount(plate.barcode, contents.volume)
+    properties, contents = well["properties"], Contents.from_ledger(well["ledger"])
+    shown = {**drop_component_properties(properties, contents), "well": well["well"]}
+    part = _build_part(context, plate, well["name"], shown, contents)
+    part.phase, part.key = str(properties.get("phase", "")), str(well["ledger"].get("key", ""))
     part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
     return part
 
@@ -255,21 +243,23 @@ def _separate_by_treatment(context: ActionContext, plate: Vessel) -> list[Vessel
         groups.setdefault(str(well["properties"].get("treatment", "")), []).append(well)
     if set(groups) == {""}:
         raise RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
-    return [_build_group(context, plate, treatment, wells) for treatment, wells in groups.items()]
+    return [
+        _build_group(context, plate, treatment or "no treatment named", wells) for treatment, wells in groups.items()
+    ]
 
 
-def _build_group(context: ActionContext, plate: Vessel, treatment: str, wells: Sequence[_Well]) -> Vessel:
-    label = treatment or "no treatment named"
-    group_properties = {"treatment": label, "wells": ", ".join(well["well"] for well in wells)}
-    part = Vessel(
-        name=context.reserve_name(f"{plate.name}: {label}"),
-        properties={**plate.properties, "wells in use": str(len(wells)), **group_properties},
-        # The contents of a plate are those of its wells, so its own are unknown.
-        contents=Contents(volume=None),
-        phase=Phase.PLATE,
-        condition=plate.condition,
-        material_type=plate.material_type,
-        wells=wells,
-    )
-    part.sources.add_amount(plate.barcode)
+def _build_group(context: ActionContext, plate: Vessel, label: str, wells: Sequence[_Well]) -> Vessel:
+    names = ", ".join(well["well"] for well in wells)
+    shown = {**plate.properties, "wells in use": str(len(wells)), "treatment": label, "wells": names}
+    # The contents of a plate are those of its wells, so its own are unknown.
+    part = _build_part(context, plate, f"{plate.name}: {label}", shown, Contents(volume=None))
+    part.phase, part.wells = Phase.PLATE, wells
+    return part
+
+
+def _build_part(
+    context: ActionContext, plate: Vessel, name: str, properties: dict[str, Any], contents: Contents
+) -> Vessel:
+    part = Vessel(context.reserve_name(name), properties, contents, "", plate.condition, plate.material_type)
+    part.sources.add_amount(plate.barcode, contents.volume)
     return part

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
@@ -11,87 +11,74 @@ from simulation.offline.declarations import matches_chosen_materials, record_res
 from simulation.offline.ledger import Contents, round_to_grain
 from simulation.offline.vessels import SMALLEST_DRAW, Phase, RefusalError, Vessel, describe_shortage
 
-# Arguments: the action, the number of samples, the number of runs of all samples together.
-_Volume = Callable[[ActionContext, int, int], Decimal]
-_WASH_VOLUME = Decimal(300)  # µL per wash
+_WASH_VOLUME = 300  # µL per wash
 
 
-def _per_run(volume: str) -> _Volume:
-    """Return a function for the total volume of a reagent: the value of the parameter `volume` for every run."""
-    return lambda context, samples, runs: context.get_number(volume) * runs
+class Reagent(NamedTuple):
+    """How much of a reagent an action draws."""
+
+    volume: str | int  # the name of a parameter, or µL
+    per: str = "run"  # "run", "sample" or "action"
+    dilution: str = ""  # a parameter: the reagent is diluted so many times before it is used
+    times: Callable[[ActionContext], Decimal | int] = lambda context: 1  # how many times that volume is drawn
+
+    def compute_volume(self, context: ActionContext, samples: int, runs: int) -> Decimal:
+        """Return the total volume for all samples and runs in µL."""
+        once = Decimal(self.volume) if isinstance(self.volume, int) else context.get_number(self.volume)
+        total = once * {"run": runs, "sample": samples, "action": 1}[self.per] * self.times(context)
+        return round_to_grain(total / context.get_number(self.dilution)) if self.dilution else total
 
 
-def _per_run_diluted(volume: str, dilution: str) -> _Volume:
-    """Return a function for the total volume of a reagent that is diluted first: volume / dilution for every run."""
-
-    def compute_volume(context: ActionContext, samples: int, runs: int) -> Decimal:
-        return round_to_grain(context.get_number(volume) * runs / context.get_number(dilution))
-
-    return compute_volume
-
-
-def _per_sample(volume: str) -> _Volume:
-    """Return a function for the total volume of a reagent: the value of the parameter `volume` for every sample."""
-    return lambda context, samples, runs: context.get_number(volume) * samples
-
-
-def _once_per_action(microlitres: int) -> _Volume:
-    return lambda context, samples, runs: Decimal(microlitres)
-
-
-def _compute_primer_volume(context: ActionContext, samples: int, runs: int) -> Decimal:
-    return context.get_number("primer_volume") * samples * (2 if context.values["direction"] == "both" else 1)
-
-
-def _compute_wash_volume(context: ActionContext, samples: int, runs: int) -> Decimal:
+def _count_washes(context: ActionContext) -> Decimal:
     antibodies = [context.values[name] for name in ("capture_antibody", "primary_antibody", "secondary_antibody")]
-    return _WASH_VOLUME * runs * context.get_number("wash_cycles") * sum(code is not None for code in antibodies)
+    return context.get_number("wash_cycles") * sum(code is not None for code in antibodies)
 
 
-def _compute_diluent_volume(context: ActionContext, samples: int, runs: int) -> Decimal:
-    return context.get_number("sample_volume") * (context.get_number("dilution_factor") - 1) * runs
-
-
-_ANTIBODY, _WELL = _per_run_diluted("antibody_volume", "antibody_dilution"), _per_run("well_volume")
-_PRIMARY = _per_run_diluted("antibody_volume", "primary_dilution")
-# The reagents that each action draws: the parameter that selects a reagent -> the function for its total volume.
-_REAGENTS: dict[str, dict[str, _Volume]] = {
-    "CapillaryElectrophoresis": {"background_electrolyte": _once_per_action(2000)},
-    "MassSpectrometry": {
-        "internal_standard": _per_run("internal_standard_volume"),
-        "matrix": _per_run("matrix_volume"),
+_ANTIBODY, _WELL = Reagent("antibody_volume", dilution="antibody_dilution"), Reagent("well_volume")
+_PRIMARY = Reagent("antibody_volume", dilution="primary_dilution")
+# The reagents that each action draws, by the parameter that selects a reagent.
+_REAGENTS: dict[str, dict[str, Reagent]] = {
+    "CapillaryElectrophoresis": {"background_electrolyte": Reagent(2000, "action")},
+    "MassSpectrometry": {"internal_standard": Reagent("internal_standard_volume"), "matrix": Reagent("matrix_volume")},
+    "TotalProteinQuantification": {"reagent": Reagent("reagent_volume")},
+    "CountLiquidParticles": {"rinse": Reagent(5000, "sample")},
+    "CoulterCount": {"electrolyte": Reagent("electrolyte_volume", "sample")},
+    "MeasureContactAngle": {"wetting_liquid": Reagent("wetting_liquid_volume", "sample")},
+    "DNASequencing": {
+        "primer_tube": Reagent(
+            "primer_volume", "sample", times=lambda context: 2 if context.values["direction"] == "both" else 1
+        )
     },
-    "TotalProteinQuantification": {"reagent": _per_run("reagent_volume")},
-    "CountLiquidParticles": {"rinse": lambda context, samples, runs: Decimal(5000) * samples},
-    "CoulterCount": {"electrolyte": _per_sample("electrolyte_volume")},
-    "MeasureContactAngle": {"wetting_liquid": _per_sample("wetting_liquid_volume")},
-    "DNASequencing": {"primer_tube": _compute_primer_volume},
-    "qPCR": {name: _per_run(f"{name.removesuffix('s')}_volume") for name in ("primers", "probe", "master_mix")},
+    "qPCR": {
+        "primers": Reagent("primer_volume"),
+        "probe": Reagent("probe_volume"),
+        "master_mix": Reagent("master_mix_volume"),
+    },
     "BioLayerInterferometry": {"ligand": _WELL, "buffer": _WELL, "regeneration_solution": _WELL},
     "CapillaryWestern": {
         "primary_antibody": _PRIMARY,
         "loading_control_antibody": _PRIMARY,
-        "secondary_antibody": _per_run_diluted("antibody_volume", "secondary_dilution"),
+        "secondary_antibody": Reagent("antibody_volume", dilution="secondary_dilution"),
     },
     "CapillaryELISA": {
-        "wash_buffer": _once_per_action(10_000),
-        "capture_antibody": _per_run("antibody_volume"),
-        "detection_antibody": _per_run("antibody_volume"),
-        "diluent": _compute_diluent_volume,
+        "wash_buffer": Reagent(10_000, "action"),
+        "capture_antibody": Reagent("antibody_volume"),
+        "detection_antibody": Reagent("antibody_volume"),
+        "diluent": Reagent("sample_volume", times=lambda context: context.get_number("dilution_factor") - 1),
     },
     "ELISA": {
         "capture_antibody": _ANTIBODY,
         "primary_antibody": _ANTIBODY,
         "secondary_antibody": _ANTIBODY,
-        "wash_buffer": _compute_wash_volume,
-        "blocking_buffer": lambda context, samples, runs: _WASH_VOLUME * runs,
-        "substrate": _per_run("substrate_volume"),
-        "stop_solution": _per_run("stop_volume"),
+        "wash_buffer": Reagent(_WASH_VOLUME, times=_count_washes),
+        "blocking_buffer": Reagent(_WASH_VOLUME),
+        "substrate": Reagent("substrate_volume"),
+        "stop_solution": Reagent("stop_volume"),
     },
 }
 
 
-def _get_reagents(context: ActionContext) -> dict[str, _Volume]:
+def _get_reagents(context: ActionContext) -> dict[str, Reagent]:
     return _REAGENTS.get(context.action_type.name, {})
 
 
@@ -103,8 +90,8 @@ def get_measured_samples(context: ActionContext) -> list[Vessel]:
 
 def draw_reagents(context: ActionContext, samples: int, runs: int) -> None:
     """Draw from every selected reagent the volume that all runs need, at least the smallest that a pipette delivers."""
-    for name, compute_volume in _get_reagents(context).items():
-        needed = compute_volume(context, samples, runs)
+    for name, reagent in _get_reagents(context).items():
+        needed = reagent.compute_volume(context, samples, runs)
         for vessel in context.list_selected_vessels(name) if needed > 0 else ():
             vessel.draw_volume(max(needed, SMALLEST_DRAW))
 

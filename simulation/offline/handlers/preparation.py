@@ -5,6 +5,7 @@ DNA, RNA, PNA and peptides are synthesised from reagents that the instrument con
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple
 
 from simulation.lab import quantities
@@ -62,7 +63,10 @@ PEPTIDE = Chain(
 )  # fmt: skip
 
 
-@handles("adjust_ph")
+@handles(
+    "adjust_ph",
+    "Titrant in steps against the declared pH; where none is declared, the stated volume, and no pH is told.",
+)
 def adjust_ph(context: ActionContext) -> None:
     """Add titrant until the declared pH reaches the target; if no pH is declared, add the given volume and record no pH."""
     titrant, target = context.get_selected_vessel("titrant"), context.get_number("target_ph")
@@ -79,9 +83,6 @@ def adjust_ph(context: ActionContext) -> None:
         else:
             vessel.properties["pH"] = quantities.format_number(round(final_ph, 2))
             context.record_observation(f"{description}, pH", "quantitative", vessel.properties["pH"])
-    context.reasoning = (
-        "Titrant in steps against the declared pH; where none is declared, the stated volume, and no pH is told."
-    )
 
 
 @handles("digest_by_microwave")
@@ -106,7 +107,7 @@ def digest_by_microwave(context: ActionContext) -> None:
     context.reasoning = "Everything is in the digestion vessel; amounts stay but for reactions the experiment declares."
 
 
-@handles("grind")
+@handles("grind", "Nothing is lost in grinding; the grain is known only if all of it passed a sieve.")
 def grind_solids(context: ActionContext) -> None:
     sieved = context.values["sieve"] is not None
     size = f"below {context.get_written_setting('sieve')}" if sieved else "not measured"
@@ -115,10 +116,9 @@ def grind_solids(context: ActionContext) -> None:
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; only dry solids and tissue are ground")
         vessel.phase = "powder"
         vessel.properties["particle size"] = size
-    context.reasoning = "Nothing is lost in grinding; the grain is known only if all of it passed a sieve."
 
 
-@handles("prepare_electrode")
+@handles("prepare_electrode", type=_FILLING_SOLUTIONS)
 def prepare_electrode(context: ActionContext) -> None:
     couple, filling = context.values["type"], context.values["filling_solution"]
     if not filling.startswith(_FILLING_SOLUTIONS[couple]):
@@ -128,26 +128,6 @@ def prepare_electrode(context: ActionContext) -> None:
     name = context.reserve_name(context.printable_label or f"Reference electrode, {couple}")
     context.new_vessels.append(Vessel(name, properties, Contents(volume=None), Phase.CONSUMABLE))
     context.reasoning = "An electrode out of the lab's stock of parts; its potential is that of its couple."
-
-
-@handles("synthesize_dna")
-def synthesize_dna(context: ActionContext) -> None:
-    _synthesize_chains(context, DNA)
-
-
-@handles("synthesize_rna")
-def synthesize_rna(context: ActionContext) -> None:
-    _synthesize_chains(context, RNA)
-
-
-@handles("synthesize_pna")
-def synthesize_pna(context: ActionContext) -> None:
-    _synthesize_chains(context, PNA)
-
-
-@handles("synthesize_peptide")
-def synthesize_peptide(context: ActionContext) -> None:
-    _synthesize_chains(context, PEPTIDE)
 
 
 def _require_reachable_ph(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
@@ -243,3 +223,7 @@ def _build_properties(context: ActionContext, chain: Chain, sequence: str) -> di
         if mass is not None:
             properties["molecular mass"] = quantities.format_quantity(mass / 1000, "molecular_mass", "Da")
     return {**properties, **modifications, "purification": context.values["purification"]}
+
+
+for _chain in (DNA, RNA, PNA, PEPTIDE):
+    handles(f"synthesize_{_chain.name.lower()}")(partial(_synthesize_chains, chain=_chain))

@@ -10,17 +10,7 @@ from typing import NamedTuple
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import record_responses
-from simulation.offline.handlers.loading import (
-    draw_load,
-    draw_reagents,
-    get_measured_samples,
-    parse_property_number,
-    record_readings,
-    require_parameter,
-    require_phase,
-    require_volume,
-    simulate_replicates,
-)
+from simulation.offline.handlers import loading
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 
@@ -55,22 +45,27 @@ _BALANCES = {
 }
 
 
-@handles("probe")
+@handles(
+    "probe",
+    "Declared readings, or the value on record with the probe's noise; no number where there is neither.",
+    actions=_METERS,
+)
 def read_probe(context: ActionContext) -> None:
     """Record declared readings, else the value in the liquid's properties, else only that the run was completed."""
     meter = _METERS[context.action_type.name]
     for vessel in context.get_samples():
         vessel.require_liquid("probed")
         volume = _get_needed_volume(context, meter) if meter.volumes else context.get_number("sample_volume")
-        require_volume(vessel, volume)
+        loading.require_volume(vessel, volume)
         if not record_responses(context, vessel, vessel.contents):
             _record_property(context, vessel, meter)
-    context.reasoning = (
-        "Declared readings, or the value on record with the probe's noise; no number where there is neither."
-    )
 
 
-@handles("osmometer")
+@handles(
+    "osmometer",
+    "Declared readings, or the value on record with the osmometer's noise; no number where there is neither.",
+    actions=_METERS,
+)
 def measure_osmolality(context: ActionContext) -> None:
     """Measure osmolality. Each reading uses up `sample_volume`."""
     meter, volume = _METERS[context.action_type.name], context.get_number("sample_volume")
@@ -80,25 +75,21 @@ def measure_osmolality(context: ActionContext) -> None:
         raise RefusalError(f"below the instrument's minimum of {least}: {asked}")
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
-        measured = draw_load(vessel, volume * context.get_whole_number("replicates"))
+        measured = loading.draw_load(vessel, volume * context.get_whole_number("replicates"))
         if not record_responses(context, vessel, measured):
             _record_property(context, vessel, meter)
-    context.reasoning = (
-        "Declared readings, or the value on record with the osmometer's noise; no number where there is neither."
-    )
 
 
-@handles("contact_angle")
+@handles("contact_angle", "The declared angle; none where none is declared.")
 def measure_contact_angle(context: ActionContext) -> None:
-    samples = get_measured_samples(context)
+    samples = loading.get_measured_samples(context)
     for vessel in samples:
-        require_phase(vessel, ("solid",), "dipped as a fibre")
-        record_readings(context, vessel, vessel.contents)
-    draw_reagents(context, len(samples), len(samples))
-    context.reasoning = "The declared angle; none where none is declared."
+        loading.require_phase(vessel, ("solid",), "dipped as a fibre")
+        loading.record_readings(context, vessel, vessel.contents)
+    loading.draw_reagents(context, len(samples), len(samples))
 
 
-@handles("voltammetry")
+@handles("voltammetry", "Potentials and currents follow the declared curves; none where none is declared.")
 def run_voltammetry(context: ActionContext) -> None:
     """Sweep between two potentials in a solution that covers the electrodes."""
     electrode = context.vessels[context.values["reference_electrode"]]
@@ -108,37 +99,34 @@ def run_voltammetry(context: ActionContext) -> None:
         raise RefusalError("no sweep: start_potential and vertex_potential are the same")
     for vessel in context.get_samples(electrode):
         vessel.require_liquid("put in an electrochemical cell")
-        require_volume(vessel, _CELL_VOLUME)
-        record_readings(context, vessel, vessel.contents)
-    context.reasoning = "Potentials and currents follow the declared curves; none where none is declared."
+        loading.require_volume(vessel, _CELL_VOLUME)
+        loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("spectrometer")
+@handles("spectrometer", "Signals follow the declared curve of the true content, with the declared noise.")
 def measure_spectrum(context: ActionContext) -> None:
     """Measure a sample in a cuvette without loss. From any other sample, draw a volume into a cuvette and use it up."""
     require_wavelengths(context)
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
         in_cuvette = _CUVETTE in vessel.container.lower()
-        measured = vessel.contents if in_cuvette else draw_load(vessel, context.get_number("sample_volume"))
-        record_readings(context, vessel, measured)
-    context.reasoning = "Signals follow the declared curve of the true content, with the declared noise."
+        measured = vessel.contents if in_cuvette else loading.draw_load(vessel, context.get_number("sample_volume"))
+        loading.record_readings(context, vessel, measured)
 
 
-@handles("measure_volume")
+@handles("measure_volume", "The volume in the books with the instrument's noise; none where no volume is known.")
 def measure_volume(context: ActionContext) -> None:
     for vessel in context.get_samples():
-        require_phase(vessel, (*Phase.LIQUIDS, Phase.ADHERENT), "measured by volume")
+        loading.require_phase(vessel, (*Phase.LIQUIDS, Phase.ADHERENT), "measured by volume")
         if (true_volume := vessel.contents.volume) is None:
             context.record_run(vessel)
             continue
-        readings = simulate_replicates(context, vessel, true_volume, _VOLUME_NOISE, "volume")
+        readings = loading.simulate_replicates(context, vessel, true_volume, _VOLUME_NOISE, "volume")
         value = ", ".join(format_volume(Context(prec=4).plus(reading)) for reading in readings)
         context.record_observation(context.describe_run(vessel), "quantitative", value)
-    context.reasoning = "The volume in the books with the instrument's noise; none where no volume is known."
 
 
-@handles("measure_weight")
+@handles("measure_weight", balance=_BALANCES)
 def measure_weight(context: ActionContext) -> None:
     """Record the mass of the contents, or of container and contents, with all digits that the balance displays."""
     weighed_part = "contents" if context.values["tare"] else "container and contents"
@@ -151,24 +139,23 @@ def measure_weight(context: ActionContext) -> None:
     context.reasoning = "The mass in the books with the balance's noise; none where no mass is known."
 
 
-@handles("measure_density")
+@handles("measure_density", "Mass by volume in the books, or the density on record, with the instrument's noise.")
 def measure_density(context: ActionContext) -> None:
     """Record declared readings, else mass divided by volume, else the density in the properties."""
     for vessel in context.get_samples():
         vessel.require_liquid("measured")
-        require_volume(vessel, context.get_number("sample_volume"))
+        loading.require_volume(vessel, context.get_number("sample_volume"))
         if not record_responses(context, vessel, vessel.contents):
             _record_density(context, vessel)
         if not context.values["recover_sample"]:
-            draw_load(vessel, context.get_number("sample_volume"))
-    context.reasoning = "Mass by volume in the books, or the density on record, with the instrument's noise."
+            loading.draw_load(vessel, context.get_number("sample_volume"))
 
 
-@handles("count_tablets")
+@handles("count_tablets", "Mass of all by mass of one; no number where either is not on record.", balance=_BALANCES)
 def count_tablets(context: ActionContext) -> None:
     """Record the number of tablets: the total mass divided by the mass of one."""
     for vessel in context.get_samples():
-        require_phase(vessel, Phase.SOLIDS, "counted as tablets")
+        loading.require_phase(vessel, Phase.SOLIDS, "counted as tablets")
         total_mass, text = vessel.compute_net_mass(), vessel.properties.get("tablet mass")
         tablet_mass = None if text is None else quantities.parse_quantity(text, "mass").value
         _weigh_vessel(context, vessel)
@@ -177,17 +164,16 @@ def count_tablets(context: ActionContext) -> None:
         else:
             number = str(round(total_mass / tablet_mass))
             context.record_observation(f"{context.describe_run(vessel)}: tablets", "quantitative", number)
-    context.reasoning = "Mass of all by mass of one; no number where either is not on record."
 
 
 def require_wavelengths(context: ActionContext) -> None:
     """Raise RefusalError if a wavelength that the mode needs is missing, or emission is not longer than excitation."""
     mode = context.values["mode"]
     if mode in ("absorbance", "transmittance"):
-        require_parameter(context, "wavelength", f"{mode} is read at one")
+        loading.require_parameter(context, "wavelength", f"{mode} is read at one")
     if mode == "fluorescence":
-        require_parameter(context, "excitation_wavelength", "fluorescence needs both wavelengths")
-        require_parameter(context, "emission_wavelength", "fluorescence needs both wavelengths")
+        loading.require_parameter(context, "excitation_wavelength", "fluorescence needs both wavelengths")
+        loading.require_parameter(context, "emission_wavelength", "fluorescence needs both wavelengths")
         if context.get_number("emission_wavelength") <= context.get_number("excitation_wavelength"):
             raise RefusalError("wrong order: light is emitted at a longer wavelength than it is excited with")
 
@@ -198,11 +184,11 @@ def _get_needed_volume(context: ActionContext, meter: Meter) -> Decimal:
 
 def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> None:
     """Record noisy readings of the number in the liquid's properties. If there is none, record only the run."""
-    true_value = parse_property_number(str(vessel.properties.get(meter.property_name, "")), meter.dimension)
+    true_value = loading.parse_property_number(str(vessel.properties.get(meter.property_name, "")), meter.dimension)
     if true_value is None:
         context.record_run(vessel)
         return
-    readings = simulate_replicates(context, vessel, true_value, meter.noise, meter.property_name)
+    readings = loading.simulate_replicates(context, vessel, true_value, meter.noise, meter.property_name)
     value = ", ".join(quantities.format_number(round(reading, meter.decimals)) for reading in readings)
     unit = quantities.base_unit(meter.dimension) if meter.dimension else ""
     context.record_observation(context.describe_run(vessel), "quantitative", f"{value} {unit}".strip())
@@ -218,16 +204,13 @@ def _record_density(context: ActionContext, vessel: Vessel) -> None:
     else:
         context.record_run(vessel)
         return
-    readings = simulate_replicates(context, vessel, true_density, _DENSITY_NOISE, "density")
+    readings = loading.simulate_replicates(context, vessel, true_density, _DENSITY_NOISE, "density")
     value = ", ".join(f"{reading:.4f}" for reading in readings)
     context.record_observation(context.describe_run(vessel), "quantitative", f"{value} g/mL")
 
 
 def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
-    """Return the mass that the balance displays in µg: without the container if `tare` is set. None if it is unknown.
-
-    Raises RefusalError if the load exceeds the capacity of the balance.
-    """
+    """Return the mass displayed in µg, or None if unknown. Raises RefusalError if the load is too heavy."""
     net = vessel.compute_net_mass()
     gross = None if net is None or vessel.tare is None else net + vessel.tare
     balance = context.values["balance"]
@@ -243,7 +226,7 @@ def _format_weighings(context: ActionContext, vessel: Vessel, true_mass: Decimal
     """Return readings in grams with all digits of the balance. Their standard deviation is one last digit."""
     _, step, places = _BALANCES[context.values["balance"]]
     readings = []
-    for number, mass in enumerate(simulate_replicates(context, vessel, true_mass, "0", "mass")):
+    for number, mass in enumerate(loading.simulate_replicates(context, vessel, true_mass, "0", "mass")):
         grams = (mass + step * context.compute_deviate(vessel, "balance", number)) / 10**6
         readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
     return ", ".join(f"{reading:.{places}f} g" for reading in readings)

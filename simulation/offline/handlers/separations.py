@@ -33,12 +33,16 @@ _RESIDUE_CONTAINERS = ("crucible", "filter", "weighing")
 _Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come from
 
 
-@handles("aspirate")
+@handles("aspirate", "Liquid and what is dissolved in it left in proportion; cells stayed.")
 def aspirate_supernatant(context: ActionContext) -> None:
     """Aspirate supernatants. Those to be kept go into new containers from the supply, or else like the sample's."""
     removed: _Waste = []
+    residual = context.get_number("residual_volume")
     for vessel in context.get_changeable_samples():
-        taken = _take_liquid(vessel, _compute_aspirated_volume(context, vessel))
+        volume = context.values["volume"]
+        if volume is None and residual:
+            volume = max(ZERO, vessel.get_volume() - residual)
+        taken = _take_liquid(vessel, volume)
         if not taken.volume:
             raise RefusalError(f"short of volume: {vessel.name} has no supernatant left")
         if context.values["keep_supernatant"]:
@@ -47,10 +51,9 @@ def aspirate_supernatant(context: ActionContext) -> None:
             removed.append((taken, vessel))
     if removed:
         context.store_waste("Waste from Aspirate", removed)
-    context.reasoning = "Liquid and what is dissolved in it left in proportion; cells stayed."
 
 
-@handles("wash")
+@handles("wash", "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now.")
 def wash_cells(context: ActionContext) -> None:
     medium, fresh = context.get_selected_vessel("wash_medium"), context.get_selected_vessel("replacement_medium")
     removed: _Waste = []
@@ -64,9 +67,6 @@ def wash_cells(context: ActionContext) -> None:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
     context.store_waste("Waste from Wash", removed)
     context.new_vessels[-1].sources.setdefault(medium.barcode, (None, "volume"))
-    context.reasoning = (
-        "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
-    )
 
 
 @handles("centrifuge")
@@ -85,7 +85,7 @@ def centrifuge_samples(context: ActionContext) -> None:
     context.reasoning = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 
-@handles("extract_dna")
+@handles("extract_dna", "DNA by the yield the experiment declares, eluted in the stated volume.")
 def extract_dna(context: ActionContext) -> None:
     """Replace each sample with the declared products in the elution volume. Everything else is lost."""
     volume = context.get_number("elution_volume")
@@ -102,10 +102,12 @@ def extract_dna(context: ActionContext) -> None:
         vessel.contents = Contents(extract, vessel.contents.origins, volume)
         vessel.name = context.reserve_name(f"DNA extract of {vessel.name}")
         vessel.drop_properties("mass", "medium", "cell type", *LIQUID_PROPERTIES)
-    context.reasoning = "DNA by the yield the experiment declares, eluted in the stated volume."
 
 
-@handles("filter")
+@handles(
+    "filter",
+    "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed.",
+)
 def filter_samples(context: ActionContext) -> None:
     """Filter each sample. First runnings become waste, and so do residues unless they are kept."""
     wash, keeps = context.find_selected_vessel("residue_wash"), context.values["keep_residue"]
@@ -117,7 +119,12 @@ def filter_samples(context: ActionContext) -> None:
     boxes = [box for box in context.list_container_supplies() if not _is_residue_container(box)]
     box = boxes[0] if boxes else context.get_container_supply()
     for number, vessel in enumerate(samples, start=1):
-        poured = _draw_for_filter(context, vessel)
+        poured_volume = context.values["volume"]
+        if poured_volume is None:
+            # The whole sample, stirred so that sediment is included.
+            vessel.phase = Phase.SUSPENSION if vessel.phase == Phase.SEDIMENTED else vessel.phase
+            poured_volume = vessel.get_volume()
+        poured = vessel.draw_volume(poured_volume)
         # Everything moves except what is retained, so the filtrate has the full volume.
         passed, retained = poured.split_share(ONE, _list_retained_components(context, poured))
         first, rest = _split_first_runnings(passed, context.get_number("discard_first"))
@@ -134,12 +141,12 @@ def filter_samples(context: ActionContext) -> None:
             waste += [(retained, vessel)]
     if waste := [(part, vessel) for part, vessel in waste if part.volume or part.components]:
         context.store_waste("Used filters and first runnings", waste)
-    context.reasoning = (
-        "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed."
-    )
 
 
-@handles("solid_phase_extraction")
+@handles(
+    "solid_phase_extraction",
+    "All elution buffer came through; only what the experiment declares to be eluted has a known amount.",
+)
 def extract_on_solid_phase(context: ActionContext) -> None:
     """Extract each sample. The extract contains the declared products; where other components go is unknown."""
     wash, elution = context.get_selected_vessel("wash_buffer"), context.get_selected_vessel("elution_buffer")
@@ -162,12 +169,9 @@ def extract_on_solid_phase(context: ActionContext) -> None:
         if conditioning:
             waste.append((conditioning.draw_volume(context.get_number("conditioning_volume")), conditioning))
     context.store_waste("Waste from SolidPhaseExtraction", waste)
-    context.reasoning = (
-        "All elution buffer came through; only what the experiment declares to be eluted has a known amount."
-    )
 
 
-@handles("dialyse")
+@handles("dialyse", "Volumes stay; what is dissolved inside is unknown unless the experiment declares it.")
 def dialyse_samples(context: ActionContext) -> None:
     """Dialyse each sample. Volume, cells and particles stay. Dissolved amounts become unknown unless declared."""
     buffer, used_buffer = context.get_selected_vessel("dialysis_buffer"), []
@@ -188,10 +192,12 @@ def dialyse_samples(context: ActionContext) -> None:
         against = f"{baths} x {context.get_written_setting('buffer_volume')} of {buffer.name}"
         vessel.properties["dialysed against"] = against[:300]
     context.store_waste("Used dialysis buffer", used_buffer)
-    context.reasoning = "Volumes stay; what is dissolved inside is unknown unless the experiment declares it."
 
 
-@handles("apply_magnet")
+@handles(
+    "apply_magnet",
+    "Beads stayed with all that is counted as bound to them; every other component left with the liquid.",
+)
 def apply_magnet(context: ActionContext) -> None:
     """Hold particles whose name contains "bead" at the wall. Bound components elute if the experiment declares it."""
     wash, elution = context.find_selected_vessel("wash_buffer"), context.find_selected_vessel("elution_buffer")
@@ -218,9 +224,6 @@ def apply_magnet(context: ActionContext) -> None:
             _collect(context, vessel, _draw_off_beads(vessel), name)
     if rinses:
         context.store_waste("Waste from ApplyMagnet", rinses)
-    context.reasoning = (
-        "Beads stayed with all that is counted as bound to them; every other component left with the liquid."
-    )
 
 
 def _collect(context: ActionContext, vessel: Vessel, contents: Contents, name: str) -> None:
@@ -232,13 +235,6 @@ def _collect(context: ActionContext, vessel: Vessel, contents: Contents, name: s
 
 def _choose_phase(contents: Contents) -> str:
     return Phase.SUSPENSION if contents.list_components_of_kind(CELLS, PARTICLES) else Phase.LIQUID
-
-
-def _compute_aspirated_volume(context: ActionContext, vessel: Vessel) -> Decimal | None:
-    residual, requested = context.get_number("residual_volume"), context.values["volume"]
-    if requested is not None or not residual:
-        return None if requested is None else Decimal(requested)
-    return max(ZERO, vessel.get_volume() - residual)
 
 
 def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
@@ -270,14 +266,6 @@ def _require_strength(vessel: Vessel, force: Decimal) -> None:
     if limit is not None and force > limit:
         most = f"a {vessel.container} stands {limit} x g at most"
         raise RefusalError(f"too much force: {force.normalize():f} x g, {most} ({vessel.name})")
-
-
-def _draw_for_filter(context: ActionContext, vessel: Vessel) -> Contents:
-    """Draw the volume to filter. If none is given, draw the whole sample, stirred so that sediment is included."""
-    if context.values["volume"] is not None:
-        return vessel.draw_volume(context.get_number("volume"))
-    vessel.phase = Phase.SUSPENSION if vessel.phase == Phase.SEDIMENTED else vessel.phase
-    return vessel.draw_volume(vessel.get_volume())
 
 
 def _is_residue_container(box: Vessel) -> bool:

@@ -38,24 +38,25 @@ _PLASTIC = ("tube", "plate", "plastic", "poly", "flask", "cryovial", "dish")
 _MOISTURE = "water"  # the component that drying removes from a solid
 
 
-@handles("mix")
+@handles("mix", "A pellet is stirred up; contents stay.")
 def mix_samples(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         vessel.require_liquid("mixed")
         vessel.phase = Phase.SUSPENSION if vessel.phase == Phase.SEDIMENTED else vessel.phase
         apply_declared_changes(context, vessel)
-    context.reasoning = "A pellet is stirred up; contents stay."
 
 
-@handles("degas")
+@handles("degas", "Dissolved gas is gone; volumes and amounts stay.")
 def degas_samples(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         vessel.require_liquid("degassed")
         vessel.properties["dissolved gas"] = "removed"
-    context.reasoning = "Dissolved gas is gone; volumes and amounts stay."
 
 
-@handles("incubate")
+@handles(
+    "incubate",
+    "Thawing by volume, temperature and time; else only what the experiment declares for these conditions.",
+)
 def incubate_samples(context: ActionContext) -> None:
     temperature = context.get_number("temperature")
     for vessel in context.get_changeable_samples():
@@ -66,12 +67,9 @@ def incubate_samples(context: ActionContext) -> None:
         # Reactions and growth need a liquid; a frozen sample does not change.
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
-    context.reasoning = (
-        "Thawing by volume, temperature and time; else only what the experiment declares for these conditions."
-    )
 
 
-@handles("culture")
+@handles("culture", "Growth by the declared doubling time, and what else the experiment declares for these conditions.")
 def culture_cells(context: ActionContext) -> None:
     settings = {"temperature": "temperature", "carbon_dioxide": "ratio", "humidity": "ratio"}
     for vessel in context.get_changeable_samples():
@@ -82,21 +80,17 @@ def culture_cells(context: ActionContext) -> None:
         }
         vessel.move_to_condition("cell_culture_conditions", **surroundings)
         apply_declared_changes(context, vessel)
-    context.reasoning = (
-        "Growth by the declared doubling time, and what else the experiment declares for these conditions."
-    )
 
 
-@handles("wait")
+@handles("wait", "Time passes at the temperature of the place where each material stands.")
 def wait_in_place(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         _hold_temperature(context, vessel, vessel.get_temperature())
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
-    context.reasoning = "Time passes at the temperature of the place where each material stands."
 
 
-@handles("storage")
+@handles("storage", "Watery liquids freeze in the cold and thaw by volume, temperature and time.")
 def store_samples(context: ActionContext) -> None:
     condition = context.values["condition"]
     for vessel in context.get_changeable_samples():
@@ -105,10 +99,9 @@ def store_samples(context: ActionContext) -> None:
             vessel.freeze_if_cold(vessel.get_temperature())
         else:
             _hold_temperature(context, vessel, vessel.get_temperature())
-    context.reasoning = "Watery liquids freeze in the cold and thaw by volume, temperature and time."
 
 
-@handles("thermocycle")
+@handles("thermocycle", "A product is made only where everything the declared reaction needs is in the tube.")
 def run_thermocycler(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         vessel.require_liquid("cycled")
@@ -120,10 +113,9 @@ def run_thermocycler(context: ActionContext) -> None:
         context.record_run(vessel)
         # The tubes stay in the block. Of all conditions that a material can have, this is the nearest.
         vessel.move_to_condition("4C" if context.get_number("hold_temperature") <= 10 else "room_temp")
-    context.reasoning = "A product is made only where everything the declared reaction needs is in the tube."
 
 
-@handles("autoclave")
+@handles("autoclave", "Volumes stay under loose caps; from 15 min at 121 °C on, cells are dead cells.")
 def autoclave_samples(context: ActionContext) -> None:
     hot_enough = context.get_number("temperature") >= _KILLING_TEMPERATURE
     kills = hot_enough and context.get_number("duration") >= _KILLING_TIME
@@ -135,10 +127,9 @@ def autoclave_samples(context: ActionContext) -> None:
             _kill_cells(vessel)
             vessel.properties["sterilised"] = context.format_written_settings("temperature", "duration")
         vessel.move_to_condition("room_temp")
-    context.reasoning = "Volumes stay under loose caps; from 15 min at 121 °C on, cells are dead cells."
 
 
-@handles("flash_freeze")
+@handles("flash_freeze", "Frozen at once; amounts stay.")
 def flash_freeze(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         if any(word in vessel.container.lower() for word in _CRACKING_CONTAINERS):
@@ -146,10 +137,9 @@ def flash_freeze(context: ActionContext) -> None:
         if vessel.phase in (Phase.EMPTY, Phase.CONSUMABLE, Phase.GEL):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to freeze")
         _freeze_down(context, vessel)
-    context.reasoning = "Frozen at once; amounts stay."
 
 
-@handles("freeze_cells")
+@handles("freeze_cells", "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it.")
 def freeze_cells(context: ActionContext) -> None:
     """Freeze cells slowly, with or without a cryoprotectant. Only declared changes affect the number of cells."""
     protectant = context.find_selected_vessel("cryoprotectant")
@@ -161,11 +151,12 @@ def freeze_cells(context: ActionContext) -> None:
             raise RefusalError(f"no cells: there is nothing to freeze slowly in {vessel.name}")
         if protectant:
             vessel.pour_in(protectant.draw_volume(context.get_number("cryoprotectant_volume")), protectant)
-        vessel.properties["cryoprotectant"] = protectant.name if protectant else _find_cryoprotectant(vessel)
+        text = f"{vessel.name} {vessel.properties.get('medium', '')} {' '.join(vessel.contents.components)}".lower()
+        present = next((word for word in _CRYOPROTECTANTS if word.lower() in text), "none")
+        vessel.properties["cryoprotectant"] = protectant.name if protectant else present
         # Declared survival depends on the cryoprotectant, so it is applied after the cryoprotectant is added.
         apply_declared_changes(context, vessel)
         _freeze_down(context, vessel)
-    context.reasoning = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
 
 
 @handles("dry_in_oven")
@@ -182,7 +173,7 @@ def dry_in_oven(context: ActionContext) -> None:
     context.reasoning = f"Up to {most} of solvent leave each vessel in an hour at {temperature} °C; all else stays."
 
 
-@handles("evaporate")
+@handles("evaporate", method=_EVAPORATOR_RATES)
 def evaporate_solvent(context: ActionContext) -> None:
     """Remove solvent until the target volume, dryness or the end of the time is reached."""
     hourly = _EVAPORATOR_RATES[context.values["method"]]
@@ -223,7 +214,7 @@ def freeze_dry(context: ActionContext) -> None:
     context.reasoning = f"Up to {hourly} of ice leave each vessel in an hour; all that was in it stays."
 
 
-@handles("desiccate")
+@handles("desiccate", "Moisture left the solid if it held any; all else stays.")
 def dry_over_desiccant(context: ActionContext) -> None:
     treatment = f"over {context.values['desiccant']} for {context.get_written_setting('duration')}"
     driven_off = []
@@ -233,7 +224,6 @@ def dry_over_desiccant(context: ActionContext) -> None:
         driven_off.append((_remove_solvent(vessel, ZERO), vessel))
         _finish_drying(context, vessel, vessel.phase, treatment)
     _store_driven_off(context, "Moisture taken up by", driven_off)
-    context.reasoning = "Moisture left the solid if it held any; all else stays."
 
 
 def require_separated_wells(vessel: Vessel) -> None:
@@ -299,11 +289,6 @@ def _freeze_down(context: ActionContext, vessel: Vessel) -> None:
         _require_headspace(vessel, _MOST_FROZEN, "bursts its container when it freezes")
     vessel.move_to_condition(context.values["store_at"])
     vessel.freeze_if_cold(vessel.get_temperature())
-
-
-def _find_cryoprotectant(vessel: Vessel) -> str:
-    text = f"{vessel.name} {vessel.properties.get('medium', '')} {' '.join(vessel.contents.components)}".lower()
-    return next((word for word in _CRYOPROTECTANTS if word.lower() in text), "none")
 
 
 def _compute_removable_volume(context: ActionContext, parameter: str, hourly: int) -> Decimal:

@@ -1,4 +1,9 @@
-"""Perturbers of the rule-based cast. Each plants one error in a correct outcome and names the kind of error."""
+"""Perturbers of the rule-based cast. Each plants one error in a correct outcome and names the kind of error.
+
+A wrong text differs from the right one in style: it is longer or shorter, or has more or fewer digits. The errors that fit
+an outcome are chosen with probabilities such that each feature of style grows as often as it shrinks. Then no feature
+distinguishes a twin from its original. To add a kind of error, declare it with `@plants` in a module of this package.
+"""
 
 import random
 import re
@@ -7,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from math import sqrt
 from pkgutil import iter_modules
-from typing import NamedTuple
 
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError, NoErrorFits
@@ -22,12 +26,18 @@ from simulation.offline.injectors.edits import (
     Plan,
     apply_edits,
     is_mentioned,
-    list_units,
 )
 
 # Importing a module declares its injectors.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
+
+_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
+# Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
+# before it, so rounds are repeated.
+_ROUNDS = 40
+_NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
+Style = tuple[int, ...]
 
 
 class Injector:
@@ -43,10 +53,6 @@ class Injector:
         self.kinds = INJECTORS[perturbation]
         self.seed = seed
 
-    def list_applicable_kinds(self, action: Action, situation: Situation, outcome: Outcome) -> tuple[str, ...]:
-        """Return the names of the kinds of error that fit this outcome."""
-        return tuple(self.list_plans(action, situation, outcome))
-
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
         """Return the outcome with one error. `situation` is the situation before the step.
 
@@ -55,29 +61,23 @@ class Injector:
         plans = self.list_plans(action, situation, correct)
         if not plans:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
-        weights = {name: kind.weight for name, kind in self.kinds.items()}
+        weights = {name: self.kinds[name].weight for name in plans}
         kind, plan = choose_plan(plans, weights, self._create_rng(action, situation, "choice"))
-        return PerturbedOutcome(
-            apply_edits(correct, plan.edits), kind, plan.rule, plan.edits[0].json_path, plan.explanation
-        )
+        perturbed, location = apply_edits(correct, plan.edits), plan.edits[0].json_path
+        return PerturbedOutcome(perturbed, kind, plan.rule, location, plan.explanation)
 
     def list_plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[Plan]]:
         """Return all errors that could be planted here, by kind."""
         if not outcome.success:
             return {}
-        case = Case(action, situation, outcome)
-        plans_by_kind = {}
+        case, plans = Case(action, situation, outcome), {}
         for name, kind in self.kinds.items():
             # Each kind has its own random generator, so that a new kind does not change what the others plan.
-            single = [
-                plan
-                for plan in kind.iter_plans(case, self._create_rng(action, situation, name))
-                if _is_single_error(case, plan)
-            ]
-            plans_by_kind[name] = (
-                single if kind.changes_unit else [plan for plan in single if _uses_familiar_units(case, plan)]
-            )
-        return {name: plans for name, plans in plans_by_kind.items() if plans}
+            rng = self._create_rng(action, situation, name)
+            fitting = [plan for plan in kind.iter_plans(case, rng) if _is_single_error(case, plan)]
+            # An unfamiliar unit would reveal the error.
+            plans[name] = fitting if kind.changes_unit else [plan for plan in fitting if case.has_units_of(plan)]
+        return {name: fitting for name, fitting in plans.items() if fitting}
 
     def _create_rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
         seed_parts = (situation.goal, len(situation.history), action.name, purpose)
@@ -85,10 +85,7 @@ class Injector:
 
 
 def _is_single_error(case: Case, plan: Plan) -> bool:
-    """Return whether the plan changes something and nothing else in the outcome contradicts the change.
-
-    A number that occurs both in a material's property and in a reading of the material must change in both.
-    """
+    """Return whether the plan changes something and no other statement about the material contradicts it."""
     if any(edit.old == edit.new for edit in plan.edits):
         return False
     edited = {(edit.part, edit.position) for edit in plan.edits}
@@ -99,36 +96,14 @@ def _is_single_error(case: Case, plan: Plan) -> bool:
     )
 
 
-def _uses_familiar_units(case: Case, plan: Plan) -> bool:
-    """Return whether all units in the plan's new texts occur in the step. An unfamiliar unit would reveal the error."""
-    return all(unit in case.known_units for edit in plan.edits for unit in list_units(edit.new))
-
-
 def _iter_other_mentions(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
     """Yield (part, index, text) of what else the outcome states about the edited material."""
     if edit.part == MATERIALS:
-        for index, observation in case.iter_observations():
-            if case.subject_indexes[index] == edit.position:
-                yield OBSERVATIONS, index, observation.value
-    elif edit.field == "value" and (material_index := case.subject_indexes[edit.position]) is not None:
-        for value in case.outcome.new_materials[material_index].properties.values():
-            yield MATERIALS, material_index, str(value)
-
-
-Style = tuple[int, ...]
-_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
-# Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
-# before it, so rounds are repeated.
-_ROUNDS = 40
-_NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
-
-
-class PlanGroup(NamedTuple):
-    """All errors of one kind that change the style in the same way."""
-
-    kind: str
-    style_change: Style
-    plans: list[Plan]
+        for reading in case.list_readings_of(case.all_materials[edit.position]):
+            yield OBSERVATIONS, reading.position, reading.value
+    elif edit.field == "value" and (subject := case.readings[edit.position].subject) is not None:
+        for value in case.all_materials[subject].draft.properties.values():
+            yield MATERIALS, subject, str(value)
 
 
 def measure_style(text: str) -> Style:
@@ -156,9 +131,8 @@ def measure_style(text: str) -> Style:
 
 def compute_style_change(edits: Sequence[Edit]) -> Style:
     """Return for each feature whether the edits together increase it (1), decrease it (-1) or leave it (0)."""
-    changes = [
-        [new - old for old, new in zip(measure_style(edit.old), measure_style(edit.new), strict=True)] for edit in edits
-    ]
+    styles = [(measure_style(edit.old), measure_style(edit.new)) for edit in edits]
+    changes = [[after - before for before, after in zip(*pair, strict=True)] for pair in styles]
     totals = map(sum, zip(*changes, strict=True))
     return tuple((total > 0) - (total < 0) for total in totals)
 
@@ -167,23 +141,17 @@ def choose_plan(
     plans: Mapping[str, Sequence[Plan]], weights: Mapping[str, int], rng: random.Random
 ) -> tuple[str, Plan]:
     """Return one plan and its kind. Kinds with more weight are chosen more often, as far as the balance of style allows."""
-    groups = _group_plans(plans)
-    group_counts = Counter(group.kind for group in groups)
-    # A kind's weight is divided among its groups; otherwise kinds with many variants would dominate.
-    shares = balance_shares(
-        [weights[group.kind] / group_counts[group.kind] for group in groups], [group.style_change for group in groups]
-    )
-    group = rng.choices(groups, shares)[0]
-    return group.kind, rng.choice(group.plans)
-
-
-def _group_plans(plans: Mapping[str, Sequence[Plan]]) -> list[PlanGroup]:
     groups: dict[tuple[str, Style], list[Plan]] = defaultdict(list)
     # Sorted, so that the choice does not depend on the order in which kinds were planned.
     for kind in sorted(plans):
         for plan in plans[kind]:
             groups[kind, compute_style_change(plan.edits)].append(plan)
-    return [PlanGroup(kind, form, group) for (kind, form), group in groups.items()]
+    keys = list(groups)
+    group_counts = Counter(kind for kind, _ in keys)
+    # A kind's weight is divided among its groups; otherwise kinds with many variants would dominate.
+    shares = balance_shares([weights[kind] / group_counts[kind] for kind, _ in keys], [style for _, style in keys])
+    key = rng.choices(keys, shares)[0]
+    return key[0], rng.choice(groups[key])
 
 
 def balance_shares(shares: Sequence[float], forms: Sequence[Style]) -> list[float]:
@@ -194,9 +162,9 @@ def balance_shares(shares: Sequence[float], forms: Sequence[Style]) -> list[floa
     """
     adjusted = list(shares)
     for _ in range(_ROUNDS):
-        for feature in range(len(forms[0])):
-            factors = _compute_factors(adjusted, [form[feature] for form in forms])
-            adjusted = [share * factors[form[feature]] for share, form in zip(adjusted, forms, strict=True)]
+        for signs in zip(*forms, strict=True):
+            factors = _compute_factors(adjusted, signs)
+            adjusted = [share * factors[sign] for share, sign in zip(adjusted, signs, strict=True)]
         total = sum(adjusted)
         adjusted = [share / total for share in adjusted]
     return adjusted

@@ -1,4 +1,8 @@
-"""The input of an injector, a case, and its output: plans of errors, which consist of edits."""
+"""The input of an injector, a case, and its output: plans of errors, which consist of edits of the outcome's texts.
+
+Also the declaration of an injector, and the numbers of an outcome: to find them, and to write a wrong number in the
+style of the right one.
+"""
 
 import random
 import re
@@ -11,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from simulation.lab import quantities
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
-from simulation.lab.materials import AVAILABLE, UNLIMITED, Material, NewMaterial
-from simulation.lab.outcomes import Observation, Outcome, Perturbation
+from simulation.lab.materials import AVAILABLE, Material, NewMaterial
+from simulation.lab.outcomes import Outcome, Perturbation
 from simulation.lab.roles import Situation
 
 MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
@@ -20,6 +24,16 @@ _PROPERTY = "properties."
 # The most places tried per kind, so that outcomes with many materials do not have too many plans.
 _MOST_PLACES = 8
 _UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
+NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
+# A share as the cytometer's handler writes it.
+SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
+_CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
+# Balances display all digits, including trailing zeros, and scatter by the last one.
+_BALANCE_UNITS = (" g", " g/mL")
+# Relative difference up to which a rounded number still counts as the same.
+_ROUNDING = Decimal("0.02")
+# In these actions a substance may be consumed, so another amount of it is not an error.
+REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
 _T = TypeVar("_T")
 
 
@@ -39,14 +53,58 @@ class Edit(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One error: the rule it breaks, the reason why the outcome is wrong, and the edits.
-
-    The first edit is the error's location.
-    """
+    """One error: the rule it breaks, the reason why the outcome is wrong, and the edits. The first is its location."""
 
     rule: str
     explanation: str
     edits: tuple[Edit, ...]
+
+
+class Produced(NamedTuple):
+    """A new material of the outcome, and its state before the step, or None if the step made it."""
+
+    position: int
+    name: str
+    phase: str
+    condition: str
+    draft: NewMaterial
+    before: Material | None
+
+    def change(self, name: str, new: str) -> Edit:
+        """Return the edit of a property."""
+        return Edit(MATERIALS, self.position, _PROPERTY + name, str(self.draft.properties[name]), new)
+
+    def change_field(self, field: str, new: str) -> Edit:
+        return Edit(MATERIALS, self.position, field, str(getattr(self.draft, field)), new)
+
+
+class Amount(NamedTuple):
+    """A volume, mass or concentration displayed for a material of the outcome."""
+
+    material: Produced
+    name: str  # of the property
+    text: str
+    value: Decimal
+    dimension: str
+
+    def change(self, new: str) -> Edit:
+        return self.material.change(self.name, new)
+
+    def iter_spellings(self, wrong: Decimal, exact: bool = False) -> Iterator[str]:
+        return iter_spellings(self.text, wrong, self.dimension, exact)
+
+
+class Reading(NamedTuple):
+    """An observation, and the index of the new material that it names, or None."""
+
+    position: int
+    description: str
+    measurement_type: str
+    value: str
+    subject: int | None
+
+    def change(self, new: str, field: str = "value") -> Edit:
+        return Edit(OBSERVATIONS, self.position, field, getattr(self, field), new)
 
 
 @dataclass(frozen=True)
@@ -61,58 +119,101 @@ class Case:
     def action_type(self) -> ActionType | None:
         return self.situation.catalogue.find_type(self.action.name)
 
-    def find_previous(self, draft: NewMaterial) -> Material | None:
-        """Return the material that this new material continues, as it was before the step."""
-        return self.situation.inventory.get(draft.replaces) if draft.replaces else None
-
-    def list_inputs(self) -> list[Material]:
+    @cached_property
+    def inputs(self) -> list[Material]:
         return [material for code in self.action.materials if (material := self.situation.inventory.get(code))]
 
-    def list_limited_inputs(self) -> list[Material]:
-        return [material for material in self.list_inputs() if material.available_for_use != UNLIMITED]
-
-    def iter_available(self) -> Iterator[tuple[int, NewMaterial]]:
-        """Yield the index and value of every new material that is available for further use."""
-        for index, draft in enumerate(self.outcome.new_materials):
-            if draft.available_for_use == AVAILABLE:
-                yield index, draft
-
-    def iter_continued(self) -> Iterator[tuple[int, NewMaterial, Material]]:
-        """Yield (index, new material, previous state) of every available material that existed before the step."""
-        for index, draft in self.iter_available():
-            if before := self.find_previous(draft):
-                yield index, draft, before
-
-    def iter_observations(self) -> Iterator[tuple[int, Observation]]:
-        yield from enumerate(self.outcome.new_observations)
+    @cached_property
+    def all_materials(self) -> list[Produced]:
+        return [
+            Produced(
+                index,
+                draft.name,
+                str(draft.properties.get("phase")),
+                draft.environmental_condition,
+                draft,
+                self.situation.inventory.get(draft.replaces) if draft.replaces else None,
+            )
+            for index, draft in enumerate(self.outcome.new_materials)
+        ]
 
     @cached_property
-    def subject_indexes(self) -> tuple[int | None, ...]:
-        """For each observation, the index of the new material that it names, or None."""
-        return tuple(self._find_subject(observation.description) for observation in self.outcome.new_observations)
+    def materials(self) -> list[Produced]:
+        """The new materials that are available for further use."""
+        return [material for material in self.all_materials if material.draft.available_for_use == AVAILABLE]
+
+    @property
+    def continued(self) -> list[tuple[Produced, Material]]:
+        """The available materials that existed before the step, each with its previous state."""
+        return [(material, material.before) for material in self.materials if material.before]
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        return [
+            Reading(
+                index, shown.description, shown.measurement_type, shown.value, self._find_subject(shown.description)
+            )
+            for index, shown in enumerate(self.outcome.new_observations)
+        ]
 
     def _find_subject(self, description: str) -> int | None:
-        names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
-        matches = [index for index, name in names.items() if is_mentioned(name, description)]
+        names = [draft.name for draft in self.outcome.new_materials]
+        matches = [index for index, name in enumerate(names) if is_mentioned(name, description)]
         # The longest name is used, because "Sample 1" is also mentioned in "Sample 1 diluted".
         return max(matches, key=lambda index: len(names[index]), default=None)
+
+    def list_readings_of(self, material: Produced) -> list[Reading]:
+        return [reading for reading in self.readings if reading.subject == material.position]
+
+    def find_shares(self) -> list[tuple[Reading, re.Match[str]]]:
+        """Return the readings that are shares of positive events."""
+        return [(reading, match) for reading in self.readings if (match := SHARE.fullmatch(reading.value))]
 
     @cached_property
     def known_units(self) -> frozenset[str]:
         """Every unit that follows a number in the action, in its inputs, or in its outcome."""
-        property_maps = [material.properties for material in self.list_inputs()]
-        property_maps += [material.properties for material in self.outcome.new_materials]
-        texts = [str(dict(properties)) for properties in property_maps]
-        texts += [f"{observation.description} {observation.value}" for observation in self.outcome.new_observations]
-        return frozenset(list_units(" ".join((*texts, str(dict(self.action.parameters))))))
+        texts = [str(dict(material.properties)) for material in self.inputs]
+        texts += [str(dict(draft.properties)) for draft in self.outcome.new_materials]
+        texts += [f"{reading.description} {reading.value}" for reading in self.readings]
+        return frozenset(_UNIT.findall(" ".join((*texts, str(dict(self.action.parameters))))))
 
-    def find_named_material(self, index: int) -> NewMaterial | None:
-        """Return the new material that an observation names, or None."""
-        subject = self.subject_indexes[index]
-        return None if subject is None else self.outcome.new_materials[subject]
+    def has_units_of(self, plan: Plan) -> bool:
+        """Return whether all units in the plan's new texts occur in the step."""
+        return all(unit in self.known_units for edit in plan.edits for unit in _UNIT.findall(edit.new))
+
+    @cached_property
+    def shown_bulks(self) -> list[Amount]:
+        """The volumes and masses displayed for the available materials."""
+        return [
+            Amount(material, name, str(material.draft.properties[name]), quantity.value, quantity.dimension)
+            for material in self.materials
+            for name in ("volume", "mass")
+            if (quantity := parse_amount(material.draft.properties.get(name), name))
+        ]
+
+    @cached_property
+    def bulks(self) -> list[Amount]:
+        """Every volume and mass above zero that no reading of the material repeats, so that one edit is enough."""
+        return [bulk for bulk in self.shown_bulks if bulk.value > 0 and not self._is_read(bulk)]
+
+    def _is_read(self, bulk: Amount) -> bool:
+        """Return whether any reading of the material is within 50 % of this amount."""
+        readings = self.list_readings_of(bulk.material)
+        values = [value for reading in readings for value in parse_readings(reading.value, bulk.dimension)]
+        return any(abs(value - bulk.value) * 2 < bulk.value for value in values)
+
+    @cached_property
+    def solutes(self) -> list[Amount]:
+        """The concentrations above zero displayed for the available materials."""
+        return [
+            Amount(material, name, str(material.draft.properties[name]), quantity.value, quantity.dimension)
+            for material in self.materials
+            for name, quantity in parse_concentrations(material.draft.properties).items()
+        ]
 
 
-InjectorFunction = Callable[[Case, random.Random], Iterator[Plan]]
+Errors = Iterator[tuple[str, *tuple[Edit, ...]]]  # (explanation, edits...) of each error that fits
+InjectorFunction = Callable[[Case, random.Random], Errors]
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 # Weights. Common kinds fit nearly everywhere; with a smaller weight, the specific kinds are planted as well. Where a scarce
 # kind fits, an error that changes the style in the opposite way seldom fits, so balancing removes most.
@@ -120,11 +221,20 @@ COMMON, USUAL, SCARCE = 1, 4, 12
 
 
 class ErrorKind(NamedTuple):
-    """A kind of error: the function that lists its plans, its weight, and whether the error is a unit."""
+    """A kind of error: its injector, the rule that it breaks, its weight, and whether the unit itself is the error.
 
-    iter_plans: InjectorFunction
+    `{property}` in a rule becomes the name of the property that the first edit changes.
+    """
+
+    inject: InjectorFunction
+    rule: str
     weight: int
     changes_unit: bool
+
+    def iter_plans(self, case: Case, rng: random.Random) -> Iterator[Plan]:
+        for explanation, *edits in self.inject(case, rng):
+            rule = self.rule.replace("{property}", edits[0].field.removeprefix(_PROPERTY))
+            yield Plan(rule, explanation, tuple(edits))
 
 
 # Obvious: anyone who knows a laboratory sees that the outcome is impossible. Subtle: the outcome looks right and is
@@ -133,18 +243,18 @@ INJECTORS: dict[Perturbation, dict[str, ErrorKind]] = {OBVIOUS: {}, SUBTLE: {}}
 
 
 def plants(
-    perturbation: Perturbation, weight: int = USUAL, changes_unit: bool = False
+    perturbation: Perturbation, rule: str, weight: int = USUAL, changes_unit: bool = False, name: str = ""
 ) -> Callable[[InjectorFunction], InjectorFunction]:
-    """Declare a function as an injector. Raises LabError if a kind of error has its name already.
+    """Declare a function as an injector of errors that break a rule. Raises LabError if its name is used already.
 
-    The function's name is stored as the kind of error with every twin, so it must not be renamed.
+    The name, by default the function's, is stored as the kind of error with every twin, so it must not be changed.
     """
 
     def declare(function: InjectorFunction) -> InjectorFunction:
-        name = function.__name__
-        if any(name in kinds for kinds in INJECTORS.values()):
-            raise LabError(f"two injectors are named {name!r}; the second is in {function.__module__}")
-        INJECTORS[perturbation][name] = ErrorKind(function, weight, changes_unit)
+        kind = name or function.__name__
+        if any(kind in kinds for kinds in INJECTORS.values()):
+            raise LabError(f"two injectors are named {kind!r}; the second is declared in {function.__module__}")
+        INJECTORS[perturbation][kind] = ErrorKind(function, rule, weight, changes_unit)
         return function
 
     return declare
@@ -155,160 +265,32 @@ def sample_places(rng: random.Random, places: Sequence[_T]) -> list[_T]:
     return rng.sample(list(places), min(len(places), _MOST_PLACES))
 
 
-def edit_property(index: int, draft: NewMaterial, name: str, new: str) -> Edit:
-    return Edit(MATERIALS, index, _PROPERTY + name, str(draft.properties[name]), new)
-
-
-def edit_material(index: int, draft: NewMaterial, field: str, new: str) -> Edit:
-    return Edit(MATERIALS, index, field, str(getattr(draft, field)), new)
-
-
-def edit_value(index: int, observation: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "value", observation.value, new)
-
-
-def edit_description(index: int, observation: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "description", observation.description, new)
-
-
 def apply_edits(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
     """Return the outcome with these texts replaced and everything else unchanged, in the same order."""
-    parts: dict[str, list[Any]] = {
-        MATERIALS: list(outcome.new_materials),
-        OBSERVATIONS: list(outcome.new_observations),
-    }
+    parts: dict[str, list[Any]] = {MATERIALS: [*outcome.new_materials], OBSERVATIONS: [*outcome.new_observations]}
     for edit in edits:
-        parts[edit.part][edit.position] = _apply_edit(parts[edit.part][edit.position], edit)
+        thing = parts[edit.part][edit.position]
+        change: dict[str, Any] = {edit.field: edit.new}
+        if edit.field.startswith(_PROPERTY):
+            change = {"properties": {**thing.properties, edit.field.removeprefix(_PROPERTY): edit.new}}
+        parts[edit.part][edit.position] = replace(thing, **change)
     return replace(outcome, new_materials=tuple(parts[MATERIALS]), new_observations=tuple(parts[OBSERVATIONS]))
-
-
-def _apply_edit(thing: Any, edit: Edit) -> Any:
-    if not edit.field.startswith(_PROPERTY):
-        return replace(thing, **{edit.field: edit.new})
-    return replace(thing, properties={**thing.properties, edit.field.removeprefix(_PROPERTY): edit.new})
-
-
-def list_shown_amounts(case: Case) -> list[quantities.Quantity]:
-    """Return the volumes and masses displayed for the materials of the outcome."""
-    amounts = [
-        parse_amount(draft.properties.get(name), name)
-        for _, draft in case.iter_available()
-        for name in ("volume", "mass")
-    ]
-    return [quantity for quantity in amounts if quantity]
 
 
 def parse_amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
     """Return the text as an amount of the first dimension that fits, or None."""
-    return _parse_cached_amount(text, dimensions) if isinstance(text, str) else None
+    return _find_cached_quantity(text, *dimensions) if isinstance(text, str) else None
 
 
 # Cached, because the same few texts are parsed again for every kind of error.
-@lru_cache(maxsize=10_000)
-def _parse_cached_amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | None:
-    for dimension in dimensions:
-        try:
-            return quantities.parse_quantity(text, dimension)
-        except quantities.QuantityError:
-            continue
-    return None
-
-
-def list_units(text: str) -> list[str]:
-    """Return the units that follow the numbers of a text."""
-    return _UNIT.findall(text)
-
-
-def is_mentioned(text: str, value: str) -> bool:
-    """Return whether the value contains this text as separate words: "10x" is not in "110x"."""
-    # The plain test comes first, because it is faster than a regular expression and usually false.
-    return text in value and re.search(build_word_pattern(text), value) is not None
-
-
-def build_word_pattern(text: str) -> str:
-    """Return the pattern that finds a text as separate words."""
-    return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
-
-
-def replace_mentions(value: str, text: str, wrong: str) -> str:
-    """Return the value with every mention of the text replaced."""
-    # A function is passed, because backslashes in a replacement text would be interpreted.
-    return re.sub(build_word_pattern(text), lambda _: wrong, value)
-
-
-CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
-NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
-# A share as the cytometer's handler writes it.
-SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
-# Balances display all digits, including trailing zeros, and scatter by the last one.
-_BALANCE_UNITS = (" g", " g/mL")
-# Relative difference up to which a rounded number still counts as the same.
-_ROUNDING = Decimal("0.02")
-
-
-class Bulk(NamedTuple):
-    """A volume or mass displayed for a material of the outcome."""
-
-    position: int
-    draft: NewMaterial
-    name: str  # "volume" or "mass"
-    value: Decimal  # in the base unit
-
-    @property
-    def displayed_text(self) -> str:
-        return str(self.draft.properties[self.name])
-
-
-def list_bulks(case: Case) -> list[Bulk]:
-    """Return every volume and mass above zero that no reading of the material repeats, so that one edit is enough."""
-    return [
-        Bulk(index, draft, name, quantity.value)
-        for index, draft in case.iter_available()
-        for name in ("volume", "mass")
-        if (quantity := parse_amount(draft.properties.get(name), name)) and quantity.value > 0
-        if not _is_read(case, index, quantity)
-    ]
-
-
-def _is_read(case: Case, material_index: int, expected: quantities.Quantity) -> bool:
-    """Return whether any reading of the material is within 50 % of this amount."""
-    return any(
-        abs(reading - expected.value) * 2 < expected.value
-        for index, observation in case.iter_observations()
-        if case.subject_indexes[index] == material_index
-        for reading in parse_readings(observation.value, expected.dimension)
-    )
+_find_cached_quantity = lru_cache(maxsize=10_000)(quantities.find_quantity)
 
 
 def parse_concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
     """Return the displayed concentrations of a material that are above zero, by property."""
-    parsed = {
-        name: parse_amount(text, *CONCENTRATIONS)
-        for name, text in properties.items()
-        if name.endswith(" concentration")
-    }
+    texts = {name: text for name, text in properties.items() if name.endswith(" concentration")}
+    parsed = {name: parse_amount(text, *_CONCENTRATIONS) for name, text in texts.items()}
     return {name: quantity for name, quantity in parsed.items() if quantity is not None and quantity.value > 0}
-
-
-class Solute(NamedTuple):
-    """A concentration displayed for a material of the outcome."""
-
-    position: int
-    draft: NewMaterial
-    name: str
-    quantity: quantities.Quantity
-
-    @property
-    def displayed_text(self) -> str:
-        return str(self.draft.properties[self.name])
-
-
-def list_solutes(case: Case) -> list[Solute]:
-    return [
-        Solute(index, draft, name, quantity)
-        for index, draft in case.iter_available()
-        for name, quantity in parse_concentrations(draft.properties).items()
-    ]
 
 
 def parse_readings(value: str, dimension: str) -> list[Decimal]:
@@ -319,6 +301,22 @@ def parse_readings(value: str, dimension: str) -> list[Decimal]:
     return [quantity.value for quantity in amounts if quantity] if all(amounts) else []
 
 
+def is_mentioned(text: str, value: str) -> bool:
+    """Return whether the value contains this text as separate words: "10x" is not in "110x"."""
+    # The plain test comes first, because it is faster than a regular expression and usually false.
+    return text in value and re.search(_build_word_pattern(text), value) is not None
+
+
+def replace_mentions(value: str, text: str, wrong: str) -> str:
+    """Return the value with every mention of the text replaced."""
+    # A function is passed, because backslashes in a replacement text would be interpreted.
+    return re.sub(_build_word_pattern(text), lambda _: wrong, value)
+
+
+def _build_word_pattern(text: str) -> str:
+    return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
+
+
 def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
     """Yield the value in the style of `original`: with its choice of unit, and its number of digits or one more.
 
@@ -326,12 +324,8 @@ def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = 
     whose rounding error is at most 2 %.
     """
     correct = quantities.parse_quantity(original, dimension).value
-    significant_digits = _count_significant_digits(correct)
-    for digits in (
-        (significant_digits, significant_digits + 1, significant_digits + 2)
-        if exact
-        else (significant_digits, significant_digits + 1)
-    ):
+    fewest = _count_significant_digits(correct)
+    for digits in range(fewest, fewest + (3 if exact else 2)):
         text = _format_like(original, value, dimension, digits)
         parsed = parse_amount(text, dimension)
         # Rounding may lead back to the correct number, which would be no error.
@@ -362,12 +356,12 @@ def multiply_numbers(value: str, factor: Decimal) -> str:
         # which must stay at one last digit.
         further = (first * factor).quantize(first) - first
         return NUMBER.sub(lambda match: str(Decimal(match[0]) + further), value)
-    return NUMBER.sub(lambda match: _scale_number(match[0], factor), value)
 
+    def scale(match: re.Match[str]) -> str:
+        number = Decimal(match[0])
+        return format(_round_to_digits(number * factor, _count_significant_digits(number)).normalize(), "f")
 
-def _scale_number(number: str, factor: Decimal) -> str:
-    original = Decimal(number)
-    return format(_round_to_digits(original * factor, _count_significant_digits(original)).normalize(), "f")
+    return NUMBER.sub(scale, value)
 
 
 def _round_to_digits(value: Decimal, digits: int) -> Decimal:

@@ -1,22 +1,25 @@
-"""Subtle errors in settings: the outcome states another setting than the action did."""
+"""Subtle errors in settings: the outcome states another setting than the action did.
+
+Also where an outcome states a setting of its action, and which other settings are plausible or impossible there.
+"""
 
 import random
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 from simulation.lab import quantities
-from simulation.lab.materials import NewMaterial
 from simulation.lab.parameters import Parameter
 from simulation.offline.injectors.edits import (
     COMMON,
     SCARCE,
     SUBTLE,
+    USUAL,
     Case,
     Edit,
-    Plan,
-    edit_description,
-    edit_property,
+    Errors,
+    Produced,
     is_mentioned,
     iter_spellings,
     plants,
@@ -31,12 +34,19 @@ _VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
 _TYPES = ("select", "multiselect", "range", "range_with_units")
 # Factors that give other plausible settings.
 _NEARBY_FACTORS = tuple(
-    Decimal(factor) for factor in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2")
+    Decimal(text) for text in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2")
 )
 # Degrees to add, because a factor has no meaning on a scale whose zero is arbitrary.
 _TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
 _FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
 _CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
+_LIGHT = ("wavelength", "laser", "channels", "detection_filter")
+_TOPIC_OF_DIMENSION = {
+    "centrifugal_force": "force",
+    "rotation": "force",
+    "duration": "time",
+    "temperature": "temperature",
+}
 
 
 class SettingValue(NamedTuple):
@@ -44,7 +54,8 @@ class SettingValue(NamedTuple):
 
     parameter: Parameter
     text: str  # the setting as it is stated
-    location: tuple[int, str] | None = None  # (index of the material, property); None: the records
+    material: Produced | None = None  # None: the records
+    property_name: str = ""
     excluded_options: tuple[str, ...] = ()  # options that are set as well, so they are not wrong
 
     @property
@@ -61,12 +72,10 @@ class SettingValue(NamedTuple):
         if parameter.type in ("select", "multiselect"):
             return [option for option in parameter.options if option not in (self.text, *self.excluded_options)]
         correct, (low, high) = parameter.parse_value(self.text), self._get_bounds()
-        temperature = parameter.dimension == "temperature"
-        values = (
-            [correct + step for step in _TEMPERATURE_STEPS]
-            if temperature
-            else [correct * factor for factor in _NEARBY_FACTORS]
-        )
+        if parameter.dimension == "temperature":
+            values = [correct + step for step in _TEMPERATURE_STEPS]
+        else:
+            values = [correct * factor for factor in _NEARBY_FACTORS]
         return self._format_values([value for value in values if low <= value <= high])
 
     def list_beyond(self) -> list[str]:
@@ -76,10 +85,11 @@ class SettingValue(NamedTuple):
         correct, (low, high) = self.parameter.parse_value(self.text), self._get_bounds()
         texts = self._format_values([correct * factor for factor in _FAR_FACTORS]) + self._list_other_units()
         values = [(text, self._parse_value(text)) for text in texts]
+        above = [text for text, value in values if value > high * _CLEAR_FACTOR]
         if self.parameter.dimension == "temperature":
             # Only above the range: temperatures may be negative, so a factor does not lead below it.
-            return [text for text, value in values if value > high * _CLEAR_FACTOR]
-        return [text for text, value in values if value > high * _CLEAR_FACTOR or 0 < value * _CLEAR_FACTOR < low]
+            return above
+        return [text for text, value in values if text in above or 0 < value * _CLEAR_FACTOR < low]
 
     def _get_bounds(self) -> tuple[Decimal, Decimal]:
         return self._parse_value(self.parameter.minimum), self._parse_value(self.parameter.maximum)
@@ -99,28 +109,28 @@ class SettingValue(NamedTuple):
         if self.parameter.type == "range" or not current_unit:
             return []
         # Units of the same length, so that the length of the text does not reveal the error.
+        units = quantities.list_units(self.parameter.dimension)
+        return [f"{number} {unit}" for unit in units if len(unit) == len(current_unit)]
+
+    def change(self, case: Case, wrong: str) -> list[Edit]:
+        """Return the edits that state another setting, in one material or in all records of the step."""
+        if self.material:
+            value = str(self.material.draft.properties[self.property_name])
+            return [self.material.change(self.property_name, replace_mentions(value, self.text, wrong))]
         return [
-            f"{number} {unit}"
-            for unit in quantities.list_units(self.parameter.dimension)
-            if len(unit) == len(current_unit)
+            reading.change(reading.description.replace(head, head.replace(self.text, wrong)), "description")
+            for reading in case.readings
+            if (head := self.find_heading_part(reading.description))
         ]
 
-
-def change_setting(case: Case, echo: SettingValue, wrong: str) -> tuple[Edit, ...]:
-    """Return the edits that state another setting, in one material or in all records of the step."""
-    if echo.location:
-        index, name = echo.location
-        draft = case.outcome.new_materials[index]
-        return (edit_property(index, draft, name, replace_mentions(str(draft.properties[name]), echo.text, wrong)),)
-    heads = [
-        (index, observation, _find_heading_part(echo, observation.description))
-        for index, observation in case.iter_observations()
-    ]
-    return tuple(
-        edit_description(index, observation, observation.description.replace(head, head.replace(echo.text, wrong)))
-        for index, observation, head in heads
-        if head
-    )
+    def find_heading_part(self, description: str) -> str:
+        """Return the part of a record's heading that states the setting; "" if there is none."""
+        start = f", {self.setting_name} "
+        if self.parameter.type == "multiselect":
+            head = start + description.partition(start)[2].partition(":")[0]
+            return head if is_mentioned(self.text, head) and head in description else ""
+        head = start + self.text
+        return head if is_mentioned(head.strip(", "), description) and head in description else ""
 
 
 def find_setting_values(case: Case) -> list[SettingValue]:
@@ -128,120 +138,62 @@ def find_setting_values(case: Case) -> list[SettingValue]:
     mentions = []
     for parameter in case.action_type.parameters if case.action_type else ():
         value = case.action.parameters.get(parameter.name, parameter.default)
-        if parameter.type in _TYPES and value is not None:
-            for text, taken in _list_spellings(parameter, value):
-                mentions += [
-                    SettingValue(parameter, text, where, taken) for where in _find_properties(case, parameter, text)
-                ]
-                record = SettingValue(parameter, text, None, taken)
-                if any(
-                    _find_heading_part(record, observation.description) for _, observation in case.iter_observations()
-                ):
-                    mentions.append(record)
+        if parameter.type not in _TYPES or value is None:
+            continue
+        for text, taken in _list_spellings(parameter, value):
+            mentions += [
+                SettingValue(parameter, text, *place, taken) for place in _find_properties(case, parameter, text)
+            ]
+            record = SettingValue(parameter, text, excluded_options=taken)
+            if any(record.find_heading_part(reading.description) for reading in case.readings):
+                mentions.append(record)
     return mentions
 
 
 def _list_spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the texts in which an outcome may state a setting, each with the options that are also set.
-
-    They are the text that the agent wrote and the text in our own formats.
-    """
+    """Return the texts in which an outcome may state a setting, as written and formatted, with the options also set."""
     if parameter.type == "multiselect":
         chosen = parameter.parse_value(setting)
         return [(option, chosen) for option in chosen]
     if parameter.type != "range_with_units":
         return [(str(setting), ())]
-    value = quantities.parse_quantity(setting, parameter.dimension).value
-    unit = quantities.parse_unit(setting, parameter.dimension)
-    formatted = (
-        quantities.format_quantity(value, parameter.dimension, unit),
-        quantities.format_quantity(value, parameter.dimension),
-    )
+    dimension = parameter.dimension
+    value, unit = quantities.parse_quantity(setting, dimension).value, quantities.parse_unit(setting, dimension)
+    formatted = (quantities.format_quantity(value, dimension, unit), quantities.format_quantity(value, dimension))
     # A dict removes duplicates and keeps the order; a set would make the plans depend on the process.
     return [(text, ()) for text in dict.fromkeys((str(setting), *formatted))]
 
 
-def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the (material index, name) of each property whose value comes from this setting."""
+def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[Produced, str]]:
+    """Yield each material and property whose value comes from this setting."""
     # A bare number or an option is too common to be recognised in a text. A text in an input's name does not come from
     # the setting.
-    if parameter.type in ("range", "multiselect") or any(
-        is_mentioned(text, material.name) for material in case.list_inputs()
-    ):
+    in_a_name = any(is_mentioned(text, material.name) for material in case.inputs)
+    if parameter.type in ("range", "multiselect") or in_a_name:
         return
-    for index, draft in case.iter_available():
-        before = case.find_previous(draft)
-        for name, value in draft.properties.items():
-            new = before is None or before.properties.get(name) != value
-            if (
-                new
-                and name not in _NOT_FROM_SETTINGS
-                and is_mentioned(text, str(value))
-                and _sets_property(parameter, draft, name)
-            ):
-                yield index, name
+    for material in case.materials:
+        for name, value in material.draft.properties.items():
+            new = material.before is None or material.before.properties.get(name) != value
+            if new and is_mentioned(text, str(value)) and _sets_property(parameter, material, name):
+                yield material, name
 
 
-def _sets_property(parameter: Parameter, draft: NewMaterial, name: str) -> bool:
+def _sets_property(parameter: Parameter, material: Produced, name: str) -> bool:
     """Return whether the parameter determines this property. Otherwise an equal number may be a coincidence."""
     if name == "volume":
-        return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
-    return not name.endswith(" concentration") and not any(is_mentioned(text, name) for text in ("pH", "viability"))
+        return parameter.name in (_VOLUME_OF_ALL if material.draft.replaces else _VOLUME_OF_NEW)
+    if name in _NOT_FROM_SETTINGS or name.endswith(" concentration"):
+        return False
+    return not any(is_mentioned(text, name) for text in ("pH", "viability"))
 
 
-def _find_heading_part(echo: SettingValue, description: str) -> str:
-    """Return the part of a record's heading that states the setting; "" if there is none."""
-    start = f", {echo.setting_name} "
-    if echo.parameter.type == "multiselect":
-        head = start + description.partition(start)[2].partition(":")[0]
-        return head if is_mentioned(echo.text, head) and head in description else ""
-    head = start + echo.text
-    return head if is_mentioned(head.strip(", "), description) and head in description else ""
-
-
-_LIGHT = ("wavelength", "laser", "channels", "detection_filter")
-_TOPIC_OF_DIMENSION = {
-    "centrifugal_force": "force",
-    "rotation": "force",
-    "duration": "time",
-    "temperature": "temperature",
-}
-
-
-@plants(SUBTLE, SCARCE)
-def wrong_objective(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a microscope's record states another objective than the one that was set."""
-    yield from _plan_wrong_setting(case, rng, "objective", "the objective set is the one looked through")
-
-
-@plants(SUBTLE)
-def wrong_wavelength(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a record states another wavelength, laser, filter or channel than the one that was set."""
-    yield from _plan_wrong_setting(case, rng, "light", "the light set is the light used")
-
-
-@plants(SUBTLE)
-def wrong_force(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a record or material states another force or speed than the one that was set."""
-    yield from _plan_wrong_setting(case, rng, "force", "the force set is the one the vessel was spun at")
-
-
-@plants(SUBTLE, SCARCE)
-def wrong_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a record or material states another duration than the one that was set."""
-    yield from _plan_wrong_setting(case, rng, "time", "the time set is the time it took")
-
-
-@plants(SUBTLE, COMMON)
-def wrong_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a record or material states another temperature than the one that was set."""
-    yield from _plan_wrong_setting(case, rng, "temperature", "the temperature set is the one held")
-
-
-@plants(SUBTLE, COMMON)
-def wrong_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Yield errors in which a record or material states another filter, column, volume or mode than the one set."""
-    yield from _plan_wrong_setting(case, rng, "other", "what was set is what was done")
+def _change_settings(case: Case, rng: random.Random, topic: str) -> Errors:
+    """Yield errors in which a record or material states another setting than the one that was set."""
+    echoes = [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
+    for echo in sample_places(rng, echoes):
+        for wrong in echo.list_nearby():
+            if wrong != echo.text:
+                yield f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}", *echo.change(case, wrong)
 
 
 def _find_topic(parameter: Parameter) -> str:
@@ -253,11 +205,13 @@ def _find_topic(parameter: Parameter) -> str:
     return _TOPIC_OF_DIMENSION.get(parameter.dimension, "other")
 
 
-def _plan_wrong_setting(case: Case, rng: random.Random, topic: str, rule: str) -> Iterator[Plan]:
-    for echo in sample_places(
-        rng, [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
-    ):
-        for wrong in echo.list_nearby():
-            if wrong != echo.text:
-                explanation = f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}"
-                yield Plan(rule, explanation, change_setting(case, echo, wrong))
+# Kind of error, what the setting is about, the rule that is broken, and the weight.
+for _name, _topic, _rule, _weight in (
+    ("wrong_objective", "objective", "the objective set is the one looked through", SCARCE),
+    ("wrong_wavelength", "light", "the light set is the light used", USUAL),
+    ("wrong_force", "force", "the force set is the one the vessel was spun at", USUAL),
+    ("wrong_time", "time", "the time set is the time it took", SCARCE),
+    ("wrong_temperature", "temperature", "the temperature set is the one held", COMMON),
+    ("wrong_setting", "other", "what was set is what was done", COMMON),
+):
+    plants(SUBTLE, _rule, _weight, name=_name)(partial(_change_settings, topic=_topic))

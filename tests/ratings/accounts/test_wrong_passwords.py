@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ratings.accounts import signing_in
+from ratings.accounts import login_throttling
 from tests.support import invited_raters
 from tests.support.account_steps import PASSWORD, post_login
 from tests.support.steps import run_concurrently
@@ -197,4 +197,4 @@ def test_client_address_is_the_one_reported_by_the_trusted_proxy(
     ],
 )
 def test_login_limit_counts_ipv6_addresses_by_network(rf: Any, address: str, counted: str) -> None:
-    assert signing_in.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted
+    assert login_throttling.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from ratings.api import urls
+from ratings.api import responses
 from ratings.api.tokens import SCOPE_DESCRIPTIONS
 from ratings.api.urls import api
 from tests.support import run_factory, study_factory
@@ -50,7 +50,7 @@ def test_api_docs_examples_run_unchanged(live_server: Any, tmp_path: Path) -> No
 
 
 def test_api_docs_list_every_scope_endpoint_and_error() -> None:
-    paths = urls.complete_schema(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
+    paths = responses.complete_schema(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
     for path, methods in paths.items():
         written = (
             path.removeprefix("/api/v1/")

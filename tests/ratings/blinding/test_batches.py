@@ -3,7 +3,7 @@
 from typing import Any
 
 from ratings.blinding.material_rows import MaterialRow, align_materials, group_materials, iter_record_steps
-from ratings.templatetags.payload_text import name_parts
+from ratings.templatetags.ratings_tags import name_parts
 
 
 def make_well(ref: str, volume: str, continues: str = "", **more: str) -> dict[str, Any]:

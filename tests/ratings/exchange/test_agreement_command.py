@@ -132,7 +132,7 @@ def test_agreement_computes_localisation_from_the_localised_column_of_any_file(t
     assert "LOCALISATION OF ERRORS" in text and "\nOTHER\n" not in text
     path.write_text(path.read_text().replace("0,no", "0,perhaps"))
     assert refused(path)[2].splitlines() == [
-        "line 3, column localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"
+        "line 3: localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"
     ]
 
 
@@ -159,7 +159,7 @@ def test_agreement_computes_nothing_from_a_file_with_problems(tmp_path) -> None:
     assert (code, said) == (1, "2 problems; nothing was computed")
     assert told.splitlines() == [
         "line 3: rater x already rated item a in line 2; each rater may rate an item once",
-        "line 4, column confidence: is '7'; it must be 1, 2, 3, 4 or 5, or empty",
+        "line 4: confidence: is '7'; it must be 1, 2, 3, 4 or 5, or empty",
     ]
 
 

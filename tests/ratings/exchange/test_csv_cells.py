@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratings.exchange import exports
-from ratings.exchange.imports import ratings_csv
+from ratings.exchange.imports import rating_imports
 from ratings.exchange.rating_tables import escape_cell, restore_cell
 
 ROOT = Path(settings.BASE_DIR)
@@ -89,7 +89,7 @@ def test_csv_cells_are_quoted_and_negative_numbers_are_not_escaped_as_formulas()
 def test_csv_note_survives_export_and_import(note: str) -> None:
     columns = ("item", "rater", "verdict", "confidence", "note")
     file = "".join(exports.format_table_lines(columns, [("i-1", "R01", True, 5, note)]))
-    table = ratings_csv.parse_ratings_csv(io.BytesIO(file.encode()), datetime(2026, 3, 1, tzinfo=UTC))
+    table = rating_imports.parse_ratings_csv(io.BytesIO(file.encode()), datetime(2026, 3, 1, tzinfo=UTC))
     assert table.problems == [] and [row.note for row in table.rows] == [note]
 
 

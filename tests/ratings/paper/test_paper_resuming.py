@@ -268,5 +268,5 @@ def test_pool_too_small_for_a_study_suggests_fewer_items(plan: Plan) -> None:
     with pytest.raises(
         replicate.PaperError, match=r"paper-transitions: .*Reduce the items in the plan and run the same command again"
     ):
-        maker._run_study(maker.names.transitions_slug, maker._plan_transitions)
+        maker._run_study(TRANSITION)
     assert not Study.objects.exists()

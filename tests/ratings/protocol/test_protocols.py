@@ -10,10 +10,12 @@ from ratings.protocol.study_protocol import (
     CHOICES,
     DESIGNS,
     FIELDS,
-    KINDS,
     LAYOUTS,
     MARKS,
     STOPS,
+    Display,
+    StudyProtocol,
+    format_fields_table,
     make_slug,
     parse_protocol,
 )
@@ -218,15 +220,18 @@ def test_protocol_name_without_latin_letters_requires_a_slug() -> None:
     assert make_slug("Small  study, No. 2!") == "small-study-no-2"
 
 
-def test_studies_documentation_names_every_protocol_field_and_choice() -> None:
+def test_studies_documentation_has_the_table_of_the_fields_and_names_every_choice() -> None:
     text = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
+    assert format_fields_table() in text
     words = {*FIELDS, *DESIGNS, *LAYOUTS, *MARKS, *STOPS}
     assert sorted(word for word in words if f"`{word}`" not in text) == []
 
 
-def test_every_protocol_choice_has_a_label() -> None:
-    for key, values in (("kind", KINDS), ("design", DESIGNS), ("stop", STOPS), ("layouts", LAYOUTS), ("marks", MARKS)):
-        assert set(CHOICES[key]) == set(values)
+def test_every_choice_of_the_document_has_a_label() -> None:
+    """The choices of a field are declared once, with their labels; each is accepted by the field of that name."""
+    for key, choices in CHOICES.items():
+        assert all(choice.name and choice.explanation for choice in choices.values())
+        assert key in {**StudyProtocol.model_fields, **Display.model_fields}
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\x85", "\u202e", "\u2066", "\u200f", "\u2028"])

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from ratings.models import Assignment, ItemSource, Rater, Rating
 from ratings.rating import next_item, submit
 from ratings.studies import lifecycle
-from ratings.web.rater import rendered_items
+from ratings.web.rater import rating_page
 from tests.support.rating_room import create_open_study
 from tests.support.steps import run_concurrently
 
@@ -105,11 +105,11 @@ def test_raters_submit_concurrently_and_closing_the_study_waits_for_them() -> No
 @pytest.mark.django_db
 def test_rendered_item_is_the_same_for_the_next_rater_without_the_marks_of_the_first() -> None:
     one, other = create_open_study(items=3, raters=2, marks="always").raters.all()
-    first = rendered_items.render_item(get_assignment(one, 1), "final", [])
+    first = rating_page.render_item(get_assignment(one, 1), "final", [])
 
-    assert rendered_items.render_item(get_assignment(other, 1), "final", []) == first
-    assert rendered_items.render_item(get_assignment(one, 1), "final", ["missing"]).count(" checked") == 1
-    assert " checked" not in rendered_items.render_item(get_assignment(other, 1), "final", [])
+    assert rating_page.render_item(get_assignment(other, 1), "final", []) == first
+    assert rating_page.render_item(get_assignment(one, 1), "final", ["missing"]).count(" checked") == 1
+    assert " checked" not in rating_page.render_item(get_assignment(other, 1), "final", [])
 
 
 @pytest.mark.django_db
@@ -120,12 +120,12 @@ def test_rendered_item_cache_separates_items_layouts_context_and_marks() -> None
         for with_context in (True, False):
             for marks in ("off", "always"):
                 assignment.layout, assignment.with_context, assignment.marks = layout, with_context, marks
-                kinds.add(rendered_items.render_item(assignment, "final", []))
+                kinds.add(rating_page.render_item(assignment, "final", []))
     assert len(kinds) == 3 * 2 * 2
-    assert rendered_items.render_item(get_assignment(rater, 2), "final", []) not in kinds
+    assert rating_page.render_item(get_assignment(rater, 2), "final", []) not in kinds
 
     assignment.item.payload = {**assignment.item.payload, "rejected": "the vial is cracked"}
-    assert "the vial is cracked" in rendered_items.render_item(assignment, "final", [])
+    assert "the vial is cracked" in rating_page.render_item(assignment, "final", [])
 
 
 @pytest.mark.django_db

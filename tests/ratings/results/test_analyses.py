@@ -21,6 +21,7 @@ from ratings.results.analyses import (
     sections_machines,
     sections_raters,
     sections_rates,
+    store,
 )
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import TABLE_SPECS, build_table, list_records
@@ -243,10 +244,11 @@ def test_published_rate_of_several_pooled_models_has_no_value_and_lists_both() -
     kind = "transition_plausibility"
     gpt, claude = (DeclaredModel(name, "transition_model") for name in ("gpt-5", "claude-sonnet-4"))
     one = key_numbers._find_published_rates(kind, [gpt])
-    assert one is not None and one.value == 0.93 and "n and interval not reported" in one.said
+    assert one is not None and one["value"] == 0.93 and "n and interval not reported" in one["said"]
     for models in ([gpt, claude], [gpt, None], []):
         several = key_numbers._find_published_rates(kind, models)
-        assert several == (None, "Published: 90% for claude-sonnet-4 and 93% for gpt-5 (n and interval not reported).")
+        said = "Published: 90% for claude-sonnet-4 and 93% for gpt-5 (n and interval not reported)."
+        assert several == {"value": None, "said": said}
 
 
 def test_rater_flags_appear_only_after_enough_answers() -> None:
@@ -451,8 +453,8 @@ def build_document(study: Study, filters: Filters = Filters(), resamples: int = 
 @pytest.mark.both_databases
 def test_document_has_the_same_bytes_for_the_same_ratings_and_after_a_json_round_trip(study) -> None:
     first, again = build_document(study), build_document(study)
-    assert document.encode_document(first) == document.encode_document(again)
-    assert document.encode_document(json.loads(document.encode_document(first))) == document.encode_document(first)
+    assert store.encode_document(first) == store.encode_document(again)
+    assert store.encode_document(json.loads(store.encode_document(first))) == store.encode_document(first)
     assert tuple(first["tables"]) == tuple(TABLE_SPECS)
     assert (first["full"], build_document(study, resamples=0)["full"]) == (True, False)
 

@@ -17,8 +17,9 @@ from ratings.exchange.imports import item_imports
 from ratings.models import Study
 from ratings.raters import simulated_raters
 from ratings.results import empty_cells
-from ratings.results.analyses import document
+from ratings.results.analyses import document, sections_contrasts
 from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import list_records
 from ratings.results.empty_cells import Forecast, PlanFacts, ResultKind, forecast_empty_results, suggest_change
 from ratings.stats import Estimate
 from ratings.studies import freeze, lifecycle
@@ -116,7 +117,10 @@ def find_missing_cells(study: Study, seed: int) -> dict[tuple[ResultKind, str], 
     study_factory.unblind_study(study, User.objects.create_superuser(f"chief {seed}"))
     made = document.build_document(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
     rows = [Estimate.from_dict(row) for row in made["results"]]
-    found = empty_cells.collect_cells(rows + empty_cells.list_design_contrasts(made["tables"]["contrasts"]))
+    contrasts = [
+        row for row in list_records(made["tables"]["contrasts"]) if row["family"] in sections_contrasts.BY_DESIGN
+    ]
+    found = empty_cells.collect_cells(rows + [empty_cells.build_contrast_result(**row) for row in contrasts])
     return {
         (key, missing): (one.n, reasons)
         for key, one in found.items()

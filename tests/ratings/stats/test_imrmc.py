@@ -221,7 +221,7 @@ def test_imrmc_example_of_the_programs_authors_is_read_as_the_program_reads_it()
 
 def write_condition_study() -> str:
     rows = [
-        RatingRecord(f"{twin} {n}", f"R{rater}", (n + rater + twin) % 2, 1 + (n * rater) % 5, n % 2, "s", pair=f"p{n}", error="none")
+        RatingRecord(f"{twin} {n}", f"R{rater}", (n + rater + twin) % 2, 1 + (n * rater) % 5, n % 2, "s", pair=f"p{n}")
         for n in range(6)
         for rater in range(1, 4)
         for twin in (1, 2)

@@ -57,7 +57,7 @@ def test_declared_categories_keep_their_order_and_need_not_occur() -> None:
 
 def test_undeclared_verdict_is_reported_as_a_problem_with_its_line() -> None:
     assert list_problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
-        "line 3, column verdict: is '7'; the declared categories are 0, 1"
+        "line 3: verdict: is '7'; the declared categories are 0, 1"
     ]
     assert "at least two" in list_problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
 
@@ -65,7 +65,7 @@ def test_undeclared_verdict_is_reported_as_a_problem_with_its_line() -> None:
 def test_an_unknown_word_among_yes_and_no_is_a_problem_unless_declared() -> None:
     text = "item,rater,verdict\na,x,1\nb,x,0\nc,x,maybe\n"
     assert list_problems(text) == [
-        "line 4, column verdict: is 'maybe', all other verdicts are yes or no; if it is a category of its own, "
+        "line 4: verdict: is 'maybe', all other verdicts are yes or no; if it is a category of its own, "
         "use --categories 0,1,maybe"
     ]
     assert read_table(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
@@ -119,7 +119,7 @@ def test_na_and_nan_are_no_verdicts_unless_declared(word) -> None:
     # Three of five: so many would otherwise be a category.
     text = f"item,rater,verdict\na,x,1\nb,x,0\nc,x,{word}\nd,x,{word}\ne,x,{word}\n"
     told = list_problems(text)
-    assert [said.partition(":")[0] for said in told] == [f"line {at}, column verdict" for at in (4, 5, 6)]
+    assert [said.partition(": is")[0] for said in told] == [f"line {at}: verdict" for at in (4, 5, 6)]
     assert f"is {word!r}; leave out rows without a rating, or write: cannot judge; " in told[0]
     declared = read_table(text, categories=("0", "1", word.lower()))
     assert list_verdicts(declared) == ["1", "0", *[word.lower()] * 3]
@@ -127,7 +127,7 @@ def test_na_and_nan_are_no_verdicts_unless_declared(word) -> None:
 
 def test_a_verdict_has_the_length_limit_of_a_name() -> None:
     (said,) = list_problems(f"item,rater,verdict\na,x,1\nb,x,{'7' * 5000}\n")
-    assert said.startswith("line 3, column verdict: is '777") and said.endswith("it must have 1 to 200 characters")
+    assert said.startswith("line 3: verdict: is '777") and said.endswith("it must have 1 to 200 characters")
     assert read_table(f"item,rater,verdict\na,x,{'é' * 200}\nb,x,b\n").table.categories == ("b", "é" * 200)
 
 
@@ -198,7 +198,7 @@ def test_columns_can_have_other_names() -> None:
 
 def test_a_requested_column_must_exist() -> None:
     assert list_problems("item,rater,verdict\na,x,1\n", truth="gold") == [
-        "line 1, column gold: the first line must name the columns; missing: gold; it names: item, rater, verdict"
+        "line 1: gold: the first line must name the columns; missing: gold; it names: item, rater, verdict"
     ]
 
 
@@ -214,12 +214,12 @@ def test_all_problems_are_reported_with_line_and_column() -> None:
         "g,x,1\n"
     )
     assert list_problems(text) == [
-        "line 2, column confidence: is '9'; it must be 1, 2, 3, 4 or 5, or empty",
-        "line 3, column item: is ''; it must have 1 to 200 characters",
-        "line 4, column rater: is ''; it must have 1 to 200 characters",
-        "line 5, column verdict: is empty; leave out rows without a rating, or write: cannot judge",
-        "line 6, column confidence: is 'two'; it must be 1, 2, 3, 4 or 5, or empty",
-        "line 7, column truth: is 'perhaps'; it must be 1 or 0, true or false, or empty",
+        "line 2: confidence: is '9'; it must be 1, 2, 3, 4 or 5, or empty",
+        "line 3: item: is ''; it must have 1 to 200 characters",
+        "line 4: rater: is ''; it must have 1 to 200 characters",
+        "line 5: verdict: is empty; leave out rows without a rating, or write: cannot judge",
+        "line 6: confidence: is 'two'; it must be 1, 2, 3, 4 or 5, or empty",
+        "line 7: truth: is 'perhaps'; it must be 1 or 0, true or false, or empty",
         "line 8: has 3 cells, the first line 5",
     ]
 
@@ -233,8 +233,8 @@ def test_a_duplicate_rating_names_both_lines() -> None:
 def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
     text = "item,rater,verdict,truth,source\na,x,1,1,s\na,y,1,0,t\na,z,1,true,s\n"
     assert list_problems(text) == [
-        "line 3, column truth: is '0', but '1' in line 2, for the same item a",
-        "line 3, column source: is 't', but 's' in line 2, for the same item a",
+        "line 3: truth: is '0', but '1' in line 2, for the same item a",
+        "line 3: source: is 't', but 's' in line 2, for the same item a",
     ]
 
 
@@ -243,8 +243,8 @@ def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
     [
         (b"", "file: the file is empty"),
         (b"item,rater,verdict\n", "file: no row has a rating"),
-        (b"item,rater\na,x\n", "line 1, column verdict: the first line must name the columns; missing: verdict; it names: item, rater"),
-        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column appears twice"),
+        (b"item,rater\na,x\n", "line 1: verdict: the first line must name the columns; missing: verdict; it names: item, rater"),
+        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1: verdict: this column appears twice"),
         (b"PK\x03\x04rest", "file: this is a compressed file or a workbook; save the table as CSV first"),
         (b"item,rater,verdict\na,x,1\nb,\xff,1\n", "line 3: not UTF-8 at byte 3; save the table as CSV in UTF-8"),
         (b"item,rater,verdict\na,x\0,1\n", "line 2: contains the character NUL; save the table as CSV in UTF-8"),
@@ -261,7 +261,7 @@ def test_rows_before_an_unreadable_one_are_checked() -> None:
 
 def test_a_cell_can_contain_a_line_break_and_lines_are_still_counted() -> None:
     text = 'item,rater,verdict,note\na,x,1,"two\nlines"\n\nb,x,,\n'
-    assert list_problems(text)[0].startswith("line 5, column verdict")
+    assert list_problems(text)[0].startswith("line 5: verdict")
 
 
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
@@ -287,7 +287,7 @@ def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
     text = "item,rater,verdict\na,x,1\na,y,0\na,z,1\n"
     assert read_table(text, raters=("x", "z")).table.raters == ("x", "z")
     assert list_problems(text, raters=("x", "Q")) == [
-        "file, column rater: there is no rater 'Q'; the raters are x, y, z"
+        "file: rater: there is no rater 'Q'; the raters are x, y, z"
     ]
     assert "line 5" in list_problems(text + "b,y,\n", raters=("x",))[0]
 
@@ -325,7 +325,7 @@ def test_reference_column_of_an_export_is_used_and_empty_means_unknown() -> None
     ).table
     assert found.item_reference.tolist() == [1, -1]
     assert list_problems("item,rater,verdict,reference\na,x,1,right\n") == [
-        "line 2, column reference: is 'right'; it must be planted, unperturbed, declared wrong, declared right, or empty"
+        "line 2: reference: is 'right'; it must be planted, unperturbed, declared wrong, declared right, or empty"
     ]
 
 
@@ -358,7 +358,7 @@ def test_exported_file_is_read_with_the_same_ratings_that_count_in_the_study() -
 
 def test_an_invalid_flag_of_an_export_is_a_problem() -> None:
     assert list_problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith(
-        "line 2, column counts: is 'x'"
+        "line 2: counts: is 'x'"
     )
 
 

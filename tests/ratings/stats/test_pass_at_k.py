@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ratings.stats.pass_at_k import TaskReplicates, compare_agents, compute_pass_at_k, estimate_mean_pass_at_k
+from ratings.stats.proportions import TaskReplicates, compare_agents, compute_pass_at_k, estimate_mean_pass_at_k
 
 
 @pytest.mark.parametrize(("n", "successes", "k"), [(5, 2, 1), (5, 2, 2), (5, 2, 3), (5, 1, 4), (7, 3, 5), (4, 0, 2)])

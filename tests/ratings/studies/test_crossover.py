@@ -19,11 +19,7 @@ from ratings.exchange import exports
 from ratings.exchange.archive import contents
 from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.protocol import (
-    PlanError,
-    ProtocolError,
-    planning,  # fmt: skip
-)
+from ratings.protocol import PlanError, ProtocolError, draw_items
 from ratings.protocol.plan_types import Candidate
 from ratings.raters import practice, simulated_raters
 from ratings.rating import next_item, submit
@@ -175,9 +171,9 @@ def test_crossover_chooses_the_replicate_that_differs() -> None:
     pool = [Candidate(f"{cast}{content}{pair}", (cast, "none"), pair, content, "e", "Mix")
             for pair, kinds in (("p", same), ("q", (*same, *other))) for cast, content in kinds]  # fmt: skip
     first = {("b", "none"): ("a", "none")}
-    [(one, two)] = planning.choose_cases(pool, first, {("b", "none"): 1}, 1)
+    [(one, two)] = draw_items.choose_cases(pool, first, {("b", "none"): 1}, 1)
     assert (one.pair, one.content, two.content) == ("q", "1", "2")
-    assert planning.count_identical_cases(pool, first) == (1, 2)
+    assert draw_items.count_identical_cases(pool, first) == (1, 2)
 
 
 @pytest.mark.parametrize(

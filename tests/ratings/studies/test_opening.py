@@ -12,7 +12,7 @@ from ratings.exchange import exports
 from ratings.models import Assignment, Item, ItemSource
 from ratings.protocol import PlanError, ProtocolError
 from ratings.rating import next_item, submit
-from ratings.studies import StudyError, freeze, lifecycle
+from ratings.studies import StudyError, freeze, lifecycle, pool
 from simulation.models import Experiment
 from tests.support import run_factory, study_factory
 
@@ -70,7 +70,7 @@ def test_opening_with_too_small_a_pool_states_what_is_missing_and_what_to_do() -
 
 def test_pool_report_states_requested_and_available_items_of_each_source() -> None:
     run_factory.create_pool(3)
-    report = lifecycle.report_pool(lifecycle.parse_protocol(study_factory.build_protocol()))
+    report = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol())).lines
     assert [(line.source.perturbation, line.source.count, line.have, line.is_enough) for line in report] == [
         ("none", 4, 3, False),
         ("obvious", 3, 3, True),
@@ -87,7 +87,7 @@ def test_pool_excludes_rejected_steps_unfinished_episodes_and_replaced_replicate
     run_factory.create_transition(replaced, 3)
     good = run_factory.create_transition(run_factory.create_episode(replicate=4), 4)
     run_factory.create_twin(good, "obvious", status="failed", error="broke", outcome=None, explanation="")
-    report = lifecycle.report_pool(lifecycle.parse_protocol(study_factory.build_protocol()))
+    report = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol())).lines
     assert [line.have for line in report] == [1, 0, 0]
 
 
@@ -96,7 +96,7 @@ def test_pool_excludes_twins_identical_to_their_original() -> None:
     run_factory.create_twin(
         original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"}
     )
-    report = lifecycle.report_pool(lifecycle.parse_protocol(study_factory.build_protocol()))
+    report = pool.take_stock(lifecycle.parse_protocol(study_factory.build_protocol())).lines
     assert [line.have for line in report] == [1, 0, 0]
 
 
@@ -162,9 +162,9 @@ def test_rating_page_shows_hostile_text_as_plain_text(client: Client) -> None:
 def test_pool_excludes_records_whose_goal_has_changed() -> None:
     run_factory.create_evidence_pool(6)
     protocol = lifecycle.parse_protocol(study_factory.build_evidence_protocol(6))
-    assert [stock.have for stock in lifecycle.report_pool(protocol)] == [6]
+    assert [stock.have for stock in pool.take_stock(protocol).lines] == [6]
     Experiment.objects.update(goal="Something else.", sha256="1" * 64)
-    assert [stock.have for stock in lifecycle.report_pool(protocol)] == [0]
+    assert [stock.have for stock in pool.take_stock(protocol).lines] == [0]
 
 
 def test_opening_creates_open_rater_places_and_consecutive_slots() -> None:

@@ -34,7 +34,7 @@ def test_pool_is_limited_to_the_actions_of_the_study() -> None:
     found = pool.list_usable_candidates(protocol())
     wanted = found[0].candidate.action
     narrow = protocol()
-    narrow = type(narrow)(**{**narrow.__dict__, "actions": (wanted,)})
+    narrow = narrow.model_copy(update={"actions": (wanted,)})
     assert {one.candidate.action for one in pool.list_usable_candidates(narrow)} == {wanted}
     assert len(pool.list_usable_candidates(narrow)) < len(found)
 
@@ -106,5 +106,5 @@ def test_opening_logs_that_its_twins_were_accepted_by_rule() -> None:
 def test_available_items_report_counts_twins_that_still_need_vetting() -> None:
     run_factory.create_pool(3)
     Twin.objects.filter(perturbation="subtle").update(rule="")
-    stock = {line.source.perturbation: line for line in pool.count_stock(protocol())}
+    stock = {line.source.perturbation: line for line in pool.take_stock(protocol()).lines}
     assert (stock["subtle"].have, stock["subtle"].unvetted, stock["obvious"].have) == (0, 3, 3)

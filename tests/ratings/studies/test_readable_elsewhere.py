@@ -635,7 +635,7 @@ def test_allow_unblinded_is_a_field_of_the_study_document_and_false_by_default()
     document = study_factory.build_protocol()
     assert lifecycle.parse_protocol(document).to_document()["allow_unblinded"] is False
     assert lifecycle.parse_protocol({**document, "allow_unblinded": True}).to_document()["allow_unblinded"] is True
-    with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true, false"):
+    with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true or false"):
         lifecycle.parse_protocol({**document, "allow_unblinded": "yes"})
 
 

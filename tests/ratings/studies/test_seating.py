@@ -17,6 +17,7 @@ from ratings.protocol import PlanError
 from ratings.raters import invitations
 from ratings.rating import next_item, submit
 from ratings.studies import StudyError, lifecycle, pool, reassign, running_raters
+from ratings.studies.progress import evaluate_stop_rule
 from tests.support import run_factory, study_factory, study_log_texts
 from tests.support.steps import run_concurrently
 
@@ -235,7 +236,7 @@ def test_reopening_reassigns_items_of_a_rater_who_withdrew_while_the_study_was_c
     assert study_log_texts.get_event_text(study, "reopened") == "6 items assigned"
     for rater in raters[1:]:
         study_factory.rate_everything(rater)
-    assert lifecycle.is_stop_rule_met(study)
+    assert evaluate_stop_rule(study).met
     check(study)
 
 

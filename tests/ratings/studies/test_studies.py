@@ -84,7 +84,7 @@ def test_stop_rule_is_met_once_every_item_has_its_ratings(ada: User) -> None:
     assert evaluate_stop_rule(study) == (False, given, 20, f"{20 - given} ratings to go.")
     for rater in others:
         study_factory.rate_everything(rater)
-    assert lifecycle.is_stop_rule_met(study)
+    assert evaluate_stop_rule(study).met
 
 
 def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
@@ -97,7 +97,7 @@ def test_stop_rule_ignores_ratings_that_do_not_count(ada: User) -> None:
         type(place).objects.filter(pk=place.pk).update(**change)
         assert evaluate_stop_rule(study).said == "1 rating to go."
         type(place).objects.filter(pk=place.pk).update(**before)
-    assert lifecycle.is_stop_rule_met(study)
+    assert evaluate_stop_rule(study).met
     done = place.rater.assignments.count()
     type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
     assert evaluate_stop_rule(study).given == 20 - done
@@ -107,10 +107,10 @@ def test_stop_rule_by_number_of_ratings_is_met_at_that_number(ada: User) -> None
     run_factory.create_pool()
     protocol = lifecycle.parse_protocol(study_factory.build_protocol(stop="ratings", stop_ratings=2))
     study = lifecycle.create_study(protocol, ada)
-    assert not lifecycle.is_stop_rule_met(study)
+    assert not evaluate_stop_rule(study).met
     lifecycle.open_study(study)
     study_factory.rate_everything(study_factory.fill_rater_place(study, "R01"))
-    assert lifecycle.is_stop_rule_met(study)
+    assert evaluate_stop_rule(study).met
 
 
 def test_stop_rule_by_deadline_is_met_when_the_day_is_over(ada: User) -> None:
@@ -124,7 +124,7 @@ def test_stop_rule_by_deadline_is_met_when_the_day_is_over(ada: User) -> None:
 
 def test_stop_rule_is_never_met_without_items(ada: User) -> None:
     study = lifecycle.create_study(lifecycle.parse_protocol(study_factory.build_protocol(sources=[])), ada)
-    assert not lifecycle.is_stop_rule_met(study)
+    assert not evaluate_stop_rule(study).met
 
 
 def test_stop_rule_does_not_offset_missing_ratings_with_surplus_of_another_item(ada: User) -> None:

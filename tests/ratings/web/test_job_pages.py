@@ -241,7 +241,7 @@ def test_every_job_kind_is_run_by_its_registered_module(kind: str, title: str, m
 def test_job_registration_does_not_import_the_job_modules() -> None:
     """Run in a new process, in which nothing has been imported yet."""
     code = (
-        "import sys, django; django.setup(); from simulation.jobs import job_kinds; assert job_kinds.is_declared('analysis'); "
+        "import sys, django; django.setup(); from simulation.jobs import jobs as job_kinds; assert job_kinds.is_declared('analysis'); "
         "print([name for name in ('scipy.stats', 'sklearn', 'altair', 'vl_convert') if name in sys.modules])"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}

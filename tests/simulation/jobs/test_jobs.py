@@ -16,7 +16,7 @@ from simulation.engine import workers
 from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE_WORK
-from simulation.leases import Lease, leases, unit_outcomes
+from simulation.leases import Lease, leases
 from simulation.models import Experiment, Job, Run
 from simulation.runs import create
 from tests.support.embedded_worker import run_one_unit
@@ -103,7 +103,7 @@ def test_job_of_a_dead_worker_is_taken_over_and_done_once() -> None:
     assert not workers.run_next_row(threading.Event())  # leased to another worker
     expire_lease(job)
     assert run_job(job).result == {"by": 2} and done == [2]
-    with pytest.raises(unit_outcomes.LeaseLost):
+    with pytest.raises(leases.LeaseLost):
         Work(dead).finish_job(lambda: {"by": 1})
     assert reload_job(job).result == {"by": 2}
 
@@ -117,11 +117,11 @@ def test_job_writes_under_an_old_fence_are_discarded() -> None:
     def write() -> None:
         Job.objects.filter(pk=other.pk).update(message="written too late")
 
-    with pytest.raises(unit_outcomes.LeaseLost):
+    with pytest.raises(leases.LeaseLost):
         stale.commit_write(write)
-    with pytest.raises(unit_outcomes.LeaseLost):
+    with pytest.raises(leases.LeaseLost):
         stale.report_progress(5, 10, "too late")
-    with pytest.raises(unit_outcomes.LeaseLost):
+    with pytest.raises(leases.LeaseLost):
         stale.store_file("late.txt", "text/plain", [b"late"])
     assert reload_job(other).message == reload_job(job).message == "" and not job.files.exists()
 
@@ -248,10 +248,10 @@ def test_job_fails_but_its_thread_survives_any_exception_of_a_handler(raised: Ba
 @pytest.mark.parametrize(
     ("raised", "status", "reason"),
     [
-        (unit_outcomes.CallDone(), "running", ""),
-        (unit_outcomes.RetryLater(60, "rate_limit", "slow down"), "waiting", "rate_limit"),
-        (unit_outcomes.Blocked("credentials", "no key"), "failed", "credentials"),
-        (unit_outcomes.RetriesExhausted("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
+        (leases.CallDone(), "running", ""),
+        (leases.RetryLater(60, "rate_limit", "slow down"), "waiting", "rate_limit"),
+        (leases.Blocked("credentials", "no key"), "failed", "credentials"),
+        (leases.RetriesExhausted("provider_unavailable", "ten tries"), "failed", "provider_unavailable"),
     ],
 )
 def test_job_status_depends_on_the_exception_of_its_model_call(raised: Exception, status: str, reason: str) -> None:
@@ -310,7 +310,7 @@ def test_unit_runs_again_at_once_if_its_cancellation_is_withdrawn() -> None:
 
 def test_cancelling_a_waiting_job_clears_its_reason_and_time() -> None:
     def wait(work: Work) -> Mapping[str, Any]:
-        raise unit_outcomes.RetryLater(60, "rate_limit", "slow down")
+        raise leases.RetryLater(60, "rate_limit", "slow down")
 
     job = run_job(request_test_job(wait))
     assert (job.status, job.reason, job.error) == ("waiting", "rate_limit", "slow down")

@@ -65,7 +65,7 @@ def test_each_perturbation_has_its_own_prompt_texts_and_the_same_question(pertur
     _, (prompt,) = perturb(perturbation, write_reply(WRONG, reasoning="SECRET: x"))
     assert prompt.system == TEXTS.fill_in(system)
     assert prompt.messages[0].text == TEXTS.fill_in(
-        user, **build_question(ACTION, ON.get_situation()).placeholder_values()
+        user, **build_question(ACTION, ON.get_situation()).values
     )
     assert (prompt.purpose, prompt.prompt_set, prompt.wants_json) == (purpose, TEXTS.sha256, True)
 

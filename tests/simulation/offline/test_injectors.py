@@ -15,7 +15,7 @@ from simulation.lab.outcomes import Observation, Outcome, Perturbation, Perturbe
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import INJECTORS, Injector, balance_shares
-from simulation.offline.injectors.edits import Case, apply_edits
+from simulation.offline.injectors.edits import Case, apply_edits, plants
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
@@ -73,7 +73,7 @@ def plant_errors(perturbation, kind, example):
 
 
 def is_applicable(perturbation, kind, example):
-    return kind in Injector(perturbation, 1).list_applicable_kinds(*example)
+    return kind in Injector(perturbation, 1).list_plans(*example)
 
 
 def collect_properties(plants, at, name):
@@ -579,7 +579,7 @@ def test_injector_uses_only_units_that_occur_in_the_step():
 def test_injector_raises_if_no_error_fits(perturbation, outcome):
     action, situation, _ = build_dilution()
     injector = Injector(perturbation, 1)
-    assert injector.list_applicable_kinds(action, situation, outcome) == ()
+    assert injector.list_plans(action, situation, outcome) == {}
     with pytest.raises(NoErrorFits, match=f"no {perturbation} error fits this outcome of Dilute"):
         injector.perturb_outcome(action, situation, outcome)
 
@@ -587,6 +587,11 @@ def test_injector_raises_if_no_error_fits(perturbation, outcome):
 def test_injector_rejects_a_perturbation_of_none():
     with pytest.raises(LabError, match="allowed: obvious, subtle"):
         Injector(Perturbation.NONE, 1)
+
+
+def test_injector_that_is_declared_twice_is_an_error():
+    with pytest.raises(LabError, match="two injectors are named 'wrong_phase'"):
+        plants(OBVIOUS, "no rule", name="wrong_phase")(lambda case, rng: iter(()))
 
 
 def test_injector_result_depends_on_the_seed_only():

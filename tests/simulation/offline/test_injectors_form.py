@@ -117,7 +117,7 @@ def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
 
 def test_nearly_every_step_allows_several_kinds_of_planted_error(steps):
     for perturbation in BOTH:
-        fits = [len(Injector(perturbation, 1).list_applicable_kinds(*step)) for step in steps[::3]]
+        fits = [len(Injector(perturbation, 1).list_plans(*step)) for step in steps[::3]]
         assert min(fits) >= 1
         assert sum(number >= 3 for number in fits) >= 0.95 * len(fits)
 

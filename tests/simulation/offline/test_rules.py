@@ -1,5 +1,6 @@
 """The rule-based transition model: handlers, reproducibility, reference protocols and the checks of the paper."""
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -7,9 +8,12 @@ import pytest
 
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
+from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
+from simulation.lab.parameters import Parameter
+from simulation.offline.action_context import handles
 from simulation.offline.agents import ProtocolAgent
-from simulation.offline.handlers import HANDLERS
+from simulation.offline.handlers import HANDLERS, describe_missing_part
 from simulation.offline.rules import RuleBasedTransitionModel
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
@@ -18,6 +22,24 @@ EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixture
 
 def test_every_action_has_a_handler_and_every_handler_is_used(lab):
     assert {kind.handler for kind in lab.catalogue.types.values()} == set(HANDLERS)
+
+
+def test_handler_that_is_declared_twice_is_an_error():
+    with pytest.raises(LabError, match="two handlers are named 'mix'"):
+        handles("mix")(lambda context: None)
+
+
+def test_action_that_its_handler_lacks_a_part_for_is_reported_at_start(lab):
+    assert [describe_missing_part(kind) for kind in lab.catalogue.types.values() if describe_missing_part(kind)] == []
+    probe, evaporate = lab.catalogue.types["MeasurepH"], lab.catalogue.types["Evaporate"]
+    found = describe_missing_part(replace(probe, name="MeasureTaste"))
+    assert found.startswith("is 'probe', whose tables lack MeasureTaste; allowed: MeasurepH, ")
+    method = Parameter("method", "select", "how", options=("rotary evaporator", "sun"))
+    found = describe_missing_part(replace(evaporate, parameters=(method,)))
+    assert found.startswith(
+        "is 'evaporate', whose tables lack method 'sun'; allowed: centrifugal vacuum concentrator, "
+    )
+    assert describe_missing_part(replace(probe, handler="taste")).startswith("is 'taste'; allowed: acoustic_transfer, ")
 
 
 def test_catalogue_matches_the_paper(lab):

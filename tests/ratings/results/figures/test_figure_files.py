@@ -13,7 +13,7 @@ from ratings.models import Analysis, StoredFigure, Study
 from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
-from ratings.results.figures import registry
+from ratings.results.figures import render
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
@@ -36,7 +36,7 @@ def study(admin_user) -> Study:
 def compute_analysis(study: Study) -> Analysis:
     """Compute the unfiltered analysis, and store drawings of its first three figures."""
     made = store.compute_analysis(study, Filters())
-    for one in islice(registry.render_all(made.document), 6):
+    for one in islice(render.render_all(made.document), 6):
         StoredFigure.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
     return made
 

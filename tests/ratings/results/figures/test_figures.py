@@ -9,7 +9,7 @@ import altair
 import numpy as np
 import pytest
 
-from ratings.results.figures import confidence, forest, names, registry, render, tables, theme
+from ratings.results.figures import confidence, forest, registry, render, tables, theme
 from ratings.results.figures.grids import MAX_TITLES
 from tests.ratings.results.figures import documents
 
@@ -58,7 +58,7 @@ def test_figures_are_complete_and_drawn_in_both_screen_sizes(drawn):
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_specification_is_valid(name):
     figure = registry.FIGURES[name]
-    figure.draw_chart(get_document(name), theme.FIGURE_SIZES["narrow"]).to_dict(validate=True)
+    figure.drawing.draw(get_document(name), theme.FIGURE_SIZES["narrow"]).to_dict(validate=True)
 
 
 @pytest.mark.parametrize("profile", WIDTHS)
@@ -96,7 +96,7 @@ def test_rates_figure_draws_intervals_to_their_limits():
     spec = registry.FIGURES["rates"].build_spec(documents.study(), "wide")
     root = ElementTree.fromstring(render.render_svg(spec))
     # The plot is as wide as the axis from 0% to 100%.
-    plot = spec["width"]
+    plot = spec["vconcat"][0]["width"]
     lines = [line for line in root.iter(f"{SVG}line") if line.get("stroke") == "#16202c"]
     found = [(float(re.findall(r"[\d.]+", line.get("transform", ""))[0]), float(line.get("x2", "0"))) for line in lines]
     wanted = [(low * plot, (high - low) * plot) for _, _, low, high in documents.RATES]
@@ -218,7 +218,7 @@ def test_cost_figure_is_not_drawn_if_nothing_has_a_cost():
 
 
 def test_figures_are_drawn_in_a_fixed_order_each_in_both_screen_sizes():
-    made = list(islice(registry.render_all(documents.study()), 4))
+    made = list(islice(render.render_all(documents.study()), 4))
     assert [(one.name, one.profile) for one in made] == [
         ("rates", "wide"), ("rates", "narrow"), ("confidence", "wide"), ("confidence", "narrow"),
     ]  # fmt: skip
@@ -286,15 +286,15 @@ def test_misses_figure_names_people_as_a_group_and_each_model_but_no_single_pers
         f"Rated as an error: {name}, subtle errors: detected 50% (3 of 6); M1, gpt, subtle errors: detected 33% (1 of 3)."
     )
     assert "R1" not in list_texts(ElementTree.fromstring(render.render_svg(figure.build_spec(document, "wide"))))
-    assert "Models: shares of items." in names.NAMES["misses"].get_note(document)
+    assert "Models: shares of items." in registry.FIGURES["misses"].get_note(document)
     people = {"tables": {"misses": documents.table("misses", rows[:2])}}
-    assert "Models" not in names.NAMES["misses"].get_note(people)
+    assert "Models" not in registry.FIGURES["misses"].get_note(people)
 
 
 def test_drift_figure_without_reference_labels_shows_only_the_pace() -> None:
     rows = [[1, 5, 10, None, None, None, 30.0], [6, 10, 10, None, None, None, 20.0]]
     paced = {"tables": {"drift": documents.table("drift", rows)}}
-    named = names.NAMES["drift"]
+    named = registry.FIGURES["drift"]
     assert (named.get_title(paced), "95%" in named.get_note(paced)) == ("Pace by position", False)
     assert "Pace by position" in str(registry.FIGURES["drift"].build_spec(paced, "print"))
     whole = documents.study()
@@ -311,7 +311,7 @@ def test_matrix_figure_notes_that_it_shows_a_sample():
     # Four sources of 20 items, six raters, two of three items each: 13 or 14 per source, 320 ratings in all.
     assert figure.describe(whole).startswith("320 ratings of 80 items by 6 raters")
     assert figure.describe(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
-    note = names.NAMES["matrix"].get_note
+    note = registry.FIGURES["matrix"].get_note
     assert (
         note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
     )
@@ -320,10 +320,10 @@ def test_matrix_figure_notes_that_it_shows_a_sample():
 def test_rates_note_explains_published_values_only_if_there_are_any():
     said = "Diamond: the paper's value for the declared model."
     document = documents.study()
-    assert said in names.NAMES["rates"].get_note(document)
+    assert said in registry.FIGURES["rates"].get_note(document)
     rows = document["tables"]["rates"]["rows"]
     document["tables"]["rates"]["rows"] = [[*row[:-2], None, row[-1]] for row in rows]
-    assert said not in names.NAMES["rates"].get_note(document)
+    assert said not in registry.FIGURES["rates"].get_note(document)
 
 
 def test_violin_density_has_area_1_and_is_reflected_at_the_ends_of_the_scale():

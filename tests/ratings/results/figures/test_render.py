@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ratings.results.figures import registry, render
+from ratings.results.figures import render
 from ratings.results.figures.render import reorder_pdf
 from tests.ratings.results.figures import documents
 
@@ -125,18 +125,18 @@ def test_svg_merges_adjacent_paths_of_the_same_style():
 
 
 def test_figure_files_are_the_same_bytes_for_the_same_document():
-    first, second = (registry.render_for_print(documents.study(), "rates") for _ in range(2))
+    first, second = (render.render_for_print(documents.study(), "rates") for _ in range(2))
     assert first == second
     assert render.to_pdf(first) == render.to_pdf(second) and render.to_png(first) == render.to_png(second)
 
 
 def test_pdf_with_several_fonts_is_the_same_each_time():
-    svg = registry.render_for_print(documents.study(("名前", "GPT-5", "שם", "ชื่อ")), "rates")
+    svg = render.render_for_print(documents.study(("名前", "GPT-5", "שם", "ชื่อ")), "rates")
     assert len({render.to_pdf(svg) for _ in range(12)}) == 1
 
 
 def test_pdf_reordering_sorts_objects_and_updates_their_table():
-    made = render.to_pdf(registry.render_for_print(documents.study(), "rates"))
+    made = render.to_pdf(render.render_for_print(documents.study(), "rates"))
     # A second pass follows every entry of the table and changes nothing.
     assert reorder_pdf(made) == made
     places = re.findall(rb"(\d{10}) 00000 n", made)
@@ -148,7 +148,7 @@ def test_pdf_reordering_sorts_objects_and_updates_their_table():
 
 
 def test_print_figure_is_6_75_inches_wide_with_the_bundled_font():
-    svg = registry.render_for_print(documents.study(), "rates")
+    svg = render.render_for_print(documents.study(), "rates")
     page, image = render.to_pdf(svg), render.to_png(svg)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", page)
     # 6.75 in of 72 points, within two points

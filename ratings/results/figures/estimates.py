@@ -1,0 +1,438 @@
+"""Figures with one row per estimate and its interval: rates, agreement, contrasts, raters beside models, expected precision."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ratings.results.figures import tables
+from ratings.results.figures.forest import (
+    ForestRow,
+    ForestSection,
+    draw_forest,
+    make_scale,
+    make_share_scale,
+    share_rows,
+    stack_forests,
+)
+from ratings.results.figures.tables import (
+    Document,
+    FormatFunction,
+    TableRow,
+    format_ends,
+    format_interval,
+    format_percent,
+    format_signed,
+    format_two_decimals,
+    get_count,
+    get_number,
+    get_numbers,
+    get_rows,
+    get_spaced,
+    get_text,
+    group_rows,
+    has_number,
+    join_parts,
+    list_distinct,
+    verdict_words,
+)
+from ratings.results.figures.theme import AnyChart, Drawing, FigureSize
+
+LEVEL = 0.05  # Holm-adjusted p below which a contrast is orange with a star
+_TOGETHER = ("people", "simulated", "people and simulated")  # kinds of rows that combine all raters
+_TONES = dict.fromkeys(_TOGETHER, "blue") | {"machine": "orange", "classifier": "orange", "checker": "green"}
+_MEASURES: Mapping[str, tuple[str, FormatFunction]] = {
+    "agreement": ("Agreement", format_percent),
+    "kappa": ("Cohen's kappa", format_two_decimals),
+    "difference": ("Difference in kappa from the raters' own", format_two_decimals),
+}
+_QUANTITIES = {"rate": "Rate", "kappa": "Kappa", "auc": "AUC"}
+_NOT_ESTIMABLE = "not estimable yet"
+
+
+def _name_row(line: TableRow) -> str:
+    """Return the name of a row; in rows that combine raters who are not all people, the kind of raters is added."""
+    name, kind = get_text(line, "who"), get_text(line, "kind")
+    return f"{name} ({kind})" if kind in _TOGETHER and kind != "people" else name
+
+
+def _tone_of_kind(line: TableRow) -> str:
+    return _TONES.get(get_text(line, "kind"), "slate")
+
+
+def _tone_of_error(line: TableRow) -> str:
+    """Return orange for sources with a planted error, blue for the others."""
+    return "orange" if get_text(line, "error") in tables.PLANTED else "blue"
+
+
+def _make_share_row(
+    line: TableRow, label: str, tone: str, what: str, share_column: str = "rate", k_column: str = "k"
+) -> ForestRow:
+    """Return a row for k of n; `what` says in its title what the share is, with {share}, {k} and {n}."""
+    share, low, high, published = get_numbers(line, share_column, "low", "high", "published")
+    k, n, reason = get_count(line, k_column), get_count(line, "n"), get_text(line, "reason")
+    title = f"{label}: {what.format(share=format_percent(share), k=k, n=n)}, 95% interval: {format_interval(low, high)}"
+    title += f"; published: {format_percent(published)}" if published is not None else ""
+    title += f" ({reason})" if reason else ""
+    return ForestRow(label, share, low, high, f"{format_percent(share)} ({k}/{n})", title, tone, published=published)
+
+
+def _describe_rate(line: TableRow, label: str) -> str:
+    rate, low, high = get_numbers(line, "rate", "low", "high")
+    ends = f", {format_interval(low, high)}" if low is not None else ""
+    return f"{label} {format_percent(rate)} ({get_count(line, 'k')} of {get_count(line, 'n')}{ends})"
+
+
+def _make_rate_row(line: TableRow, label: str, tone: str, yes: str) -> ForestRow:
+    return _make_share_row(line, label, tone, f"{{share}} rated {yes}, {{k}} of {{n}} ratings")
+
+
+def _draw_rates(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw a bar per source (the paper's Fig. 3a)."""
+    yes, _ = verdict_words(document)
+    lines = get_rows(document, "rates")
+    rows = [_make_rate_row(line, get_text(line, "source"), _tone_of_error(line), yes) for line in lines]
+    return draw_forest([ForestSection("", rows)], make_share_scale(f"Rated {yes}"), profile, bars=True)
+
+
+def _describe_rates(document: Document) -> str:
+    parts = [_describe_rate(line, get_text(line, "source")) for line in get_rows(document, "rates")]
+    return f"Rated {verdict_words(document)[0]}: {join_parts(parts)}."
+
+
+def _draw_grouped_rates(document: Document, profile: FigureSize, name: str) -> AnyChart:
+    """Draw a section per group with a row per source; no headings if each group has one source only."""
+    yes, _ = verdict_words(document)
+    tones = {get_text(line, "source"): _tone_of_error(line) for line in get_rows(document, "rates")}
+    lines = get_rows(document, name)
+    groups = group_rows(lines, partial(_name_group, name=name))
+
+    def make_row(line: TableRow, label: str) -> ForestRow:
+        return _make_rate_row(line, label, tones.get(get_text(line, "source"), "blue"), yes)
+
+    # One source per group: headings would repeat what the rows say.
+    if all(len(some) == 1 for some in groups.values()):
+        single_source = len(list_distinct(lines, "source")) == 1
+        rows = [make_row(line, _name_grouped(line, name, single_source)) for (line,) in groups.values()]
+        sections = [ForestSection("", rows)]
+    else:
+        sections = [
+            ForestSection(group, [make_row(line, get_text(line, "source") or "all") for line in some])
+            for group, some in groups.items()
+        ]
+    return draw_forest(sections, make_share_scale(f"Rated {yes}"), profile)
+
+
+def _describe_grouped_rates(document: Document, name: str) -> str:
+    parts = [_describe_rate(line, _name_grouped(line, name)) for line in get_rows(document, name)]
+    return f"Rated {verdict_words(document)[0]}: {join_parts(parts, most=4)}."
+
+
+def _name_group(line: TableRow, name: str) -> str:
+    return get_spaced(line, "group") if name == "rates_by_error_kind" else get_text(line, "group")
+
+
+def _name_grouped(line: TableRow, name: str, single_source: bool = False) -> str:
+    group, source = _name_group(line, name), get_text(line, "source")
+    return group if single_source or not source or group == source else f"{group}, {source}"
+
+
+def _list_located(document: Document) -> list[TableRow]:
+    """Return the defined rows of all raters together."""
+    # Single raters have too few detected errors for an interval of their own.
+    lines = [line for line in get_rows(document, "localisation") if get_text(line, "who") == "all raters"]
+    return [line for line in lines if get_number(line, "rate") is not None]
+
+
+def _draw_localisation(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw a bar per error source: the share of detected errors whose mark hits the planted row."""
+    what = "{share} located, {k} of {n} detected errors"
+    rows = [_make_share_row(line, get_text(line, "source"), "orange", what) for line in _list_located(document)]
+    return draw_forest([ForestSection("", rows)], make_share_scale("Detected errors located"), profile, bars=True)
+
+
+def _describe_localisation(document: Document) -> str:
+    parts = [_describe_rate(line, get_text(line, "source")) for line in _list_located(document)]
+    return f"Detected errors located: {join_parts(parts)}."
+
+
+def _draw_agreement(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw a section for all sources together, then one per source, each with a row per defined coefficient."""
+    all_lines = get_rows(document, "agreement")
+    # An undefined coefficient has no place on the axis; the figure states how many there are, and the table gives the
+    # reasons.
+    lines = [line for line in all_lines if get_number(line, "value") is not None]
+    sections = [
+        ForestSection(
+            source.capitalize() if source == tables.POOLED else source, [_make_coefficient_row(line) for line in some]
+        )
+        for source, some in group_rows(lines, "source").items()
+    ]
+    scale = make_scale("Coefficient", [row for section in sections for row in section.rows])
+    return draw_forest(sections, scale, profile, undefined=len(all_lines) - len(lines))
+
+
+def _make_coefficient_row(line: TableRow) -> ForestRow:
+    say = format_two_decimals
+    value, low, high, outer_low, outer_high = get_numbers(line, "value", "low", "high", "low_new", "high_new")
+    name, reason = get_text(line, "coefficient"), get_text(line, "reason")
+    title = f"{name}: {say(value)}, these raters: {format_interval(low, high, say)}"
+    title += f", new raters: {format_interval(outer_low, outer_high, say)}"
+    title += f", {get_count(line, 'items')} items, {get_count(line, 'raters')} raters"
+    title += f" ({reason})" if reason else ""
+    outer = None if outer_low is None or outer_high is None else (outer_low, outer_high)
+    value_text = say(value) + format_ends(low, high, say) + _note_few_items(reason)
+    return ForestRow(name, value, low, high, value_text, title, outer=outer)
+
+
+def _note_few_items(reason: str) -> str:
+    return " (few items)" if reason.startswith("few items") else ""
+
+
+def _describe_agreement(document: Document) -> str:
+    # Only the first source: a sentence with all sources is too long to be read aloud.
+    source, lines = next(iter(group_rows(get_rows(document, "agreement"), "source").items()))
+    say = format_two_decimals
+    parts = [
+        f"{get_text(line, 'coefficient')} {say(get_number(line, 'value'))}{format_ends(*get_numbers(line, 'low', 'high'), say)}"
+        for line in lines
+    ]
+    return f"Agreement, {source}: {join_parts(parts)}."
+
+
+def _draw_human_model(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw three plots with the same rows (the paper's Table 1): agreement, kappa, and difference from the raters' kappa."""
+    plots = []
+    for name, (title, say) in _MEASURES.items():
+        rows = [_make_measure_row(line, name, say) for line in get_rows(document, "human_model")]
+        defined = [row for row in rows if row.value is not None]
+        if not defined:
+            continue
+        scale = make_share_scale("")
+        if say is not format_percent:
+            # Agreement is a share from 0 to 1; differences are small and need a scale of their own.
+            scale = make_scale("", defined, *((-0.2, 0.2) if name == "difference" else ()))
+        # Rows of the raters themselves have no difference, and would be empty rows in this plot.
+        plots.append(([ForestSection(title, defined if name == "difference" else rows)], scale))
+    return stack_forests(plots, profile)
+
+
+def _make_measure_row(line: TableRow, name: str, say: FormatFunction) -> ForestRow:
+    # The paper has no values for the difference in kappa.
+    value, low, high, published = get_numbers(line, name, f"{name}_low", f"{name}_high", f"published_{name}")
+    who, reason = _name_row(line), get_text(line, "reason")
+    title = f"{who}: {name} {say(value)}, 95% interval: {format_interval(low, high, say)}"
+    title += f", {get_count(line, 'items')} items"
+    title += f"; published: {say(published)}" if published is not None else ""
+    title += f" ({reason})" if reason and (value is None or _note_few_items(reason)) else ""
+    value_text = say(value) + format_ends(low, high, say) + _note_few_items(reason)
+    return ForestRow(who, value, low, high, value_text, title, _tone_of_kind(line), published=published)
+
+
+def _describe_human_model(document: Document) -> str:
+    parts = [
+        f"{_name_row(line)} {format_percent(get_number(line, 'agreement'))}, kappa {format_two_decimals(get_number(line, 'kappa'))}"
+        for line in get_rows(document, "human_model")
+    ]
+    return f"Agreement with the raters: {join_parts(parts)}."
+
+
+def _draw_contrasts(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw a section per family, with a row per difference of shares or areas that has an interval. d' is only in the table.
+
+    If not all contrasts fit, each family is given a share of the rows, and its heading states how many contrasts are drawn.
+    """
+    all_lines, families = get_rows(document, "contrasts"), group_rows(_list_drawable(document), "family")
+    shares = share_rows([len(lines) for lines in families.values()])
+    sections = []
+    for (family, lines), share in zip(families.items(), shares, strict=True):
+        size = sum(get_text(line, "family") == family for line in all_lines)
+        rows = [_make_contrast_row(line) for line in _select_contrasts(lines, share)]
+        heading = f"{family.capitalize()}{f': {len(rows)} of {size}' if len(rows) < size else ''}"
+        sections.append(ForestSection(heading, rows))
+    rows = [row for section in sections for row in section.rows]
+    scale = make_scale("First less second", rows, -0.2, 0.2)
+    note = f"{len(rows):,} of {len(all_lines):,} contrasts are shown; the table and the CSV contain all."
+    return draw_forest(sections, scale, profile, more=note if len(rows) < len(all_lines) else "")
+
+
+def _list_drawable(document: Document) -> list[TableRow]:
+    lines = get_rows(document, "contrasts")
+    # d' has a different unit from differences of shares, so it cannot be drawn on the same axis.
+    return [line for line in lines if get_number(line, "low") is not None and get_text(line, "quantity") != "d'"]
+
+
+def _select_contrasts(lines: Sequence[TableRow], share: int) -> list[TableRow]:
+    """Return at most `share` contrasts of a family, in the order of the table.
+
+    All contrasts of the first quantity are selected before any of the second.
+    """
+    order = list_distinct(lines, "quantity")
+    # Ranked by quantity, then put back into the order of the table, so that a truncated family is still readable.
+    ranked = sorted(range(len(lines)), key=lambda at: order.index(get_text(lines[at], "quantity")))
+    return [lines[at] for at in sorted(ranked[:share])]
+
+
+def _name_contrast(line: TableRow) -> str:
+    """Return the contrast as text. If both names begin alike, up to a colon or comma, the second name omits this
+    part.
+    """
+    first, second = get_text(line, "first"), get_text(line, "second")
+    for mark in (": ", ", "):
+        shared, separator, rest = second.rpartition(mark)
+        # The common part is removed only where both texts have it, so that the shorter text is not ambiguous.
+        if separator and first.startswith(shared + mark):
+            second = rest
+    return f"{first} less {second}, {get_text(line, 'quantity')}"
+
+
+def _make_contrast_row(line: TableRow) -> ForestRow:
+    value, low, high, p = get_numbers(line, "difference", "low", "high", "p_holm")
+    is_significant = p is not None and p < LEVEL
+    label, say, reason = _name_contrast(line), format_signed, get_text(line, "reason")
+    title = f"{label}: {say(value)}, 95% interval: {format_interval(low, high, say)}"
+    title += f", {get_count(line, 'items')} items, {get_count(line, 'raters')} raters"
+    title += f", Holm's p {p:.3f}" if p is not None else ""
+    title += f" ({reason})" if reason else ""
+    value_text = say(value) + format_ends(low, high, say) + (" *" if is_significant else "")
+    return ForestRow(label, value, low, high, value_text, title, "orange" if is_significant else "blue")
+
+
+def _describe_contrasts(document: Document) -> str:
+    lines = _list_drawable(document)
+    # The sentence has only the first few contrasts, so the first of each family comes before the others.
+    firsts = [some[0] for some in group_rows(lines, "family").values()]
+    ordered = firsts + [line for line in lines if not any(line is first for first in firsts)]
+    parts = [
+        f"{_name_contrast(line)}: {format_signed(get_number(line, 'difference'))}{format_ends(*get_numbers(line, 'low', 'high'), format_signed)}"
+        for line in ordered
+    ]
+    return f"Differences: {join_parts(parts)}."
+
+
+def _list_detections(document: Document) -> list[TableRow]:
+    """Return the table rows of all raters together and of models."""
+    lines = get_rows(document, "misses")
+    # The first row combines all raters, whatever its name is in this study.
+    together = get_text(lines[0], "who") if lines else ""
+    return [line for line in lines if get_text(line, "who") == together or get_text(line, "kind") in tables.MACHINES]
+
+
+def _draw_misses(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw sections for all errors of each type, for the false alarms, and for each kind of error.
+
+    Each section has a row for all raters together and a row for each model.
+    """
+    sections = group_rows(_list_detections(document), _name_error)
+    # False alarms come after all errors of a type, because they are compared with those; single kinds follow.
+    ordered = sorted(
+        sections.items(),
+        key=lambda section: (bool(get_text(section[1][0], "error_kind")), get_text(section[1][0], "error") == "none"),
+    )
+    return draw_forest(
+        [ForestSection(heading, [_make_detection_row(line) for line in lines]) for heading, lines in ordered],
+        make_share_scale("Rated as an error"),
+        profile,
+    )
+
+
+def _name_error(line: TableRow) -> str:
+    error, kind = get_text(line, "error"), get_spaced(line, "error_kind")
+    if error == "none":
+        return "No error: false alarms"
+    name = f"{error} error".capitalize() if error else "Error"
+    return f"{name}: {kind}" if kind else f"{name}s: detected"
+
+
+def _make_detection_row(line: TableRow) -> ForestRow:
+    what = "{share} " + ("false alarms" if get_text(line, "error") == "none" else "detected") + ", {k} of {n}"
+    return _make_share_row(line, _name_row(line), _tone_of_kind(line), what, "recall", "caught")
+
+
+def _describe_misses(document: Document) -> str:
+    parts = [
+        f"{_name_row(line)}, {_name_error(line).lower()} {format_percent(get_number(line, 'recall'))} "
+        f"({get_count(line, 'caught')} of {get_count(line, 'n')})"
+        for line in _list_detections(document)
+    ]
+    return f"Rated as an error: {join_parts(parts)}."
+
+
+def _draw_fractions(document: Document, profile: FigureSize) -> AnyChart:
+    yes, _ = verdict_words(document)
+    what = f"rates {{share}} {yes}, {{k}} of {{n}}"
+    lines = get_rows(document, "fractions")
+    rows = [_make_share_row(line, _name_row(line), _tone_of_kind(line), what, "share") for line in lines]
+    return draw_forest([ForestSection("", rows)], make_share_scale(f"Rated {yes}"), profile, bars=True)
+
+
+def _describe_fractions(document: Document) -> str:
+    parts = [
+        f"{_name_row(line)} {format_percent(get_number(line, 'share'))} ({get_count(line, 'k')} of {get_count(line, 'n')})"
+        for line in get_rows(document, "fractions")
+    ]
+    return f"Rated {verdict_words(document)[0]}: {join_parts(parts)}."
+
+
+def _draw_precision(document: Document, profile: FigureSize) -> AnyChart:
+    """Draw a section per quantity and source, with a row for each size of the study."""
+    groups = group_rows(get_rows(document, "precision"), _name_quantity)
+    sections = [
+        ForestSection(heading, [_make_precision_row(line) for line in some]) for heading, some in groups.items()
+    ]
+    rows = [row for section in sections for row in section.rows]
+    top = max(row.value or 0.0 for row in rows) or 0.1  # a scale needs an extent
+    return draw_forest(sections, make_scale("Half-width", rows, ceiling=top), profile, bars=True)
+
+
+def _name_quantity(line: TableRow) -> str:
+    what, source = get_text(line, "what"), get_text(line, "source")
+    return f"{_QUANTITIES.get(what, what)}, {source}" if source else _QUANTITIES.get(what, what)
+
+
+def _make_precision_row(line: TableRow) -> ForestRow:
+    # The half-width is undefined while there are too few raters or items; the row still shows the size of the study.
+    half, is_current = get_number(line, "half_width"), bool(get_number(line, "now"))
+    size = _describe_size(line, ", ")
+    value_text = f"±{format_two_decimals(half)}" if half is not None else _NOT_ESTIMABLE
+    title = get_text(line, "said") or f"{size}: {value_text}"
+    label, tone = (f"{size} (now)", "blue") if is_current else (size, "slate")
+    return ForestRow(label, half, None, None, value_text, title, tone)
+
+
+def _describe_size(line: TableRow, between: str) -> str:
+    raters, items = get_count(line, "raters"), get_count(line, "items")
+    return f"{raters} rater{'s' * (raters != 1)}{between}{items} item{'s' * (items != 1)}"
+
+
+def _describe_precision(document: Document) -> str:
+    """Return the current and the best value of each quantity."""
+    parts = []
+    for heading, some in group_rows(get_rows(document, "precision"), _name_quantity).items():
+        current = next((line for line in some if get_number(line, "now")), some[0])
+        half, reason = get_number(current, "half_width"), get_text(current, "said")
+        part = f"{heading} ±{format_two_decimals(half)} now" if half is not None else f"{heading} {_NOT_ESTIMABLE}"
+        part += f" ({reason})" if half is None and reason else ""
+        estimable = [line for line in some if get_number(line, "half_width") is not None]
+        if estimable:
+            best = min(estimable, key=lambda line: get_number(line, "half_width") or 0.0)
+            part += f", {format_two_decimals(get_number(best, 'half_width'))} with {_describe_size(best, ' and ')}"
+        parts.append(part)
+    return f"Half-widths: {join_parts(parts, most=4)}."
+
+
+def _make_grouped_drawing(name: str) -> Drawing:
+    return Drawing(partial(_draw_grouped_rates, name=name), partial(_describe_grouped_rates, name=name))
+
+
+RATES = Drawing(_draw_rates, _describe_rates)
+RATES_BY_EXPERIMENT = _make_grouped_drawing("rates_by_experiment")
+RATES_BY_ACTION = _make_grouped_drawing("rates_by_action")
+RATES_BY_ERROR_KIND = _make_grouped_drawing("rates_by_error_kind")
+LOCALISATION = Drawing(_draw_localisation, _describe_localisation, lambda document: bool(_list_located(document)))
+AGREEMENT = Drawing(_draw_agreement, _describe_agreement, lambda document: has_number(document, "agreement", "value"))
+HUMAN_MODEL = Drawing(
+    _draw_human_model, _describe_human_model, lambda document: has_number(document, "human_model", *_MEASURES)
+)
+CONTRASTS = Drawing(_draw_contrasts, _describe_contrasts, lambda document: bool(_list_drawable(document)))
+MISSES = Drawing(_draw_misses, _describe_misses)
+FRACTIONS = Drawing(_draw_fractions, _describe_fractions)
+PRECISION = Drawing(_draw_precision, _describe_precision)

@@ -5,7 +5,7 @@ from django.urls import URLPattern
 from ratings.web import jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import links, rater_home, rating
-from ratings.web.results import benchmarks, comparison, figures, paper, result_files
+from ratings.web.results import benchmarks, comparison, paper, result_files
 from ratings.web.study import builder, dashboard, export, machines, study, vetting
 
 app_name = "ratings"
@@ -16,7 +16,7 @@ rater_urls: list[URLPattern] = [*links.urls, *account.urls, *rater_home.urls, *r
 # Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [
     *builder.urls, *study.urls, *dashboard.urls, *export.urls, *vetting.urls, *jobs.urls,
-    *result_files.urls, *comparison.urls, *figures.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
+    *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

@@ -1,6 +1,5 @@
 """Sign-in by password, with a user name or an e-mail address, and by links, of which only the hash is stored."""
 
-import hashlib
 import secrets
 import time
 from datetime import timedelta
@@ -20,6 +19,7 @@ from django.utils import timezone
 from ratings.accounts import login_throttling, reauthentication, two_factor
 from ratings.models import SignInLink
 from wetbench_site.prepared_queries import PreparedQuery
+from wetbench_site.text import hash_text
 
 LINK_LIFETIME = timedelta(hours=24)
 
@@ -98,7 +98,7 @@ def create_link(user: User, purpose: str, lifetime: timedelta = LINK_LIFETIME) -
         # In one transaction, so that there is never a moment with two valid links.
         revoke_links(user, purpose)
         SignInLink.objects.create(
-            user=user, purpose=purpose, token_sha256=hash_token(token), created_at=now, expires_at=now + lifetime
+            user=user, purpose=purpose, token_sha256=hash_text(token), created_at=now, expires_at=now + lifetime
         )
     return token
 
@@ -135,13 +135,9 @@ def generate_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def hash_token(token: str) -> str:
-    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
-
-
 def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[LinkResult, SignInLink | None]:
     # The purpose is part of the query: a rater's link must not open an admin's page.
-    link = SignInLink.objects.select_related("user").filter(token_sha256=hash_token(token), purpose=purpose).first()
+    link = SignInLink.objects.select_related("user").filter(token_sha256=hash_text(token), purpose=purpose).first()
     if link is None or not link.user.is_active:
         return LinkResult(LinkEffect.UNKNOWN), None
     # Only for raters: an admin's link works all day anyway.

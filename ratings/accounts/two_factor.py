@@ -4,7 +4,6 @@ django-otp stores the devices and slows guessing: after the nth consecutive wron
 Backup codes are stored as digests.
 """
 
-import hashlib
 import math
 import secrets
 from base64 import b32encode
@@ -22,6 +21,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from ratings.models import Membership
 from wetbench_site.middleware.two_factor import TwoFactorRequired
+from wetbench_site.text import hash_text
 
 BACKUP_CODES, BACKUP_LENGTH = 10, 12  # 12 characters of 31 are 59 bits
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily confused
@@ -184,4 +184,4 @@ def _lock_user(user: User) -> None:
 def _hash_code(code: str) -> str:
     """Return the first 64 bits of the code's SHA-256, which fit into the column. The codes themselves have 59 bits."""
     # A fast hash is enough, because the codes are random and guesses are slowed.
-    return hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16]
+    return hash_text(code)[:16]

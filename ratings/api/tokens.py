@@ -1,6 +1,5 @@
 """API tokens: create, find and revoke them. Only their SHA-256 is stored. A token of a user without access does not work."""
 
-import hashlib
 import math
 import secrets
 import time
@@ -25,6 +24,7 @@ from ratings.models import ApiToken, Membership, Study
 from ratings.studies import access
 from wetbench_site.middleware.write_limit import TokenBuckets
 from wetbench_site.observability.logs import log_security_event
+from wetbench_site.text import hash_text
 
 SCOPE_DESCRIPTIONS: Mapping[str, str] = {
     "studies:read": "studies in which you have a role, with their protocols and progress",
@@ -71,7 +71,7 @@ def create_token(
         # an inner transaction: the IntegrityError must not break the one around it
         with transaction.atomic():
             token = ApiToken.objects.create(
-                user=user, name=name.strip(), token_sha256=hash_token(text), scopes=sorted(scopes), limited=studies is not None,
+                user=user, name=name.strip(), token_sha256=hash_text(text), scopes=sorted(scopes), limited=studies is not None,
                 created_at=now, expires_at=now + timedelta(days=days), **values,
             )  # fmt: skip
             token.studies.set(studies or ())
@@ -94,7 +94,7 @@ def list_tokens(user: User) -> QuerySet[ApiToken]:
 
 def find_active_token(text: str) -> ApiToken | None:
     """Return the token with its user if it currently works, otherwise None. Needs one query."""
-    matches = ApiToken.objects.select_related("user").filter(token_sha256=hash_token(text), revoked_at=None)
+    matches = ApiToken.objects.select_related("user").filter(token_sha256=hash_text(text), revoked_at=None)
     # checked on every request, so that a token stops working when the last role is removed
     has_role = Exists(Membership.objects.filter(user=OuterRef("user")))
     entitled = Q(user__is_staff=True) | Q(user__is_superuser=True) | has_role
@@ -114,12 +114,6 @@ def select_readable_studies(token: ApiToken) -> QuerySet[Study]:
     """Return the studies that the token covers and in which its user currently has a role."""
     user_studies = access.list_studies(token.user)
     return user_studies.filter(pk__in=token.studies.values("pk")) if token.limited else user_studies
-
-
-def hash_token(text: str) -> str:
-    # A fast hash is enough: a token has 256 random bits. Lone surrogates from a header are
-    # replaced: they must not cause an error.
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def _check_token_request(

@@ -10,7 +10,6 @@ A payload has these keys and no others:
 A ref is a letter (A, B, ...) that identifies one material throughout the payload; barcodes never appear.
 """
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -38,6 +37,7 @@ from ratings.blinding.pseudonyms import (
     format_label,
     index_to_letters,
 )
+from wetbench_site.text import hash_text
 
 Record = Mapping[str, Any]
 Payload = dict[str, Any]
@@ -110,7 +110,7 @@ def payload_digest(payload: Payload) -> str:
     """Return the SHA-256 of the payload in canonical form. Raters cannot distinguish two payloads with equal digests."""
     # Sorted keys and no spaces: equal payloads must have equal bytes, whatever order a dictionary was built in.
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_text(text)
 
 
 def pair_digest(payload: Payload) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from wetbench_site.text import INVISIBLE
+
 CONDITIONS = {
     "room_temp": "room temperature",
     "4C": "4 °C",
@@ -25,10 +27,6 @@ AVAILABILITY = {
 }
 # The parentheses are removed together with the barcode; the conditional group requires both or none.
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
-# Control characters, unpaired surrogates and characters that reverse or hide text: a rater must see the full text.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
 _PH = re.compile(r"\bph\b")
 
 
@@ -84,7 +82,7 @@ class Pseudonyms:
 
 
 def replace_invisible(text: str) -> str:
-    return _INVISIBLE.sub("\ufffd", text)  # a visible sign, so that the text does not appear shorter than it is
+    return INVISIBLE.sub("\ufffd", text)  # a visible sign, so that the text does not appear shorter than it is
 
 
 def describe_condition(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cells and words of rating tables, for every reader and writer of CSV files: escaped formulas, verdicts, separators."""
+"""Read rating tables: rows of CSV files, cells protected from formulas, words for verdicts. For every reader and writer."""
 
 import csv
 import re

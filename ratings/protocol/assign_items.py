@@ -17,6 +17,9 @@ from ratings.protocol.plan_types import (
     PlannedItem,
     Source,
 )
+from wetbench_site.text import format_count
+
+TRIES = 3  # halves the imbalance; 8 would quarter it, but make "another source than the last" too good a guess
 
 
 def list_arms(layouts: Iterable[str], contexts: Iterable[bool], marks: Iterable[str]) -> tuple[Arm, ...]:
@@ -38,6 +41,21 @@ def arm_of_rater(arms: Sequence[Arm], seed: int, number: int) -> Arm:
     return order[index]
 
 
+def assign_arms(
+    items_by_rater: Mapping[int, Sequence[PlannedItem]],
+    arms: Sequence[Arm],
+    by: str,
+    seed: int,
+    numbers: Mapping[int, int],
+    rng: random.Random,
+) -> Mapping[tuple[int, str], Arm]:
+    """Return an arm for each item of each rater, drawn by item or by rater. `numbers` are the raters' numbers."""
+    if by == "item":
+        return assign_arms_by_item(items_by_rater, arms, rng)
+    arm_of = {rater: arm_of_rater(arms, seed, numbers[rater]) for rater in items_by_rater}
+    return {(rater, item.key): arm_of[rater] for rater, items in items_by_rater.items() for item in items}
+
+
 def assign_arms_by_item(
     items_by_rater: Mapping[int, Sequence[PlannedItem]], arms: Sequence[Arm], rng: random.Random
 ) -> dict[tuple[int, str], Arm]:
@@ -50,7 +68,10 @@ def assign_arms_by_item(
     for rater, items_of_rater in items_by_rater.items():
         # The order of the keys is the order of importance: comparing within a rater and source needs balance most.
         total: Counter[Arm] = Counter()
-        for items in _group_by_source(items_of_rater, rng):
+        groups: dict[Source, list[PlannedItem]] = defaultdict(list)
+        for item in rng.sample(items_of_rater, len(items_of_rater)):
+            groups[item.source].append(item)
+        for items in groups.values():
             in_source: Counter[Arm] = Counter()
             for item in items:
                 # A random order before the minimum breaks ties at random; otherwise the first arm would be preferred.
@@ -61,16 +82,6 @@ def assign_arms_by_item(
                 by_item[item.key][arm] += 1
                 assigned[rater, item.key] = arm
     return assigned
-
-
-def _group_by_source(items: Sequence[PlannedItem], rng: random.Random) -> list[list[PlannedItem]]:
-    groups: dict[Source, list[PlannedItem]] = defaultdict(list)
-    for item in rng.sample(items, len(items)):
-        groups[item.source].append(item)
-    return list(groups.values())
-
-
-TRIES = 3  # halves the imbalance; 8 would quarter it, but make "another source than the last" too good a guess
 
 
 def shuffle_spread(items: Sequence[PlannedItem], rng: random.Random) -> list[PlannedItem]:
@@ -163,12 +174,12 @@ def plan_assignments(
         next_slot[item.key] += 1
         # A slot is the number of an item's rating; the database allows one live assignment per slot.
         slots[rater, item.key] = next_slot[item.key]
-    arms_by_item = _assign_arms(items_by_rater, arms, by, seed, first_number, rng)
+    numbers = {rater: first_number + rater for rater in range(raters)}
+    arms_by_item = assign_arms(items_by_rater, arms, by, seed, numbers, rng)
     places = []
     for rater, items_of_rater in items_by_rater.items():
-        for position, (key, occasion) in enumerate(
-            order_items((), items_of_rater, (), repeats, distance, rng), start=1
-        ):
+        order = order_items((), items_of_rater, (), repeats, distance, rng)
+        for position, (key, occasion) in enumerate(order, start=1):
             # A repeat never counts as one of the item's ratings.
             slot = slots[rater, key] if occasion == FIRST else None
             places.append(PlannedAssignment(rater, key, position, occasion, slot, *arms_by_item[rater, key]))
@@ -189,66 +200,34 @@ def build_matrix(
             firsts[assignment.rater].append(assignment)
         else:
             repeats[assignment.rater] += 1
-    rows = tuple(
-        _build_matrix_row(rater, firsts[rater], source_of_item, sources, repeats[rater]) for rater in range(raters)
-    )
-    return AssignmentMatrix(sources, rows, _shared_item_range(firsts, raters))
-
-
-def _build_matrix_row(
-    rater: int,
-    assignments: Sequence[PlannedAssignment],
-    source: Mapping[str, Source],
-    sources: Sequence[Source],
-    repeats: int,
-) -> MatrixRow:
-    counts = Counter(source[assignment.key] for assignment in assignments)
-    arms = sorted({Arm(assignment.layout, assignment.with_context, assignment.marks) for assignment in assignments})
-    return MatrixRow(rater, {name: counts[name] for name in sources}, len(assignments), repeats, tuple(arms))
-
-
-def _shared_item_range(firsts: Mapping[int, Sequence[PlannedAssignment]], raters: int) -> tuple[int, int]:
-    keys = [{assignment.key for assignment in firsts[rater]} for rater in range(raters)]
+    rows = []
+    for rater in range(raters):
+        counts = Counter(source_of_item[one.key] for one in firsts[rater])
+        arms = sorted({Arm(one.layout, one.with_context, one.marks) for one in firsts[rater]})
+        counts_by_source = {source: counts[source] for source in sources}
+        rows.append(MatrixRow(rater, counts_by_source, len(firsts[rater]), repeats[rater], tuple(arms)))
+    keys = [{one.key for one in firsts[rater]} for rater in range(raters)]
     shared = [len(keys[a] & keys[b]) for a in range(raters) for b in range(a)]
-    return min(shared, default=0), max(shared, default=0)
+    return AssignmentMatrix(sources, tuple(rows), (min(shared, default=0), max(shared, default=0)))
 
 
 def _check_feasible(items: Sequence[PlannedItem], raters: int, design: str, max_items: int | None) -> None:
+    raters_text, is_one = format_count(raters, "rater"), raters == 1
     if raters < (min_raters := count_raters_needed(items)):
+        are = "is" if is_one else "are"
         raise PlanError(
-            f"{_raters_are(raters)} too few: no rater may rate two versions of one item; {min_raters} would work"
+            f"{raters_text} {are} too few: no rater may rate two versions of one item; {min_raters} would work"
         )
     needed = max((item.needed for item in items), default=0)
     if design == "crossed" and raters != needed:
-        s, verb = ("", "makes") if raters == 1 else ("s", "make")
-        raise PlanError(
-            f"crossed: every rater rates every item, so {raters} rater{s} {verb} {raters} rating{s} per item"
-        )
+        ratings_text = f"{'makes' if is_one else 'make'} {format_count(raters, 'rating')} per item"
+        raise PlanError(f"crossed: every rater rates every item, so {raters_text} {ratings_text}")
     total = sum(item.needed for item in items)
     if max_items is not None and total > max_items * raters:
         sufficient = -(-total // max_items)  # rounded up: the smallest number of raters that is enough
-        raters_text = f"{raters} rater{'s' * (raters != 1)}"
         raise PlanError(
             f"{total} ratings by {raters_text} are more than {max_items} each; {sufficient} raters would work"
         )
-
-
-def _raters_are(raters: int) -> str:
-    return "1 rater is" if raters == 1 else f"{raters} raters are"
-
-
-def _assign_arms(
-    items_by_rater: Mapping[int, Sequence[PlannedItem]],
-    arms: Sequence[Arm],
-    by: str,
-    seed: int,
-    first_number: int,
-    rng: random.Random,
-) -> Mapping[tuple[int, str], Arm]:
-    if by == "item":
-        return assign_arms_by_item(items_by_rater, arms, rng)
-    arm_of = {rater: arm_of_rater(arms, seed, first_number + rater) for rater in items_by_rater}
-    return {(rater, item.key): arm_of[rater] for rater, items in items_by_rater.items() for item in items}
 
 
 def _check_repeats(items_by_rater: Mapping[int, Sequence[PlannedItem]], repeats: float, distance: int) -> None:

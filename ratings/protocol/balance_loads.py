@@ -149,12 +149,12 @@ class _AssignmentMatrix:
         available = sorted(raters, key=self.loads.__getitem__)[: sum(item.needed for item in versions)]
         for item in versions:
             for _ in range(item.needed):
-                best = min(available, key=lambda rater: self._overlap_cost(rater, item))
+                readers = self.readers[item.key]
+                best = min(
+                    available, key=lambda r: (sum(self.shared[r][o] for o in readers), self.seen[r][item.source])
+                )
                 available.remove(best)
                 self._assign_item(item, best)
-
-    def _overlap_cost(self, rater: int, item: PlannedItem) -> tuple[int, int]:
-        return sum(self.shared[rater][other] for other in self.readers[item.key]), self.seen[rater][item.source]
 
     def _assign_item(self, item: PlannedItem, rater: int) -> None:
         for other in self.readers[item.key]:
@@ -185,11 +185,7 @@ class _AssignmentMatrix:
                     excess += change
 
     def _compute_excess(self) -> int:
-        """Return how far the sum of squares is above its minimum.
-
-        The sum is over the numbers of items that two raters share, and over the numbers of items of one source that a
-        rater has.
-        """
+        """Return how far the sum of squares of shared items and of items per source is above its minimum."""
         n_raters = len(self.loads)
         shares = [self.shared[a][b] for a in range(n_raters) for b in range(a)]
         sources = sorted({source for seen in self.seen for source in seen})

@@ -89,9 +89,7 @@ def _check_evidence_display(protocol: "StudyProtocol") -> list[str]:
 
 
 def _check_crossover(protocol: "StudyProtocol") -> list[str]:
-    """Return what cannot be combined with a crossover, each with an alternative; for other designs, the fields that only
-    a crossover may have.
-    """
+    """Return what cannot be combined with a crossover, or the fields that only a crossover may have."""
     if not protocol.is_crossover:
         given = [name for name in ("conditions", "washout_days") if name in protocol.model_fields_set]
         return [

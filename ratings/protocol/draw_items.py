@@ -37,12 +37,21 @@ def choose_items(
     then their combinations. Raises PlanError if the pool has too few.
     """
     matching = _Matching.from_pool([c for c in drop_duplicates(pool) if c.source in requested], seed, versions)
-    if short_sources := [source for source in requested if matching.count_available(source) < requested[source]]:
-        raise PlanError("; ".join(_describe_shortage(matching, source, requested[source]) for source in short_sources))
+    counts = {source: matching.count_available(source) for source in requested}
+    if short_sources := [source for source in requested if counts[source] < requested[source]]:
+        advice = {True: "run more episodes", False: "create more twins, or vet those in the queue"}
+        shortages = (
+            f"needs {requested[source]} {_describe_source(source)}, the pool holds {counts[source]}: {advice[source[1] == 'none']}"
+            for source in short_sources
+        )
+        raise PlanError("; ".join(shortages))
     # The scarcest source first: the pairs it shares with others are then still free, and fewer exchanges are needed.
-    for source in sorted(requested, key=lambda s: (matching.count_available(s) - requested[s], s)):
+    for source in sorted(requested, key=lambda s: (counts[s] - requested[s], s)):
         if not matching.take_items(source, requested[source]):
-            raise PlanError(_describe_crowding(matching, source, requested[source], versions))
+            raise PlanError(
+                f"needs {requested[source]} {_describe_source(source)}; the pool holds {counts[source]}, but with so few raters only "
+                f"{versions} of the versions of one transition can be rated: choose more raters or fewer items"
+            )
     return matching.chosen_items()
 
 
@@ -64,9 +73,8 @@ class _Matching:
         # Sorted before shuffling, because the shuffle is reproducible only from a fixed order.
         pairs = sorted(by_pair)
         random.Random(f"choose/{seed}").shuffle(pairs)
-        return cls(
-            {pair: dict(found) for pair, found in by_pair.items()}, {p: i for i, p in enumerate(pairs)}, versions
-        )
+        rank = {pair: index for index, pair in enumerate(pairs)}
+        return cls({pair: dict(found) for pair, found in by_pair.items()}, rank, versions)
 
     def count_available(self, source: Source) -> int:
         return sum(len(found.get(source, ())) for found in self.by_pair.values())
@@ -75,9 +83,7 @@ class _Matching:
         return [candidate for pair in sorted(self.taken) for candidate in self.taken[pair]]
 
     def take_items(self, source: Source, count: int) -> bool:
-        """Choose this many items of the source. Return False if that is impossible even after exchanging items of
-        other sources.
-        """
+        """Choose this many items of the source. Return False if no exchange of other items makes that possible."""
         pairs = [pair for pair in self.by_pair if self._unused_candidates(pair, source)]
         heap = [(self._rank_pair(pair, source), pair) for pair in pairs]
         heapify(heap)
@@ -101,9 +107,7 @@ class _Matching:
         return False
 
     def _rearrange_and_take(self, source: Source) -> bool:
-        """Choose one more item after exchanging others (the shortest augmenting path of the matching). Return False
-        if impossible.
-        """
+        """Choose one more item after exchanging others along the shortest augmenting path. False if impossible."""
         path: dict[Source, tuple[str, Candidate, Source]] = {}
         queue = deque([source])
         while queue:
@@ -123,9 +127,7 @@ class _Matching:
     def _apply_path(
         self, pair: str, needed_source: Source, source: Source, path: Mapping[Source, tuple[str, Candidate, Source]]
     ) -> None:
-        """Take an item of `needed_source` from the pair with room, then exchange items along the path back to
-        `source`.
-        """
+        """Take an item from the pair with room, then exchange items along the path back to `source`."""
         self._add_item(self._unused_candidates(pair, needed_source)[0])
         while needed_source != source:
             # Walk back to `source`: each step removes an item, which was just replaced, and takes another one from
@@ -171,18 +173,6 @@ def _list_strata(candidate: Candidate) -> tuple[str, str, str]:
     return f"in {experiment}", f"by {action}", f"{action} in {experiment}"
 
 
-def _describe_shortage(choice: _Matching, source: Source, count: int) -> str:
-    advice = "run more episodes" if source[1] == "none" else "create more twins, or vet those in the queue"
-    return f"needs {count} {_describe_source(source)}, the pool holds {choice.count_available(source)}: {advice}"
-
-
-def _describe_crowding(choice: _Matching, source: Source, count: int, versions: int | None) -> str:
-    return (
-        f"needs {count} {_describe_source(source)}; the pool holds {choice.count_available(source)}, but with so few raters only "
-        f"{versions} of the versions of one transition can be rated: choose more raters or fewer items"
-    )
-
-
 def _describe_source(source: Source) -> str:
     cast, perturbation = source
     return f"items by {cast}" if perturbation == "none" else f"{perturbation} twins by {cast}"
@@ -222,9 +212,7 @@ def choose_cases(
 
 
 def count_identical_cases(pool: Iterable[Candidate], first_sources: Mapping[Source, Source]) -> IdenticalCases:
-    """Return how many cases are excluded because both sources gave the identical outcome, and how many cases there
-    are.
-    """
+    """Return how many cases are excluded because of identical outcomes, and how many cases there are."""
     return _count_identical(_group_cases(pool, first_sources))
 
 
@@ -276,9 +264,8 @@ def plan_sessions(
             for key, _ in order_items((), own, (), 0.0, 0, rng):
                 position += 1
                 # Slot rater + 1 is free for each item, because every rater rates every item.
-                places.append(
-                    PlannedAssignment(rater, key, position, FIRST, rater + 1, *arms[condition_of[key]], session=session)
-                )
+                arm = arms[condition_of[key]]
+                places.append(PlannedAssignment(rater, key, position, FIRST, rater + 1, *arm, session=session))
     return places
 
 

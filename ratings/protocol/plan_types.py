@@ -81,9 +81,7 @@ class MatrixRow(NamedTuple):
 
 
 class AssignmentMatrix(NamedTuple):
-    """The raters and their items before opening. `shared` is the smallest and the largest number of items that two
-    raters have in common.
-    """
+    """The raters and their items before opening. `shared`: fewest and most items that two raters share."""
 
     sources: tuple[Source, ...]
     rows: tuple[MatrixRow, ...]
@@ -91,9 +89,7 @@ class AssignmentMatrix(NamedTuple):
 
 
 class CandidateItem(NamedTuple):
-    """A candidate with the payload raters will see. `origin` has the fields of its ItemSource that the candidate
-    lacks.
-    """
+    """A candidate with the payload that raters will see, and the fields of its ItemSource that it lacks."""
 
     candidate: Candidate
     payload: Payload

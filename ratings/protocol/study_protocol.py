@@ -187,6 +187,7 @@ def _need_slug(value: Any) -> str:
 
 
 def _need_known_cast(value: Any, info: ValidationInfo) -> str:
+    assert info.context
     known: Collection[str] = info.context.casts
     return value if isinstance(value, str) and value in known else reject(_join_names(known))
 
@@ -247,9 +248,7 @@ class SourceRequest(StrictModel):
 
 
 class Display(StrictModel):
-    """The display arms of a study. One value of each list is drawn at random for each rater, or for each item of a
-    rater.
-    """
+    """The display arms. One value of each list is drawn at random for each rater, or for each of their items."""
 
     layouts: Annotated[tuple[str, ...], PlainValidator(_need_arms), Allowed(_ARM_TEXTS["layouts"])] = ("aligned",)
     context: Annotated[tuple[bool, ...], PlainValidator(_need_arms), Allowed(_ARM_TEXTS["context"])] = (False,)
@@ -382,7 +381,9 @@ def find_guide_problems(text: str) -> list[str]:
 def load_protocol(data: Mapping[str, Any]) -> StudyProtocol:
     """Return the protocol of a document that was validated when it was stored. Missing fields take the default."""
     values = {name: data[name] for name in FIELDS if data.get(name) is not None}
-    display = {name: tuple(value) if name in ARMS else value for name, value in data.get("display", {}).items()}
+    display: dict[str, Any] = {
+        name: tuple(value) if name in ARMS else value for name, value in data.get("display", {}).items()
+    }
     values |= {
         "name": data["name"].strip(),
         "slug": data.get("slug") or make_slug(data["name"]),

@@ -26,6 +26,7 @@ from ratings.protocol.study_protocol import load_protocol
 from ratings.raters import invitations, rater_overview
 from ratings.studies import StudyError, readable_elsewhere
 from ratings.studies.lifecycle import Actor, log_event
+from wetbench_site.text import hash_text
 
 logger = logging.getLogger("wetbench.mail")
 # A shared pool of two threads: requests do not wait, and not every message starts a thread.
@@ -310,7 +311,7 @@ def _prepare_invitation(rater: Rater, to: str, by: Actor, address: UrlBuilder) -
 
 def _create_link(rater: Rater, to: str, by: Actor, address: UrlBuilder) -> tuple[str, Invitation]:
     token = invitations.create_invitation(rater, by, to)
-    return build_link(token, address), Invitation.objects.get(token_sha256=signing_in.hash_token(token))
+    return build_link(token, address), Invitation.objects.get(token_sha256=hash_text(token))
 
 
 def _find_unfinished(study: Study) -> list[Rater]:

@@ -13,6 +13,7 @@ from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.models.study_events import Invited, Joined
 from ratings.studies import StudyClosed, StudyError, access, readable_elsewhere, reassign
 from ratings.studies.lifecycle import Actor, log_event
+from wetbench_site.text import hash_text
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -38,7 +39,7 @@ def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
     token, now = signing_in.generate_token(), timezone.now()
     Invitation.objects.create(
         # Only the digest is stored, so a copy of the database opens no invitation.
-        rater=rater, email=email, token_sha256=signing_in.hash_token(token), created_by=by, created_at=now,
+        rater=rater, email=email, token_sha256=hash_text(token), created_by=by, created_at=now,
         expires_at=now + INVITATION_LIFETIME,
     )  # fmt: skip
     Rater.objects.filter(pk=rater.pk).update(invited_at=now)
@@ -123,7 +124,7 @@ class JoinForm(NamedTuple):
 def find_invitation(token: str) -> Invitation | None:
     """Return the invitation with this token, whatever its state, or None."""
     invitations = Invitation.objects.select_related("rater__study", "rater__user")
-    return invitations.filter(token_sha256=signing_in.hash_token(token)).first()
+    return invitations.filter(token_sha256=hash_text(token)).first()
 
 
 def describe_expiry(invitation: Invitation) -> str:

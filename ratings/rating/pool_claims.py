@@ -4,7 +4,6 @@ Two safeguards prevent an item from being claimed more often than planned: the s
 chooses, and a unique constraint rejects a second active assignment with the same slot.
 """
 
-import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import Arm, StudyProtocol
 from ratings.studies import designs, readable_elsewhere, reassign
 from ratings.studies.reassign import LIVE
+from wetbench_site.text import hash_text
 
 # How many slots of an item are taken. Released and repeated assignments take none.
 _TAKEN = Count("assignments", filter=Q(
@@ -151,7 +151,7 @@ def _list_open_items(rater: Rater) -> Iterator[OpenItem]:
 def _tie_break(rater: Rater, content: str) -> str:
     """Return a sort key that is random per rater but constant over time."""
     # The order comes from the content digest, not from the primary key, which may follow the order of selection.
-    return hashlib.sha256(f"{rater.study.random_seed}/{rater.number}/{content}".encode()).hexdigest()
+    return hash_text(f"{rater.study.random_seed}/{rater.number}/{content}")
 
 
 def _remaining_quota(rater: Rater) -> int:

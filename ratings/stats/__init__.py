@@ -1,7 +1,7 @@
 """Compute the statistics of ratings: columns in, estimates with intervals out.
 
-Agreement coefficients are in `agreement/`, areas under the ROC curve in `areas/`. Every function names the source of
-its formula. A number that cannot be computed is replaced by the reason, in words. Nothing here reads a database.
+Every function names the source of its formula. A number that cannot be computed is replaced by the reason, in words.
+Nothing here reads a database.
 
 May import: nothing else of ours.
 

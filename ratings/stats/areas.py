@@ -206,10 +206,7 @@ class RocPoint(NamedTuple):
 
 
 class RocCurve(NamedTuple):
-    """The ROC curve of one error source against all unperturbed items, ratings pooled; its area is auc_signed.
-
-    Ratings without a confidence are left out. If a class is empty, there are no points, and `reason` states why.
-    """
+    """The pooled ROC curve of an error source; ratings without confidence are left out. No points: see `reason`."""
 
     source: str
     points: tuple[RocPoint, ...]

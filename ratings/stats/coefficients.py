@@ -1,6 +1,4 @@
-"""Estimate the agreement of any number of raters, where not every rater rates every item: Fleiss, Krippendorff,
-Gwet, Brennan-Prediger.
-"""
+"""Agreement of any number of raters, with missing ratings (Fleiss, Krippendorff, Gwet, Brennan-Prediger), and retest."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -97,11 +95,7 @@ def _sum_products(shares: Floats) -> Floats:
 
 
 def compute_agreement_weights(q: int, kind: str) -> Floats:
-    """Return the agreement weights of q ordered categories, shape (q, q).
-
-    The weight is 1 for equal categories, 0 for the lowest against the highest, and falls with the distance of the two
-    categories ("linear") or with its square ("quadratic").
-    """
+    """Return the weights of q ordered categories, shape (q, q): 1 minus their distance, linear or quadratic."""
     distance = np.abs(np.subtract.outer(np.arange(q), np.arange(q))) / max(1, q - 1)
     weights: Floats = 1 - distance ** {"linear": 1, "quadratic": 2}[kind]
     return weights
@@ -209,11 +203,10 @@ def _list_answer_columns(table: Ratings) -> list[AnswerColumn]:
 
 
 def estimate_coefficients(table: Ratings, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """Return every coefficient over all sources, then within each source, with an interval for these raters and one for new raters.
+    """Return every coefficient over all sources and within each, for these raters and for new raters.
 
-    Verdicts have fleiss_kappa, krippendorff_alpha (nominal), gwet_ac1 and brennan_prediger. If ratings have confidences,
-    krippendorff_alpha (ordinal) of the confidence and of the signed rating and gwet_ac2 of the confidence follow.
-    `table.categories` has every declared category, whether or not a rating uses it.
+    `table.categories` has every declared category, used or not. Ratings with confidences add ordinal alpha of
+    confidence and signed rating, and AC2.
     """
     return [row for column in _list_answer_columns(table) for row in _estimate_column(column, seed, resamples)]
 
@@ -225,7 +218,11 @@ def compute_coefficient(coefficient: Coefficient, counts: Floats) -> float | Non
 
 
 def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterator[Estimate]:
-    if reason := _explain_unusable_column(column):
+    reason = "" if len(column.ratings) else "there are no ratings"
+    if not 2 <= column.q <= MAX_CATEGORIES:
+        few = "only one category is declared"
+        reason = reason or (few if column.q < 2 else f"there are more than {MAX_CATEGORIES} categories")
+    if reason:
         for coefficient in column.coefficients:
             point = PointEstimate(coefficient.stat, coefficient.args, None, column.ratings.sample_sizes, reason)
             yield from build_interval_rows(point, Uncertainty(np.empty(0), np.empty(0)))
@@ -242,14 +239,6 @@ def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterato
             of_scope = [by_source[column.ratings.sources.index(name)] for name in scope.args.values()]
             sums: Floats = np.sum(of_scope or list(by_source.values()), axis=0)
             yield from _build_coefficient_rows(column, coefficient, scope, counts, coefficient.formula(sums, column.q))
-
-
-def _explain_unusable_column(column: AnswerColumn) -> str:
-    if not len(column.ratings):
-        return "there are no ratings"
-    if column.q < 2:
-        return "only one category is declared"
-    return f"there are more than {MAX_CATEGORIES} categories" if column.q > MAX_CATEGORIES else ""
 
 
 def _resample_terms(

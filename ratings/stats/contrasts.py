@@ -40,10 +40,7 @@ TARGETS: Mapping[str, str] = {
 
 
 class Contrast(NamedTuple):
-    """One row of the table of contrasts: the difference first minus second.
-
-    `method` is a key of estimates.METHODS or "". `reason` states why a number is missing, or what limits it.
-    """
+    """A row of the table of contrasts: first minus second. `reason`: why a number is missing, or what limits it."""
 
     family: str
     first: str
@@ -94,10 +91,6 @@ class RatingPool(NamedTuple):
     @property
     def yes_answers(self) -> Floats:
         return self.table.verdict.astype(np.float64)
-
-    @property
-    def correct_answers(self) -> Floats:
-        return self.table.is_correct.astype(np.float64)
 
     @property
     def has_reference(self) -> Bools:
@@ -283,10 +276,7 @@ def iter_reference_contrasts(
     fixed: str = "",
     quantities: Collection[str] = tuple(REFERENCES_OF),
 ) -> Iterator[Contrast]:
-    """Yield the contrasts that need a reference: of the share correct, sensitivity and specificity, if in `quantities`.
-
-    A quantity is left out if neither side has a rating of an item with the reference that it needs.
-    """
+    """Yield the contrasts in `quantities` (share correct, sensitivity, specificity) that a side has ratings for."""
     sides = [(pool, mask, pool.yes_answers) for mask in masks]
     rows = _iter_answer_contrasts(family, names, sides[0], sides[1], pool.deff, fixed)
     yield from (row for row in rows if row.quantity in quantities)
@@ -295,10 +285,7 @@ def iter_reference_contrasts(
 def iter_verdict_contrasts(
     family: str, names: tuple[str, str], pool: RatingPool, mask: Bools, other: Floats
 ) -> Iterator[Contrast]:
-    """Yield the contrasts between the verdicts of the ratings in `mask` and `other` verdicts of the same ratings.
-
-    `other`: 0 or 1 for each rating of the pool, shape (n,); values outside the mask are ignored.
-    """
+    """Yield the contrasts between the verdicts in `mask` and `other` verdicts (0, 1) of the same ratings, (n,)."""
     sides = (pool.select_side(mask, pool.yes_answers), pool.select_side(mask, other))
     yield compute_share_contrast(family, names, RATE, sides, pool.deff)
     yield from _iter_answer_contrasts(family, names, (pool, mask, pool.yes_answers), (pool, mask, other), pool.deff)
@@ -323,10 +310,7 @@ def _iter_answer_contrasts(
 
 
 def iter_machine_contrasts(pool: RatingPool, name: str, verdicts: Mapping[str, int]) -> Iterator[Contrast]:
-    """Yield the contrasts of a machine with all raters on the items that both judged.
-
-    The intervals are for this machine and for new raters, or for this rater if there is only one.
-    """
+    """Yield the contrasts of a machine with all raters on the items that both judged, for this machine."""
     machine = _build_machine_pool(pool, verdicts)
     if not len(machine.table):
         return

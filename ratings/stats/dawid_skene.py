@@ -84,10 +84,9 @@ def fit_table(table: Ratings, *, seed: int = 0, restarts: int = RESTARTS) -> Daw
 
 
 def estimate_latent_truth(table: Ratings, *, seed: int = 0) -> list[Estimate]:
-    """Return the prevalence of each class, and each rater's probability of each answer to items of each true class.
+    """Return each class's prevalence and each rater's answers by true class, with the label of the fit as reason.
 
-    Every estimate has the label of the fit as its reason. If an item has a known reference, or there are fewer than three
-    raters, the only estimate is undefined, with the reason.
+    If an item has a known reference, or there are fewer than three raters, the only estimate is undefined.
     """
     try:
         if np.any(table.reference >= 0):
@@ -123,16 +122,17 @@ def fit_model(
     seed: int = 0,
     restarts: int = RESTARTS,
 ) -> DawidSkeneFit:
-    """Return the fit by expectation-maximisation (EM), started from the shares of votes, as in the paper, and `restarts` random truths.
+    """Return the fit by expectation-maximisation (EM), from the shares of votes, as in the paper, and random truths.
 
-    `item`, `rater` and `verdict` are indices into `items`, `raters` and `classes`, with one entry per answer. If a rater
-    answered an item several times, every answer counts. Raises ValueError if there are fewer than three raters.
+    `item`, `rater` and `verdict` are indices, one entry per answer; every repeated answer counts. Raises ValueError
+    below three raters.
     """
     if len(raters) < MIN_RATERS:
         raise ValueError(f"a latent truth needs at least {MIN_RATERS} raters; there are {len(raters)}")
     data, pattern = _group_patterns(item, rater, verdict, (len(items), len(raters), len(classes)))
     rng = build_generator(seed, "dawid_skene")
-    starts = [_compute_vote_shares(data)]
+    sums = (data.votes @ sparse.csr_array(np.tile(np.eye(len(classes)), (len(raters), 1)))).toarray()
+    starts = [sums / sums.sum(axis=1, keepdims=True)]  # the shares of votes
     starts += [rng.dirichlet(np.ones(len(classes)), size=len(data.weight)) for _ in range(restarts)]
     # A few rounds suffice to rank the starts; only the best start is run to convergence.
     scout_runs = [_run_em(data, truth, SCOUT_ROUNDS) for truth in starts]
@@ -180,13 +180,6 @@ def _group_patterns(item: Ints, rater: Ints, verdict: Ints, sizes: tuple[int, in
             first_items.append(index)
     weight = np.bincount(pattern, minlength=len(first_items)).astype(np.float64)
     return _PatternData(sparse.csr_array(votes[first_items]), weight, raters, classes), pattern
-
-
-def _compute_vote_shares(data: _PatternData) -> Floats:
-    # Votes are whole numbers, so their sums are exact.
-    sums = (data.votes @ sparse.csr_array(np.tile(np.eye(data.classes), (data.raters, 1)))).toarray()
-    shares: Floats = sums / sums.sum(axis=1, keepdims=True)
-    return shares
 
 
 def _run_em(data: _PatternData, truth: Floats, max_rounds: int) -> tuple[_EmState, int]:

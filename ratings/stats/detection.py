@@ -76,11 +76,7 @@ COMPUTE = {D_PRIME: compute_d_prime, CRITERION: compute_criterion}
 
 
 def estimate_detection(table: Ratings) -> list[Estimate]:
-    """Return sensitivity, d' and c, for all error sources together and then for each error source.
-
-    Each is given for all ratings pooled and for each rater; d' and c also as the mean over raters. Specificity does not
-    depend on the error source, so it is given once. The list is empty if the table is not binary.
-    """
+    """Return sensitivity, d' and c for all error sources and each, pooled, by rater and as means; specificity once."""
     if not table.is_binary:
         return []
     rows: list[Estimate] = []
@@ -104,10 +100,7 @@ def summarise_detection(table: Ratings, seed: int, resamples: int) -> list[Estim
 
 
 def compute_design_effect(table: Ratings) -> float:
-    """Return a design effect for shares that have none of their own, because all their verdicts are alike.
-
-    It is the mean over sources of the design effect of the share rated not plausible; 1 if there is only one rater.
-    """
+    """Return the mean design effect over sources of the share rated not plausible; 1 for one rater."""
     if len(np.unique(table.rater)) == 1:
         return 1.0
     is_called = (table.verdict == 0).astype(np.float64)
@@ -125,44 +118,28 @@ def compute_design_effect(table: Ratings) -> float:
 
 
 def _estimate_all_raters(ratings: Ratings, args: Mapping[str, str], deff: float) -> Iterator[Estimate]:
-    yield from _estimate_shares(ratings, args, deff)
-    counts = count_outcomes(ratings)
-    n = {**ratings.sample_sizes, **counts._asdict()}
-    undefined = _explain_no_d_prime(ratings, counts)
-    for stat, compute in COMPUTE.items():
-        # There is no interval, because pooled rates mix the criteria of different raters.
-        value = None if undefined else compute(*counts.rates)
-        yield build_estimate(stat, value, n, args, reason=undefined or areas.POOLED)
-    for stat in (D_PRIME, CRITERION):
-        yield _estimate_mean(ratings, counts, stat, args)
+    # There is no interval for all raters, because pooled rates mix the criteria of different raters.
+    yield from _estimate_rater(ratings, args, deff, is_one_rater=False)
+    for stat in COMPUTE:
+        yield _estimate_mean(ratings, count_outcomes(ratings), stat, args)
 
 
 def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[str, str]) -> Estimate:
     """Return the mean of d' or c over raters; the interval allows for raters' differences and shared items."""
-    rater_columns, dropped = build_signal_columns(ratings, stat)
-    n = {**ratings.sample_sizes, **counts._asdict(), "raters_used": len(rater_columns), "raters_dropped": dropped}
+    columns, dropped = build_signal_columns(ratings, stat)
+    n = {**ratings.sample_sizes, **counts._asdict(), "raters_used": len(columns), "raters_dropped": dropped}
     mean_args = {**args, **areas.OVER_RATERS}
-    undefined_reason = _explain_no_d_prime(ratings, counts) or mrmc.explain_no_rater(ratings.reference_name)
-    if len(rater_columns) != 1:
-        row = next(
-            mrmc.build_mean_rows(stat, rater_columns, n, mean_args, within=UNBOUNDED, undefined_reason=undefined_reason)
-        )
-        return _withhold_if_shifted(row, counts, rater_columns)
-    own_counts = count_outcomes(ratings.select_rater(rater_columns[0].rater))
-    interval = _compute_normal_interval(stat, own_counts, rater_columns[0].value)
-    return build_estimate(stat, rater_columns[0].value, n, mean_args, interval, "normal", mrmc.ONE_RATER)
-
-
-def _withhold_if_shifted(row: Estimate, counts: Outcomes, rater_columns: Sequence[RaterColumn]) -> Estimate:
-    """Return the row; remove its interval if the correction of the rates changes the mean too much."""
-    if row.half_width is None:
-        return row
-    shift = compute_shift(row.stat, counts, rater_columns)
+    if len(columns) == 1:
+        own_counts = count_outcomes(ratings.select_rater(columns[0].rater))
+        interval = _compute_normal_interval(stat, own_counts, columns[0].value)
+        return build_estimate(stat, columns[0].value, n, mean_args, interval, "normal", mrmc.ONE_RATER)
+    undefined = _explain_no_d_prime(ratings, counts) or mrmc.explain_no_rater(ratings.reference_name)
+    row = next(mrmc.build_mean_rows(stat, columns, n, mean_args, within=UNBOUNDED, undefined_reason=undefined))
     # With few misses or false alarms the correction dominates the estimate, and no interval reached 95% coverage.
-    if abs(shift) <= MAX_SHIFT * row.half_width:
+    if row.half_width is None or abs(shift := compute_shift(stat, counts, columns)) <= MAX_SHIFT * row.half_width:
         return row
-    shift_reason = explain_shift(shift, "mean")
-    return row._replace(low=None, high=None, method="", reason="; ".join(filter(None, (shift_reason, row.reason))))
+    reason = "; ".join(filter(None, (explain_shift(shift, "mean"), row.reason)))
+    return row._replace(low=None, high=None, method="", reason=reason)
 
 
 def explain_shift(shift: float, quantity: str) -> str:
@@ -178,25 +155,23 @@ def compute_shift(stat: str, counts: Outcomes, rater_columns: Sequence[RaterColu
     return float(np.mean([compute(*rates) for rates in corrected])) - compute(*counts.rates)
 
 
-def _estimate_rater(ratings: Ratings, args: Mapping[str, str]) -> Iterator[Estimate]:
-    yield from _estimate_shares(ratings, args)
+def _estimate_rater(
+    ratings: Ratings, args: Mapping[str, str], deff: float = 1.0, is_one_rater: bool = True
+) -> Iterator[Estimate]:
+    yield from _estimate_shares(ratings, args, deff)
     counts = count_outcomes(ratings)
     n = {**ratings.sample_sizes, **counts._asdict()}
     undefined = _explain_no_d_prime(ratings, counts)
     for stat, compute in COMPUTE.items():
-        if undefined:
-            yield build_estimate(stat, None, n, args, reason=undefined)
-        else:
-            value = compute(*counts.rates)
-            yield build_estimate(stat, value, n, args, _compute_normal_interval(stat, counts, value), "normal")
+        value = None if undefined else compute(*counts.rates)
+        interval = _compute_normal_interval(stat, counts, value) if is_one_rater and value is not None else None
+        reason = undefined or ("" if is_one_rater else areas.POOLED)
+        yield build_estimate(stat, value, n, args, interval, "normal", reason)
 
 
 def _compute_normal_interval(stat: str, counts: Outcomes, value: float) -> tuple[float, float]:
-    """Return the interval of one rater's d' or c.
-
-    The variance of d' is H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2) for the hit rate H of m planted items and the false
-    alarm rate F of n unperturbed items (Gourevitch and Galanter 1967, Psychometrika 32:25).
-    """
+    """Return one rater's interval, V(d') = H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2)."""
+    # Gourevitch and Galanter 1967, Psychometrika 32:25, for m planted and n unperturbed items.
     sizes = (counts.hits + counts.misses, counts.false_alarms + counts.correct_rejections)
     terms = zip(counts.rates, sizes, strict=True)
     variance = sum(rate * (1 - rate) / (size * _compute_normal_density(rate) ** 2) for rate, size in terms)
@@ -260,9 +235,9 @@ LOCALISATION = "localisation"
 
 
 class CalledError(NamedTuple):
-    """An item with an error that a rater rated not plausible.
+    """An item with an error, rated not plausible.
 
-    `localised`: whether the rater marked the row with the error; None if no marks were requested or its row is unknown.
+    `localised`: whether its row was marked; None if not asked or unknown.
     """
 
     item: str
@@ -272,10 +247,7 @@ class CalledError(NamedTuple):
 
 
 def estimate_localisation(rows: Iterable[CalledError]) -> list[Estimate]:
-    """Return the share of reported errors that were localised, over all, by source, by rater, and by rater and source.
-
-    Errors whose `localised` is None are left out. The result does not depend on the order of the rows.
-    """
+    """Return the share of reported errors that were localised, over all, by source, by rater, and by both."""
     ordered = sorted(rows, key=lambda row: (row.item, natural_sort_key(row.rater)))
     sources = sorted({row.source for row in ordered})
     groups: list[dict[str, str]] = [{}, *({"source": source} for source in sources)]

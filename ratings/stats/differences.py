@@ -32,9 +32,9 @@ MIN_VARIANCE_SHARE = 0.1
 
 
 class Side(NamedTuple):
-    """The answers (0 or 1), items and raters of one side of a difference, shapes (n,).
+    """Answers (0, 1), items and raters of one side, (n,).
 
-    Versions of one thing have the same item number, and a rater the same number, also across sides.
+    Versions of one thing and one rater share numbers across sides.
     """
 
     answers: Floats
@@ -89,10 +89,9 @@ class _AdjustedDifference(NamedTuple):
 
 
 def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool = False) -> Difference:
-    """Return the difference of the two shares with its interval and p-value.
+    """Return the difference of two shares.
 
-    `deff`: the design effect to use for a side whose answers are all alike, which has none of its own. `is_rater`: whether a
-    side is a single rater or machine, so that the interval is for that rater or machine.
+    `deff`: for a side whose answers are all alike. `is_rater`: a side is a rater.
     """
     counts = count_clusters(first, second)
     sides = (first, second)

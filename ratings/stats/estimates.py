@@ -1,4 +1,4 @@
-"""The result type of every statistic: one number with its interval, method and sample sizes, or the reason why it is missing."""
+"""The result type of every statistic: a number with interval, method and sample sizes, or the reason for its absence."""
 
 import hashlib
 import json
@@ -98,10 +98,7 @@ def build_estimate(
     method: str = "",
     reason: str = "",
 ) -> Estimate:
-    """Return an Estimate built from Python or NumPy numbers.
-
-    Raises ValueError for a NaN or an infinity, an unknown method, or an undefined value without a reason.
-    """
+    """Return an Estimate. Raises ValueError for NaN, infinity, an unknown method, or None without a reason."""
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a method; use one of {', '.join(filter(None, METHODS))}")
     number = None if value is None else float(value)

@@ -158,10 +158,7 @@ def build_agreement_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
 
 
 def build_conditional_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]:
-    """Return for every two models the share of the column model's verdicts that are 1 where the row model's verdict is 1.
-
-    Only items that both judged count. The matrix is not symmetric.
-    """
+    """Return for every two models the share of the column's verdicts that are 1 where the row's is 1."""
     return [_compute_cell(row, col, models, is_conditional=True) for row in models for col in models]
 
 
@@ -228,10 +225,7 @@ class _JoinedTable:
         self.others = csr_array((np.ones(len(person)), (person, np.concatenate([pair, pair]))), shape=shape)
 
     def compute_means(self, agreement: Floats, kappa: Floats) -> dict[str, _Means]:
-        """Return the means over raters by model name; the key "" has those of each rater's means with the other raters.
-
-        The input has shape (used pairs, n), the means (n,); NaN where undefined.
-        """
+        """Return means over raters, (n,), by model name ("": each rater with the others), of values (used pairs, n)."""
         with_others = _Means(_average_rows(self.others, agreement), _average_rows(self.others, kappa), None)
         means = {"": _Means(compute_defined_mean(with_others.agreement), compute_defined_mean(with_others.kappa), None)}
         for model_index in np.unique(self.model[self.model >= 0]):

@@ -22,11 +22,7 @@ from ratings.stats.resampling import compute_symmetric_interval
 
 
 class Placements(NamedTuple):
-    """The placement of each score among the scores of the other class; a tie counts one half.
-
-    positive: for each positive, the share of negatives below it, shape (m,). negative: for each negative, the share of
-    positives above it, shape (n,). The mean of either column is the area.
-    """
+    """Each positive's share of negatives below it, (m,), and each negative's of positives above it; ties count half."""
 
     positive: Floats
     negative: Floats
@@ -55,10 +51,7 @@ class AreaEstimate(NamedTuple):
 
 
 def compute_placements(positive: Floats, negative: Floats) -> Placements:
-    """Return the placements of m positive and n negative scores, computed from midranks in O((m+n) log(m+n)).
-
-    Raises ValueError if a class is empty.
-    """
+    """Return the placements from midranks, in O((m+n) log(m+n)). Raises ValueError if a class is empty."""
     m, n = len(positive), len(negative)
     if not m or not n:
         raise ValueError("an area needs scores of both classes")
@@ -78,10 +71,9 @@ def is_extreme(value: float) -> bool:
 
 
 def estimate_area(scores: Floats, positive: Bools) -> AreaEstimate:
-    """Return the area P(a positive scores more than a negative) + P(they tie)/2 with its 95% interval.
+    """Return the area P(positive > negative) + P(tie)/2 with its normal interval, Newcombe's near 0 or 1.
 
-    It is the normal interval limited to the range from 0 to 1, or Newcombe's score interval if the area is near 0 or 1.
-    Both treat the scores as independent, which holds for the scores of one rater.
+    Scores are treated as independent, which holds for the scores of one rater.
     """
     # An area below one half is not reversed: if it were, ratings at random would seem to show skill.
     m, n = int(positive.sum()), int((~positive).sum())
@@ -133,11 +125,9 @@ ALL_ALIKE = "all raters have the same value and no variance, so there is no inte
 
 
 class RaterColumn(NamedTuple):
-    """One rater in one condition: a figure of merit (`value`) and the influence of each item on it.
+    """One rater in one condition: a figure of merit (`value`) and each case's influence on it, (m,) and (n,).
 
-    `positive` and `negative` are the influences of the cases whose indices are in `positive_case` and `negative_case`,
-    shapes (m,) and (n,); for an area, they are the deviations of the placements from `value`. The variance of `value` is
-    var(positive)/m + var(negative)/n.
+    For an area, influences are deviations of placements. The variance of `value` is var(positive)/m + var(negative)/n.
     """
 
     rater: str
@@ -167,10 +157,9 @@ class OneCondition(NamedTuple):
 
 
 def build_rater_columns(table: Ratings, scores: Floats) -> tuple[list[RaterColumn], int]:
-    """Return a column for each rater who has scores in both classes, and the number of raters dropped because they have not.
+    """Return the column of each rater with scores in both classes, and the number of the others.
 
-    Items with reference 1 are positive, those with reference 0 negative. Ratings with a NaN score are left out. The cases
-    of the columns are the items of the table.
+    Items with reference 1 are positive, those with 0 negative; NaN scores are left out.
     """
     # A stable sort keeps the items of a rater in order, so that sums do not depend on the sorting algorithm.
     order = np.argsort(table.rater, kind="stable")
@@ -252,11 +241,7 @@ def analyse_components(mean: float, raters: int, msr: float, cov2: float, var_er
 
 
 def estimate_mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
-    """Return the mean over raters of the area of the signed rating: unperturbed items against the errors of `source`.
-
-    If `source` is None, the errors of all sources are used. The first row is for new raters and new items, the second
-    (args target) for these raters and new items. The list is empty if the table is not binary.
-    """
+    """Return the mean area of the signed rating, errors of `source` (None: all), for new and for these raters."""
     if not table.is_binary:
         return []
     ratings, args = table.select_comparison(source)
@@ -338,11 +323,7 @@ def build_mean_rows(
 def compute_new_raters_interval(
     condition: OneCondition, within: tuple[float, float] = AREA_RANGE
 ) -> tuple[float, float]:
-    """Return Hillis' interval for new raters and new items.
-
-    For an area near 0 or 1, it is computed for the logit and transformed back, with at most J - 1 degrees of freedom for
-    J raters.
-    """
+    """Return Hillis' interval for new raters; near 0 or 1, of the logit with at most J - 1 degrees of freedom."""
     # The distribution of a mean area near 1 is skewed: there, the coverage of t intervals was 80 to 90%.
     if within == AREA_RANGE and is_extreme(condition.mean):
         return _compute_logit_interval(condition.mean, condition.se, min(condition.df, condition.raters - 1))

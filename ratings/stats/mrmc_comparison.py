@@ -110,11 +110,7 @@ class ConditionMean(NamedTuple):
         return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
 
     def compute_limits(self, quantile: float) -> tuple[float, float]:
-        """Return the confidence limits of an area at the confidence level of this normal quantile.
-
-        Near 0 or 1 they are computed for the logit and transformed back; at 0 or 1, or without a standard error, they are
-        Newcombe's.
-        """
+        """Return an area's confidence limits at this normal quantile; near 0 or 1 of the logit, or Newcombe's."""
         if is_extreme(self.value) and (self.value in AREA_RANGE or not self.se > 0):
             return compute_score_interval(self.value, *self.sizes, quantile)
         # The quantile of Student's t that has the same tail probability as this normal quantile.
@@ -196,10 +192,7 @@ def _compare_paired(
 
 
 def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents) -> FTest:
-    """Return Hillis' test of a difference between two conditions (T) read by J raters (R).
-
-    F = MS(T)/D with D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J.
-    """
+    """Return Hillis' test: D = MS(TR) + J max(Cov2 - Cov3, 0), df = D^2 / [MS(TR)^2/(J-1)], SE^2 = 2D/J."""
     denominator = parts.ms_interaction + raters * max(parts.cov2 - parts.cov3, 0.0)
     se = math.sqrt(2 * denominator / raters)
     df = math.inf if parts.ms_interaction == 0 else denominator**2 / (parts.ms_interaction**2 / (raters - 1))
@@ -290,11 +283,7 @@ class ScoreGrid(NamedTuple):
 
 
 class UStatistic(NamedTuple):
-    """Two pooled areas, and the standard error of their difference.
-
-    A pooled area weights each rater by the number of pairs of cases that the rater has read. `own_se`: the standard errors
-    of the two areas.
-    """
+    """Two areas pooled over pairs of cases, the standard error of their difference, and their own ones."""
 
     first: float
     second: float

@@ -1,9 +1,7 @@
-"""Estimate the agreement of pairs of raters: Cohen's kappa of each pair, and its mean over all pairs with enough
-shared items.
-"""
+"""Agreement of pairs of raters: Cohen's kappa of each pair, and its mean over pairs with enough shared items."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -49,8 +47,8 @@ ONE_ANSWER = "0/0: both gave one and the same answer throughout"
 def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
     """Return percent_agreement and cohen_kappa of every pair of raters, over all sources.
 
-    A pair with fewer than `min_overlap` shared items has values without an interval, and a reason that starts with FEW_ITEMS.
-    If more than MAX_DISJOINT_LISTED pairs share no item, these pairs are not listed but counted in one row of each statistic.
+    Below `min_overlap` shared items there is no interval. More than MAX_DISJOINT_LISTED pairs without a shared item
+    are counted in one row.
     """
     pairs = tabulate_pairs(table)
     index_of = {pair: index for index, pair in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))}
@@ -230,40 +228,29 @@ def estimate_prevalence(table: Ratings) -> list[Estimate]:
 
 
 def describe_skew(table: Ratings, words: Mapping[Any, str] | None = None) -> str:
-    """Return sentences that warn of a misleading kappa; "" if the shares of verdicts give no reason for a warning.
+    """Return sentences that warn of a misleading kappa, or "".
 
-    If nearly all verdicts on a source are alike, kappa can be near 0 although raters agree. If the shares of verdicts differ
-    widely between sources, kappa over all sources can be high although raters hardly agree within any source.
-    `words` maps a category to the word for it in the text.
+    Kappa is near 0 where nearly all verdicts are alike, and high over sources whose shares of verdicts differ widely.
+    `words`: the word for each category.
     """
     if not len(table):
         return ""
-    table_scopes = list_scopes(table)
-    warnings = [_describe_skewed_scope(scope, words or {}) for scope in (table_scopes[1:] or table_scopes)]
-    return " ".join(filter(None, [*warnings, _describe_pooled_kappa(table_scopes)]))
-
-
-def _describe_skewed_scope(scope: Scope, words: Mapping[Any, str]) -> str:
-    index, share = find_commonest_category(scope.ratings)
-    if share < SKEWED:
-        return ""
-    category = scope.ratings.categories[index]
-    word = words.get(category, str(category))
-    chance = share**2 + (1 - share) ** 2
-    return (
-        f"In {scope.label} {share:.0%} of the verdicts are “{word}”: two raters answering at random with that share "
-        f"would agree on at least {chance:.0%} of the items, so kappa can be near 0 although they nearly always agree. "
-        "Read the agreement and AC1 beside it."
-    )
-
-
-def _describe_pooled_kappa(table_scopes: Sequence[Scope]) -> str:
-    commonest = find_commonest_category(table_scopes[0].ratings)[0]
-    shares = [float(np.mean(scope.ratings.verdict == commonest)) for scope in table_scopes[1:]]
+    (of_all, *by_source), warnings = list_scopes(table), []
+    for scope in by_source or [of_all]:
+        index, share = find_commonest_category(scope.ratings)
+        category, chance = table.categories[index], share**2 + (1 - share) ** 2
+        if share >= SKEWED:
+            warnings.append(
+                f"In {scope.label} {share:.0%} of the verdicts are “{(words or {}).get(category, category)}”: two raters "
+                f"answering at random with that share would agree on at least {chance:.0%} of the items, so kappa can be "
+                "near 0 although they nearly always agree. Read the agreement and AC1 beside it."
+            )
+    commonest = find_commonest_category(table)[0]
+    shares = [float(np.mean(scope.ratings.verdict == commonest)) for scope in by_source]
     # 50 percentage points: docs/statistics.md has an example with a kappa of 0.64 over all sources and 0 within each.
-    if not shares or max(shares) - min(shares) < 0.5:
-        return ""
-    return (
-        f"The share of the commonest verdict lies between {min(shares):.0%} and {max(shares):.0%} by source: kappa over all "
-        "sources together mostly shows that raters distinguish the sources. Read it within each source."
-    )
+    if shares and max(shares) - min(shares) >= 0.5:
+        warnings.append(
+            f"The share of the commonest verdict lies between {min(shares):.0%} and {max(shares):.0%} by source: kappa over "
+            "all sources together mostly shows that raters distinguish the sources. Read it within each source."
+        )
+    return " ".join(warnings)

@@ -105,10 +105,9 @@ def measure_design(table: Ratings) -> Design:
 
 
 def estimate_components(table: Ratings) -> VarianceComponents:
-    """Return moment estimates of the variance components of verdicts.
+    """Return moment estimates: mean products of residuals over pairs of ratings of one item and by one rater.
 
-    The correlations are the mean products of residuals over pairs of ratings of one item, and over pairs of ratings by one
-    rater; they are at least 0. Raises ValueError if the table is not binary or has no ratings.
+    Raises ValueError if the table is not binary or has no ratings.
     """
     if not table.is_binary or not len(table):
         raise ValueError("variance components need ratings of 1 and 0")
@@ -131,10 +130,7 @@ def estimate_components(table: Ratings) -> VarianceComponents:
 
 
 def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None:
-    """Return Obuchowski and Rockette's components for the AUC of the signed rating: this error source against unperturbed items.
-
-    Return None if fewer than two raters have an AUC, or a component is undefined.
-    """
+    """Return Obuchowski and Rockette's components of an error source's AUC; None below two raters' AUCs."""
     ratings = table.select_against_unperturbed(source)
     rater_columns, _ = mrmc.build_rater_columns(ratings, ratings.signed_ratings)
     if len(rater_columns) < 2:
@@ -150,10 +146,7 @@ def estimate_auc_components(table: Ratings, source: str) -> AucComponents | None
 
 
 def compute_rate_variance(share: float, rho_item: float, rho_rater: float, per_item: Ints, per_rater: Ints) -> float:
-    """Return the variance of a share p of N ratings: p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)].
-
-    m and n are the numbers of ratings of each item and by each rater: `per_item` and `per_rater`.
-    """
+    """Return p(1-p)/N^2 [N + rho_item sum m(m-1) + rho_rater sum n(n-1)] for m per item, n per rater."""
     n = per_item.sum()
     inflated = n + rho_item * np.sum(per_item * (per_item - 1.0)) + rho_rater * np.sum(per_rater * (per_rater - 1.0))
     return float(share * (1 - share) * inflated / n**2)
@@ -178,11 +171,7 @@ def compute_kappa_variance(share: float, kappa: float, items: int, per_item: flo
 
 
 def compute_auc_variance(auc: float, positives: int, negatives: int, per_item: float = 1, rho: float = 0) -> float:
-    """Return Hanley and McNeil's (1982) variance of an AUC, multiplied by the design effect 1 + (per_item - 1) rho.
-
-    `positives` and `negatives` are numbers of ratings; `rho` is the correlation of two ratings of one item. Used for planning
-    before anything is measured.
-    """
+    """Return Hanley and McNeil's (1982) variance for numbers of ratings, times 1 + (per_item - 1) rho."""
     q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
     return variance / (positives * negatives) * (1 + (per_item - 1) * rho)
@@ -246,11 +235,7 @@ def _project_condition(components: AucComponents, design: Design) -> OneConditio
 
 
 def list_next_steps(table: Ratings) -> list[PrecisionStep]:
-    """Return the precision to expect now and with more raters or items: of rates, kappa, and the AUC of each error source.
-
-    Rates are for each source; kappa is for all sources together and for each. The AUC is left out if no item is known to be
-    without an error. The list is empty if the table is not binary or has no ratings.
-    """
+    """Return the precision now and with more raters or items, of rates, kappa and the AUC of each error source."""
     if not table.is_binary or not len(table):
         return []
     sources = [table.sources[index] for index in np.unique(table.source)]
@@ -261,8 +246,13 @@ def list_next_steps(table: Ratings) -> list[PrecisionStep]:
         steps.extend(_iter_steps(quantity, name, designs, partial(compute, components), partial(explain, components)))
 
     by_source = {name: table.select_source(name) for name in sources}
+
+    def explain_no_rate(components: VarianceComponents, design: Design) -> str:
+        is_constant = components.share in (0.0, 1.0)
+        return "all verdicts are alike so far" if is_constant else "two raters and two items are needed first"
+
     for name, ratings in by_source.items():
-        add_steps("rate", name, ratings, estimate_components(ratings), compute_rate_half_width, _explain_no_rate)
+        add_steps("rate", name, ratings, estimate_components(ratings), compute_rate_half_width, explain_no_rate)
     for name, ratings in {**({"": table} if len(sources) > 1 else {}), **by_source}.items():
         add_steps("kappa", name, ratings, estimate_components(ratings), compute_kappa_half_width, explain_no_kappa)
     for name in table.error_sources if np.any(table.reference == 1) else ():
@@ -273,11 +263,6 @@ def list_next_steps(table: Ratings) -> list[PrecisionStep]:
 
 _NO_KAPPA = "kappa is undefined so far: two raters need items in common and verdicts that differ"
 _NO_AUC = "three raters who rated two unperturbed and two planted items with their confidence are needed first"
-
-
-def _explain_no_rate(components: VarianceComponents, design: Design) -> str:
-    is_constant = components.share in (0.0, 1.0)
-    return "all verdicts are alike so far" if is_constant else "two raters and two items are needed first"
 
 
 _PLANNED_AUC = 0.75  # planning value of the AUC, used while the study is sealed and no AUC may be computed

@@ -1,6 +1,4 @@
-"""Estimate shares of yes answers with two intervals: one treats ratings as independent, one treats items and raters
-as clusters.
-"""
+"""Shares with intervals: of yes answers, with items and raters as clusters, and of experiments solved (pass@k)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +20,7 @@ CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
 class Rate(NamedTuple):
-    """The share k of n with its 95% Wilson interval (no continuity correction). If n is 0, they are None and `reason` states why.
-
-    The interval treats ratings as independent. Ratings of one item, or by one rater, are not independent, so the interval is
-    too narrow for statements about new raters or new items.
-    """
+    """The share k of n, its 95% Wilson interval (ratings as independent), or why there is none."""
 
     value: float | None
     low: float | None
@@ -37,10 +31,7 @@ class Rate(NamedTuple):
 
 
 class ClusteredInterval(NamedTuple):
-    """The interval of a share whose answers are clustered. If `interval` is None, `reason` states why.
-
-    `deff` is the design effect, n / effective n; it is NaN if all answers are alike.
-    """
+    """The interval of clustered answers, or the reason; `deff` is n / effective n, NaN if all are alike."""
 
     interval: tuple[float, float] | None
     method: str
@@ -119,12 +110,10 @@ class _Group(NamedTuple):
 
 
 def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the share of verdict 1 for each group of ratings: by source, by rater, or by a factor of the table.
+    """Return the share of verdict 1 for each group: by source, rater, a factor, or all (`by` None); none if not binary.
 
-    With `by=None`, all ratings form one group. Each group has two rows: one whose interval treats items and raters as
-    clusters, and one (args interval: wilson) whose interval treats ratings as independent. A group whose verdicts are all
-    alike uses the design effect of the other groups. The list is empty if the table is not binary. Raises KeyError for a
-    factor that the table does not have.
+    Each has a clustered interval and one (args interval: wilson) for independent ratings. KeyError for an unknown
+    factor.
     """
     if not table.is_binary:
         return []
@@ -136,7 +125,11 @@ def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
     for group, interval in zip(groups, intervals, strict=True):
         if math.isnan(interval.deff) and interval.interval is not None:
             interval = group.compute_interval(shared)._replace(reason=explain_constant(shared, "other groups"))
-        rows += _build_rate_rows(group, interval)
+        n, share = _count_verdicts(group.ratings), float(group.yes_answers.mean())
+        rows.append(build_estimate(RATE, share, n, group.args, interval.interval, interval.method, interval.reason))
+        # Most publications report this interval. It is shown for comparison, although it is too narrow for new raters.
+        wilson = compute_wilson_interval(share, len(group.ratings), NORMAL)
+        rows.append(build_estimate(RATE, share, n, {**group.args, "interval": "wilson"}, wilson, "wilson"))
     return rows or [build_estimate(RATE, None, _count_verdicts(table), reason=NO_RATINGS)]
 
 
@@ -148,24 +141,8 @@ def explain_constant(deff: float, origin: str) -> str:
     return f"all verdicts are alike; the interval {assumption}"
 
 
-def _build_rate_rows(group: _Group, clustered_interval: ClusteredInterval) -> Iterator[Estimate]:
-    n, args = _count_verdicts(group.ratings), dict(group.args)
-    share = float(group.yes_answers.mean())
-    wilson_interval = compute_wilson_interval(share, len(group.ratings), NORMAL)
-    yield build_estimate(
-        RATE, share, n, args, clustered_interval.interval, clustered_interval.method, clustered_interval.reason
-    )
-    # Most publications report this interval. It is shown for comparison, although it is too narrow for new raters.
-    yield build_estimate(RATE, share, n, {**args, "interval": "wilson"}, wilson_interval, "wilson")
-
-
 def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
-    """Return the mean confidence, 1 to 5, of each group of ratings; groups are as in `estimate_rates`.
-
-    Ratings without a confidence are left out. The variance of the mean treats items and raters as clusters, as in
-    `compute_clustered_interval`. The interval has Student's t with one degree of freedom less than items or raters, whichever
-    are fewer, and is limited to the range from 1 to 5.
-    """
+    """Return the mean confidence, 1 to 5, of each group, its variance clustered by items and raters."""
     with_confidence = table.select_ratings(np.isfinite(table.confidence))
     rows = [_estimate_mean_confidence(group) for group in _iter_groups(with_confidence, by)]
     return rows or [
@@ -233,10 +210,9 @@ class TaskReplicates(NamedTuple):
 
 
 def compute_pass_at_k(n: int, successes: int, k: int) -> float | None:
-    """Return pass@k = 1 - C(n-c, k) / C(n, k) for c successes in n replicates; None if n is less than k.
+    """Return 1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021, arXiv 2107.03374); None if n < k.
 
-    This is the share of all subsets of k replicates that contain a success: the unbiased estimator of Chen et al. 2021 (arXiv
-    2107.03374, equation 1), in its product form. Raises ValueError unless 0 <= successes <= n and k >= 1.
+    Raises ValueError unless 0 <= successes <= n and k >= 1.
     """
     if not 0 <= successes <= n or k < 1:
         raise ValueError(f"pass@{k} is not defined for {successes} successes in {n} replicates")
@@ -289,10 +265,9 @@ def compare_agents(
     seed: int,
     resamples: int = 10_000,
 ) -> list[Estimate]:
-    """Return the difference in mean pass@k, first agent minus second agent, and its two-sided p-value.
+    """Return the difference in mean pass@k and its p-value over experiments with k replicates by both agents.
 
-    Only experiments with at least k replicates by both agents count. If k is 1 and each agent has one replicate on every
-    experiment, McNemar's exact test is added.
+    If k is 1 and each agent has one replicate on every experiment, McNemar's exact test is added.
     """
     args = {"agents": [first, second], "k": k}
     first_tasks, second_tasks = (

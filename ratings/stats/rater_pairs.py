@@ -1,6 +1,4 @@
-"""Tabulate the verdicts of pairs of raters on their shared items; compute agreement and kappa of all pairs and
-resamples at once.
-"""
+"""Tabulate the verdicts of pairs of raters on shared items; compute agreement of all pairs and resamples at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -242,11 +240,7 @@ def compute_defined_mean(values: Floats, weights: Floats | float = 1.0) -> Float
 def resample_pair_means(
     scoped: Sequence[ScopedPairs], strata: Ints, resamples: int, rng: np.random.Generator
 ) -> list[PairMeans]:
-    """Return the means over pairs in each resample, shape (resamples,), for each scope.
-
-    All scopes use the same resamples of items within strata. A pair whose kappa is undefined in a resample is left out of
-    the mean kappa of that resample.
-    """
+    """Return the means over pairs in each resample, (resamples,), for each scope; all use the same resamples."""
     # Without pairs there is nothing to resample, so the costly drawing of items is skipped.
     if not resamples or not any(len(scope.pairs) for scope in scoped):
         return [PairMeans(*(np.full(resamples, np.nan) for _ in PairMeans._fields))] * len(scoped)

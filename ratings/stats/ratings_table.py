@@ -239,8 +239,8 @@ def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
 def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] = (0, 1)) -> Ratings:
     """Return the table of these records.
 
-    Raises DuplicateRatingError if a rater has two ratings of an item. Raises ValueError if a verdict is not one of the
-    categories, or if an item has two sources, references or pairs.
+    Raises DuplicateRatingError for two ratings of an item by a rater, and ValueError for an unknown verdict or an item
+    with two sources, references or pairs.
     """
     records = list(rows)
     items = tuple(sorted({record.item for record in records}))

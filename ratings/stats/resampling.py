@@ -1,4 +1,4 @@
-"""Resample items and raters, and compute the two intervals of a coefficient from resamples: for these raters, and for new raters."""
+"""Resample items and raters, and compute a coefficient's intervals: for these raters, and for new raters."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import atanh, inf, tanh
@@ -27,10 +27,7 @@ NOT_RESAMPLED = ResampledInterval(None, reason="the interval needs resampling")
 
 
 def sample_item_weights(strata: Ints, resamples: int, rng: np.random.Generator) -> Ints:
-    """Return how often each item is sampled in each resample, shape (resamples, len(strata)), int64.
-
-    `strata[i]` is the stratum of item i (its source), which gives as many items as it has; negative: never sampled.
-    """
+    """Return how often each item is sampled, (resamples, items); `strata`: each item's source, negative: never."""
     chunks = list(iter_weight_chunks(strata, resamples, rng))
     return np.concatenate(chunks) if chunks else np.zeros((0, len(strata)), dtype=np.int64)
 
@@ -62,10 +59,7 @@ def sample_rater_weights(n: int, resamples: int, rng: np.random.Generator) -> In
 
 
 def iter_pattern_chunks(counts: Ints, resamples: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """Yield how many of the resampled items of one stratum have each pattern, in blocks of shape (resamples, len(counts)).
-
-    `counts`: number of items of each pattern. The distribution is that of sampling the items one by one.
-    """
+    """Yield how many of a stratum's resampled items have each pattern, as if the items were sampled."""
     total, block_size = int(counts.sum()), max(1, MAX_CELLS // max(1, len(counts)))
     for start in range(0, resamples, block_size):
         block = min(block_size, resamples - start)
@@ -83,11 +77,9 @@ def _sample_counts(n: int, resamples: int, rng: np.random.Generator) -> Ints:
 
 
 def compute_widening(items: int, strata: int = 1) -> float:
-    """Return the factor, at least 1, by which a percentile interval is too narrow if N items are resampled within S strata.
+    """Return sqrt(N / (N - S)) t/z for N items in S strata: the factor by which percentile intervals are too narrow.
 
-    It is sqrt(N / (N - S)), because sampling with replacement underestimates the variance, times the quantile of Student's t
-    divided by the normal quantile (the expanded percentile interval of Hesterberg 2015, The American Statistician 69:371).
-    It is infinite if N - S is less than 1.
+    Hesterberg 2015, The American Statistician 69:371. It is infinite if N - S is less than 1.
     """
     degrees = items - strata
     if degrees < 1:
@@ -96,10 +88,9 @@ def compute_widening(items: int, strata: int = 1) -> float:
 
 
 def compute_percentile_interval(values: Floats, *, widening: float = 1.0) -> ResampledInterval:
-    """Return the percentile interval of the replicates `values`, which are NaN where undefined.
+    """Return the percentile interval, at the normal quantile times `widening`, of replicates (NaN: undefined).
 
-    Its tail probabilities are those of the normal quantile of a 95% interval times `widening`. There is no interval if more
-    than 5% of the replicates are undefined, or if all are equal.
+    There is none if more than 5% are undefined, or if all are equal.
     """
     if not len(values):
         return NOT_RESAMPLED
@@ -117,10 +108,7 @@ def compute_percentile_interval(values: Floats, *, widening: float = 1.0) -> Res
 
 
 def compute_percentile_p(values: Floats, *, widening: float = 1.0) -> float:
-    """Return the two-sided p-value of no difference: 1 minus the level of the percentile interval that just reaches 0.
-
-    The smallest possible p-value depends on the number of replicates; it is never 0.
-    """
+    """Return the two-sided p-value: 1 minus the level of the percentile interval that just reaches 0; never 0."""
     # The quantiles are those of the interval, so that p < .05 exactly if the 95% interval excludes 0.
     tail = min(_find_tail_share(values), _find_tail_share(-values))
     return min(1.0, 2 * float(ndtr(normal_quantile(tail) / widening)))

@@ -213,10 +213,10 @@ def compute_summary(
     resamples: int = 2000,
     min_overlap: int = pairwise.MIN_OVERLAP,
 ) -> list[Estimate]:
-    """Return rates, agreement, test-retest agreement, detection and, if no reference is known, the estimated latent truth.
+    """Return rates, agreement, retest, detection and, without a reference, the latent truth; most also by source.
 
-    Most are given for all sources together and for each source. Means over pairs of raters are given for pairs with at least
-    `min_overlap` shared items, and for pairs with at least 1. Statistics that cannot be computed are undefined, with the reason.
+    Means over pairs are for pairs with `min_overlap` and with 1 shared items. What cannot be computed is undefined,
+    with the reason.
     """
     n = table.sample_sizes
     rows = [*_estimate_rates(table), *pairwise.estimate_prevalence(table)]
@@ -262,12 +262,6 @@ def _estimate_coefficients(table: Ratings, seed: int, resamples: int) -> list[Es
             args = {"level": "ordinal", "of": answer}
             rows.append(build_estimate(ALPHA, None, table.sample_sizes, args, reason=reason))
     return rows
-
-
-def _list_undefined_pairs(table: Ratings) -> list[Estimate]:
-    return [
-        build_estimate(stat, None, table.sample_sizes, reason=pairwise.NO_PAIRS) for stat in pairwise.PAIR_STATISTICS
-    ]
 
 
 def format_json_lines(rows: Iterable[Estimate]) -> Iterator[str]:

@@ -6,7 +6,7 @@ URL reveals nothing.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -23,6 +23,9 @@ from simulation.models import Job
 from wetbench_site.prepared_queries import PreparedQuery
 
 Visitor = User | AnonymousUser
+ROLES = dict(Membership.ROLES)
+# Analysts see the progress of these jobs. Only admins of the study start, stop and retry them.
+ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating")
 _OPENED_STATUSES = ("open", "paused", "closed", "unblinded")
 
 
@@ -90,15 +93,10 @@ def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignmen
 def _prepare_own_assignment(*related: str) -> PreparedQuery[Assignment]:
     def filter_own_assignments(code: UUID, user: int) -> QuerySet[Assignment]:
         rows = Assignment.objects.select_related("item", "rater__study", *related).order_by()
-        rows = rows.filter(
-            rater__user_id=user, rater__withdrawn_at__isnull=True, rater__study__status__in=_OPENED_STATUSES
-        )
-        return rows.filter(code=code)
+        rows = rows.filter(rater__user_id=user, rater__study__status__in=_OPENED_STATUSES)
+        return rows.filter(code=code, rater__withdrawn_at__isnull=True)
 
     return PreparedQuery(filter_own_assignments, "uuid", "number")
-
-
-ROLES = dict(Membership.ROLES)
 
 
 @transaction.atomic
@@ -145,9 +143,8 @@ def remove_member(study: Study, member: Membership, by: Actor = None) -> None:
 def _record_change(study: Study, user: User, role: str, by: Actor, *, granted: bool) -> None:
     """Store the change for authorisation, and add it to the study's log for people."""
     MembershipChange.objects.create(study=study, user=user, role=role, granted=granted, by=by)
-    log_event(
-        study, MemberChanged(account=user.pk, role="admin" if role == "admin" else "analyst", granted=granted), by
-    )
+    stored_role: Literal["admin", "analyst"] = "admin" if role == "admin" else "analyst"
+    log_event(study, MemberChanged(account=user.pk, role=stored_role, granted=granted), by)
 
 
 def _get_account(account_name: str) -> User:
@@ -160,10 +157,6 @@ def _get_account(account_name: str) -> User:
     return account
 
 
-# Analysts see the progress of these. Only admins of the study start, stop and retry them.
-ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating")
-
-
 class JobAccess(NamedTuple):
     """A job, the study it is about (None for a benchmark), and what the user may do with it."""
 
@@ -174,9 +167,7 @@ class JobAccess(NamedTuple):
 
 
 def get_job_or_404(user: Visitor, code: UUID) -> JobAccess:
-    """Return the job with this code for those who may see its subject: admins and analysts of a study, staff for a
-    benchmark.
-    """
+    """Return the job with this code for admins and analysts of its study, or for staff if it is a benchmark."""
     job = Job.objects.filter(code=code).first() if user.is_authenticated else None
     if job is None:
         raise Http404

@@ -77,9 +77,7 @@ class _Cell(NamedTuple):
 
 
 def preview_assignments(study: Study) -> AssignmentMatrix:
-    """Return the assignments by source that opening this draft now would create, without writing. Raises the errors
-    of opening.
-    """
+    """Return the assignments by source that opening this draft now would create. Raises the errors of opening."""
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
     names = {item.key: format_source(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
@@ -119,7 +117,12 @@ def _build_matrix(
     column = {key: number for number, key in enumerate(order)}
     picture = _draw_picture(labels, cells, column) if 0 < len(cells) <= _MAX_DRAWN_CELLS else None
     first_cells = [cell for cell in cells if cell.occasion == FIRST]
-    return AssignmentMatrix(len(order), len(first_cells), groups, lines, _count_shared_items(first_cells), picture)
+    items: dict[str, set[str]] = defaultdict(set)
+    for cell in first_cells:
+        items[cell.rater].add(cell.item)
+    common = [len(first & second) for first, second in combinations(items.values(), 2)]
+    shared = (min(common), max(common)) if common else None
+    return AssignmentMatrix(len(order), len(first_cells), groups, lines, shared, picture)
 
 
 def _build_row(
@@ -138,14 +141,6 @@ def _build_row(
         screens=tuple(sorted(screens.items())),
         sessions=tuple(count for _, count in sorted(sessions.items())) if len(sessions) > 1 else (),
     )
-
-
-def _count_shared_items(first: Iterable[_Cell]) -> tuple[int, int] | None:
-    items: dict[str, set[str]] = defaultdict(set)
-    for cell in first:
-        items[cell.rater].add(cell.item)
-    common = [len(first_items & second_items) for first_items, second_items in combinations(items.values(), 2)]
-    return (min(common), max(common)) if common else None
 
 
 def _draw_picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping[str, int]) -> MatrixPicture:

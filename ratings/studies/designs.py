@@ -55,9 +55,7 @@ def get_arm(rater: Rater) -> Arm:
 
 
 def choose_crossover_items(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> list[CandidateItem]:
-    """Return the items of a crossover: both versions of each case, including imported items. Raises PlanError if
-    there are too few.
-    """
+    """Return both versions of each case of a crossover. Raises PlanError if there are too few."""
     imported = [found for found in candidate_items if found.origin.get("imported_id")]
     drawable = index_drawable_items(candidate_items)
     requested = {(source.cast, source.perturbation): source.count for source in protocol.sources}
@@ -81,9 +79,7 @@ def choose_crossover_items(candidate_items: Sequence[CandidateItem], protocol: S
 
 
 def count_identical_cases(candidate_items: Sequence[CandidateItem], protocol: StudyProtocol) -> IdenticalCases:
-    """Return how many cases of a crossover of sources are left out because of identical outcomes, and how many cases
-    there are.
-    """
+    """Return how many cases of a crossover of sources have identical outcomes, and how many cases there are."""
     if protocol.conditions != "sources":
         return IdenticalCases()
     candidates = (found.candidate for found in index_drawable_items(candidate_items).values())
@@ -158,9 +154,7 @@ def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
 
 
 def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple[str, str]:
-    """Return the names of conditions 1 and 2 in results. `sources` are those of the study's items, including imported
-    ones.
-    """
+    """Return the names of conditions 1 and 2 in results. `sources` include those of imported items."""
     item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
         both = zip(*(_describe_arm(arm) for arm in map_arms(protocol).values()), strict=True)
@@ -234,9 +228,7 @@ def is_too_early(assignment: Assignment, now: datetime) -> bool:
 
 
 def has_begun_session_2(rater: Rater) -> bool:
-    """Return whether the rater was shown an item of session 2: from then on answers of session 1 cannot be seen or
-    changed.
-    """
+    """Return whether the rater was shown an item of session 2: then answers of session 1 are closed."""
     return Assignment.objects.filter(rater=rater, session=2, opened_at__isnull=False).exists()
 
 

@@ -89,10 +89,7 @@ def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters:
 
 
 def _choose_usable(inventory: pool.PoolInventory, protocol: StudyProtocol, raters: int | None) -> list[CandidateItem]:
-    """Return the items chosen from the usable candidates.
-
-    Raises PlanError if there are too few; it then also states how many are left out, and why.
-    """
+    """Return the items chosen from the usable candidates. PlanError also states how many are left out, and why."""
     left_out = pool.count_left_out(inventory.left_out, protocol)
     reason = f"{format_count(left_out, 'item')} left out, because they or versions of them are in an unblinded study"
     try:
@@ -210,11 +207,7 @@ def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> lis
 
 
 def _max_versions(protocol: StudyProtocol, raters: int | None) -> int | None:
-    """Return how many versions of one thing the raters can rate, if all ratings of a thing come from different
-    raters.
-
-    None means that there is no limit.
-    """
+    """Return how many versions of one thing can be rated, all by different raters; None: no limit."""
     ratings_per_item = protocol.ratings_per_item
     # Every rater rates every item, and nobody may see two versions of one thing.
     if protocol.design == "crossed":

@@ -52,11 +52,7 @@ class InterimAnalysis(NamedTuple):
 
 
 class _FirstRating(NamedTuple):
-    """A rating as first submitted.
-
-    `discounted_at` is when it ceased to count because its rater was dropped or its assignment released; None if it
-    counts.
-    """
+    """A rating as first submitted. `discounted_at`: when it ceased to count; None if it counts."""
 
     key: int
     submitted_at: datetime
@@ -146,10 +142,7 @@ def _iter_snapshots(firsts: Sequence[_FirstRating], sizes: Sequence[int]) -> Ite
 
 
 def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[RatingsBySource]:
-    """Yield the ratings that each snapshot shows.
-
-    The row of a source changes only if at least ten of its ratings were added or removed, and it has at least ten.
-    """
+    """Yield the ratings that each snapshot shows. A row needs ten ratings, and ten changed ones to change."""
     shown: RatingsBySource = {}
     for snapshot in snapshots:
         by_source: RatingsBySource = defaultdict(list)

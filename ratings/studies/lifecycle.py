@@ -116,9 +116,7 @@ def duplicate_study(study: Study, by: Actor = None) -> Study:
 
 @transaction.atomic
 def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
-    """Choose and freeze the blinded items, and create the raters and their assignments. Raises PlanError if that is
-    impossible.
-    """
+    """Freeze the blinded items, and create raters and assignments. Raises PlanError if that is impossible."""
     study = _lock_study(study, "opened", "draft")
     protocol = parse_protocol(study.protocol)
     if not (protocol.sources or study.imported_items.exists()):
@@ -186,9 +184,7 @@ def unblind_study(study: Study, by: Actor) -> None:
 
 @transaction.atomic
 def close_and_unblind(study: Study, by: Actor) -> None:
-    """Close the study if necessary, then unblind it, and log both. For commands, which cannot ask a person in
-    between.
-    """
+    """Close the study if necessary, then unblind it; for commands, which cannot ask a person in between."""
     if Study.objects.select_for_update().get(pk=study.pk).status in ("open", "paused"):
         close_study(study, by)
     unblind_study(study, by)
@@ -196,9 +192,7 @@ def close_and_unblind(study: Study, by: Actor) -> None:
 
 @transaction.atomic
 def revise_guide(study: Study, text: str, by: Actor = None) -> int:
-    """Store a new version of the instructions while raters rate, and return its number. Each rater sees it before
-    their next item.
-    """
+    """Store new instructions, which each rater sees before their next item, and return their version."""
     locked = _lock_study(study, "given new instructions", "open", "paused")
     text = text.replace("\r\n", "\n")  # as browsers send line breaks
     if problems := study_protocol.find_guide_problems(text):

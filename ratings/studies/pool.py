@@ -237,9 +237,7 @@ def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
 def _build_candidate(
     row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = ""
 ) -> Candidate:
-    """Return the candidate of this step. Outcomes of one action on the same materials are versions of one pair,
-    including replicates.
-    """
+    """Return the candidate of this step. Outcomes of one action on the same materials are one pair."""
     key = f"{_candidate_key(row.episode)}/{row.number:04}{suffix}"
     return Candidate(key, source, pair_digest(payload), content, row.episode.experiment.slug, row.action_name)
 

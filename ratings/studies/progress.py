@@ -36,9 +36,7 @@ _ELAPSED_SECONDS = Case(When(imported=True, seconds=0, then=Value(None)), defaul
 
 
 def count_items(rater: Rater) -> int | None:
-    """Return how many items are assigned to the rater, or None if there are none, because items are reserved one at a
-    time.
-    """
+    """Return how many items are assigned to the rater; None if items are reserved one at a time."""
     return Assignment.objects.filter(rater=rater, released_at__isnull=True).count() or None
 
 
@@ -59,9 +57,7 @@ def describe_time_needed(rater: Rater, items: int | None) -> str:
 
 
 class StopStatus(NamedTuple):
-    """`given` ratings count and `wanted` are planned. `said` is a sentence that states what is missing, or that
-    nothing is missing.
-    """
+    """`given` ratings count, `wanted` are planned. `said` states in a sentence what is missing, if anything."""
 
     met: bool
     given: int
@@ -125,9 +121,7 @@ def tally_ratings(study: Study) -> RatingTally:
 
 
 def count_ratings(study: Study) -> int:
-    """Return the number of ratings that count: first occasion, not released, not surplus, of raters who were not
-    dropped.
-    """
+    """Return the number of ratings that count: first occasion, not released, surplus or of dropped raters."""
     return Rating.objects.filter(_IS_COUNTED, assignment__rater__study=study, assignment__rater__dropped=False).count()
 
 
@@ -184,9 +178,7 @@ def _collect_progress(study: Study) -> list[Any]:
 
 
 def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
-    """Return aggregates over keys that change if other rows match the conditions, even if the number of rows is the
-    same.
-    """
+    """Return sums over keys that change if other rows match, even if the number of rows is the same."""
     return {name: Sum("pk", filter=Q(**conditions)), f"{name}_squares": Sum(_KEY_SQUARE, filter=Q(**conditions))}
 
 
@@ -323,9 +315,7 @@ class StudyReport:
 
 
 def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
-    """Return the progress of a study, in a constant number of queries. `counted` avoids counting again in callers
-    that have already counted.
-    """
+    """Return the progress of a study, in a constant number of queries. `counted` avoids counting again."""
     counts = counted or count_study(study)
     tally = counts.study
     rows = study.raters.order_by("number", "pk")

@@ -1,5 +1,6 @@
 """A study document in plain words, section by section, as the study's page shows it."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ratings.models import TRANSITION, ItemSource, Study
@@ -10,6 +11,7 @@ from simulation.models import Twin
 from simulation.runs import vetting
 from wetbench_site.text import format_count
 
+Facts = Mapping[str, str | list[str]]
 UNREVIEWED_NOTE = "accepted unread by `make paper`: nobody has checked them"
 
 
@@ -24,7 +26,7 @@ class DocumentFact(NamedTuple):
 def describe_document(study: Study) -> list[DocumentFact]:
     """Return the facts about how the study was made, for raters and for readers of the results."""
     protocol = load_study_protocol(study)
-    facts = {
+    facts: dict[str, Facts] = {
         "question": {"Kind": _name_choice("kind", study.kind)},
         "items": _describe_items(study, protocol),
         "raters": _describe_raters(study, protocol),
@@ -54,11 +56,11 @@ def _name_choice(field: str, value: str) -> str:
     return CHOICES[field][value].name
 
 
-def _describe_items(study: Study, protocol: StudyProtocol) -> dict[str, str | list[str]]:
+def _describe_items(study: Study, protocol: StudyProtocol) -> Facts:
     imported, planted = study.imported_items.count(), protocol.planted_share
     sources = [f"{s.count} by {s.cast}{'' if s.perturbation == 'none' else f', {s.perturbation} errors'}" for s in protocol.sources]  # fmt: skip
     # Only studies of steps have these: a record of evidence is shown in full and carries no planted error.
-    of_steps: dict[str, str | list[str]] = {
+    of_steps: Facts = {
         "Actions": ", ".join(protocol.actions) or "all",
         "Errors checked by": [
             _name_choice("vetting", protocol.vetting),
@@ -75,7 +77,7 @@ def _describe_items(study: Study, protocol: StudyProtocol) -> dict[str, str | li
     }
 
 
-def _describe_raters(study: Study, protocol: StudyProtocol) -> dict[str, str]:
+def _describe_raters(study: Study, protocol: StudyProtocol) -> Facts:
     most = f", at most {protocol.items_per_rater} items each" if protocol.items_per_rater else ""
     repeats = f"{protocol.repeats:.0%} of a rater’s items, {protocol.repeat_distance} or more later"
     stop, is_crossover = _name_choice("stop", protocol.stop), protocol.is_crossover
@@ -96,7 +98,7 @@ def _describe_raters(study: Study, protocol: StudyProtocol) -> dict[str, str]:
     }
 
 
-def _describe_screen(study: Study, protocol: StudyProtocol) -> dict[str, str | list[str]]:
+def _describe_screen(study: Study, protocol: StudyProtocol) -> Facts:
     # A record of evidence has one layout, and its goal is always shown.
     display, is_step_study = protocol.display, study.kind == TRANSITION
     has_several = len(display.marks) > 1 or (is_step_study and max(len(display.layouts), len(display.context)) > 1)

@@ -56,9 +56,7 @@ def compile_lexicon(models: frozenset[str], casts: frozenset[str], sources: froz
 
 @lru_cache(maxsize=1)
 def load_ordinary_words() -> frozenset[str]:
-    """Return the words that ordinary outcomes contain: those of the laboratory's actions and experiments, and of the
-    data file.
-    """
+    """Return the words of the laboratory's actions and experiments, and those of the data file."""
     words = {word.casefold() for word in load_names_file().ordinary_words}
     for folder in ("actions", "experiments"):
         for path in sorted((settings.FIXTURES_DIR / folder).glob("*.json")):
@@ -159,9 +157,7 @@ def build_lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
 
 
 def find_names(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, NameFinding]]:
-    """Yield each name of a model, maker, cast or source that a rater could read in the item, preceded by its
-    location.
-    """
+    """Yield each name of a source that a rater could read in the item, preceded by its location."""
     for location, text in [*iter_texts(payload), *iter_texts(context, "context")]:
         yield from ((location, finding) for finding in names.find_names(text))
 
@@ -241,9 +237,7 @@ def record_decision(
 
 
 def _check_things(held: HeldItem, decision: str, things: Mapping[str, str]) -> list[list[str]]:
-    """Return the meaning of each name, in the item's order. Raises DecisionError for names that the item does not
-    contain, and for meanings that are too long.
-    """
+    """Return the meaning of each name in the item. Raises DecisionError for other names and long meanings."""
     meanings = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
     if meanings and decision != "released":
         raise DecisionError("A name can be declared a thing in the laboratory only if its item is released")

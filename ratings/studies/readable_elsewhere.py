@@ -9,9 +9,9 @@ itself, because an outcome beside its original shows the planted error. Steps ar
 `Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two kinds, items of
 the same episode have the same content.
 
-`ratings.studies.access` defines what an account may do in a study; `ratings.studies.role_history` and
-`ratings.studies.rights` define what it could do earlier. Raters have no right to read sources: after unblinding they
-see counts of their own answers, never an item with its source.
+`ratings.studies.access` defines what an account may do in a study now. What it could do earlier is defined here: rights
+and roles can be revoked, but what a user saw or decided while they had one cannot. Raters have no right to read
+sources: after unblinding they see counts of their own answers, never an item with its source.
 """
 
 from collections import defaultdict
@@ -60,10 +60,8 @@ def record_rights(
     if raw or (update_fields is not None and not _FLAGS.keys() & set(update_fields)):
         return
     with transaction.atomic():
-        gained_rights = [
-            right for flag, right in _FLAGS.items() if _update_period(instance, right, bool(getattr(instance, flag)))
-        ]
-        if gained_rights:
+        gained = [right for flag, right in _FLAGS.items() if _update_period(instance, right, getattr(instance, flag))]
+        if gained:
             from ratings.studies import reassign  # it imports this module
 
             reassign.release_items_of_account(instance)
@@ -174,9 +172,7 @@ def find_unblinded_pairs(excluded: Study | None = None) -> set[str]:
 
 
 def find_origins_shown(kind: str) -> set[int]:
-    """Return the steps (for a study of evidence: the reviews) whose episode is in an unblinded study of the other
-    kind.
-    """
+    """Return the steps or reviews whose episode is in an unblinded study of the other kind."""
     rows = Transition.objects if kind == TRANSITION else EvidenceReview.objects
     return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
 
@@ -205,15 +201,16 @@ def find_readable(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> di
     pool_items = _find_pool_items(study) if periods else {}
     readable = {}
     for rater in taken_places:
-        account, finished = rater.user_id or 0, _finished_at(rater, study)
-        items_of_rater = set().union(
-            *(items.get(key, ()) for key, since in keys.get(account, ()) if _is_before(since, finished))
+        account = rater.user_id or 0
+        # After this time the rater could no longer answer; None while they still can.
+        finished = min(
+            (time for time in (rater.finished_at, rater.withdrawn_at, study.closed_at) if time), default=None
         )
+        known_keys = [key for key, since in keys.get(account, ()) if _is_before(since, finished)]
+        items_of_rater = set().union(*(items.get(key, ()) for key in known_keys))
         for period in periods.get(account, ()):
             if _is_before(period.began_at, finished):
-                items_of_rater |= {
-                    item for item, created_at in pool_items.items() if _is_before(created_at, period.ended_at)
-                }
+                items_of_rater |= {item for item, at in pool_items.items() if _is_before(at, period.ended_at)}
         if items_of_rater:
             readable[rater.pk] = items_of_rater
     return readable
@@ -225,9 +222,7 @@ def find_readable_by(study: Study, rater: Rater) -> set[int]:
 
 
 def find_readable_pairs(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[UUID]]:
-    """Return, by the rater's key, the pairs of the items that each rater can read elsewhere, as this study's items
-    store them.
-    """
+    """Return, by the rater's key, the pairs of the items that each rater can read elsewhere."""
     items = find_readable(study, raters)
     all_items = set().union(*items.values())
     pairs = dict(ItemSource.objects.filter(item__in=all_items).values_list("item_id", "pair")) if all_items else {}
@@ -246,10 +241,7 @@ def find_running_studies_sharing_items(study: Study) -> list[Study]:
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
     same = others.filter(_filter_shared_contents(study, study.kind), study__kind=study.kind)
     other = others.filter(_filter_shared_contents(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
-    study_keys = {
-        *same.values_list("study_id", flat=True).distinct(),
-        *other.values_list("study_id", flat=True).distinct(),
-    }
+    study_keys = {key for rows in (same, other) for key in rows.values_list("study_id", flat=True).distinct()}
     return list(Study.objects.filter(pk__in=study_keys).order_by("pk"))
 
 
@@ -297,9 +289,7 @@ def _find_studies_sharing_contents(study: Study) -> dict[int, UnblindedStudy]:
 def _find_readable_in_studies(
     study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]
 ) -> HandledKeys:
-    """Return, by account, the keys of this study's contents that it can read in other studies, each with the time
-    since when.
-    """
+    """Return, by account, the keys that it can read in other studies, each with the time since when."""
     shared = _find_studies_sharing_contents(study)
     handled: HandledKeys = defaultdict(list)
     if not shared:
@@ -310,13 +300,10 @@ def _find_readable_in_studies(
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
     for account, periods_of_account in periods.items():
         for right, began_at, ended_at in periods_of_account:
-            legible = [other_study for other_study in shared.values() if _is_before(other_study.unblinded_at, ended_at)]
-            if right == RightsPeriod.SUPERUSER:
-                handled[account] += [
-                    (key, max(other_study.unblinded_at, began_at))
-                    for other_study in legible
-                    for key in other_study.keys
-                ]
+            for other_study in shared.values() if right == RightsPeriod.SUPERUSER else ():
+                if _is_before(other_study.unblinded_at, ended_at):
+                    readable_since = max(other_study.unblinded_at, began_at)
+                    handled[account] += [(key, readable_since) for key in other_study.keys]
     return handled
 
 
@@ -361,10 +348,7 @@ def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
 def _query_handled(
     rows: QuerySet[Any], key: str, accounts: Collection[int], step: str, *runs: str
 ) -> list[QuerySet[Any, Any]]:
-    """Return queries for (account, key, time) of each user who started or vetted these rows.
-
-    `step` is the path from a row to its step.
-    """
+    """Return queries for (account, key, time) of who started or vetted rows; `step` leads to their step."""
     creators = [f"{run}__created_by" for run in (f"{step}episode__run", f"{step}twins__run", *runs)]
     paths = [(by, by.replace("created_by", "created_at")) for by in creators]
     paths += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
@@ -373,9 +357,7 @@ def _query_handled(
 
 
 def _find_pool_items(study: Study) -> dict[int, datetime]:
-    """Return this study's items from the pool, which staff can read in the laboratory, with the start times of their
-    episodes.
-    """
+    """Return this study's items from the pool, with the start times of their episodes."""
     run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
     rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
     return dict(rows.values_list("item_id", f"{run_path}__created_at"))
@@ -385,18 +367,8 @@ def _is_before(time: datetime, end: datetime | None) -> bool:
     return end is None or time < end
 
 
-def _finished_at(rater: Rater, study: Study) -> datetime | None:
-    """Return the time after which this rater could no longer answer; None while they still can."""
-    end_times = [time for time in (rater.finished_at, rater.withdrawn_at, study.closed_at) if time is not None]
-    return min(end_times, default=None)
-
-
 def _index_items(study: Study) -> dict[str, set[int]]:
-    """Return this study's items by each of their keys.
-
-    The keys are the digests of the pair, the payload and the step, and the episode. Items with a common key share
-    contents.
-    """
+    """Return this study's items by the digests of pair, payload and step, and by episode."""
     # Digests of different things are never equal, so one index is enough for all of them.
     items: dict[str, set[int]] = defaultdict(set)
     rows = Item.objects.filter(study=study).values_list(

@@ -23,17 +23,14 @@ from ratings.protocol.balance_loads import Workload
 from ratings.protocol.plan_types import PlannedItem
 from ratings.studies import designs, readable_elsewhere
 
-PARKED_POSITION = (
-    1_000_000  # beyond every position in use: rows are parked here while they are reordered, new ones behind them
-)
+# Beyond every position in use: rows are parked here while they are reordered, new ones behind them.
+PARKED_POSITION = 1_000_000
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 UNSEEN = Q(opened_at__isnull=True, released_at__isnull=True, rating__isnull=True)
 
 
 class Reassignment(NamedTuple):
-    """How many ratings were assigned, and how many were not, because no rater may give them: they wait for another
-    rater.
-    """
+    """How many ratings were assigned, and how many wait because no rater may give them."""
 
     assigned: int
     unassigned: int
@@ -71,9 +68,7 @@ def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
 
 
 def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
-    """Move unseen items of other raters to newcomers until all have about the same number left. Return how many were
-    moved.
-    """
+    """Move unseen items to newcomers until all have about the same number left. Return how many were moved."""
     other_raters = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
     # Locked in the order of keys, as everywhere: two requests cannot wait for each other.
     rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSEEN, occasion=FIRST, rater__in=other_raters)
@@ -110,9 +105,7 @@ def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
 
 
 def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
-    """Shuffle the unseen items of one rater. Items in `readable`, which the rater can read elsewhere, are not
-    repeated.
-    """
+    """Shuffle the unseen items of one rater. Items in `readable` are not repeated."""
     protocol = designs.load_study_protocol(study)
     repeats = rater.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
     rater.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
@@ -189,17 +182,12 @@ def _choose_arms(
     study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
 ) -> Mapping[tuple[int, str], Arm]:
     protocol = designs.load_study_protocol(study)
-    all_arms = designs.list_arms_of(protocol)
     items_by_rater: dict[int, list[PlannedItem]] = defaultdict(list)
     for item, rater, _ in places:
         items_by_rater[rater].append(item)
-    if protocol.display.by == "item":
-        return assign_items.assign_arms_by_item(items_by_rater, all_arms, rng)
     numbers = dict(study.raters.values_list("pk", "number"))
-    arm_by_rater = {
-        rater: assign_items.arm_of_rater(all_arms, study.random_seed, numbers[rater]) for rater in items_by_rater
-    }
-    return {(rater, item.key): arm_by_rater[rater] for rater, items in items_by_rater.items() for item in items}
+    all_arms = designs.list_arms_of(protocol)
+    return assign_items.assign_arms(items_by_rater, all_arms, protocol.display.by, study.random_seed, numbers, rng)
 
 
 def _load_planned_items(study: Study, keys: Iterable[str]) -> list[PlannedItem]:
@@ -223,9 +211,7 @@ def find_free_slots(study: Study) -> dict[str, list[int]]:
 
 
 def find_idle_raters(study: Study) -> QuerySet[Rater]:
-    """Return the raters, without simulated ones, who have rated all their items and not finished. They get an e-mail
-    about new items.
-    """
+    """Return the real raters who have rated all their items and not finished; they get e-mail about new items."""
     assignments = Assignment.objects.filter(rater=OuterRef("pk"))
     to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
     raters = study.raters.filter(
@@ -329,26 +315,20 @@ def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) 
     if study.status not in ("open", "paused"):
         return NOTHING_RELEASED
     active_raters = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)
-    checked_raters = list(
-        active_raters if raters is None else active_raters.filter(pk__in=[rater.pk for rater in raters])
-    )
+    if raters is not None:
+        active_raters = active_raters.filter(pk__in=[rater.pk for rater in raters])
+    checked_raters = list(active_raters)
     # For all raters at once: the number of queries does not depend on how many there are.
     readable = readable_elsewhere.find_readable(study, checked_raters)
-    rows = [
-        row
-        for rater in checked_raters
-        if rater.pk in readable
-        for row in _list_unshown(study, rater, readable[rater.pk])
-    ]
+    to_release = ((rater, readable[rater.pk]) for rater in checked_raters if rater.pk in readable)
+    rows = [row for rater, items in to_release for row in _list_unshown(study, rater, items)]
     if not rows:
         return NOTHING_RELEASED
     items = {(row.rater_id, row.item_id) for row in rows}
     incomplete = _count_incomplete_cases(rows) if designs.is_crossover(study) else 0
     released = ReleasedItems(len(items), _reassign_released(study, checked_raters, rows), incomplete)
     # Without a rater's label and without the other study: either could connect the label with a name.
-    StudyEvent.record_event(
-        study, ItemsTakenBack(items=released.items, incomplete=released.incomplete, left=released.left)
-    )
+    StudyEvent.record_event(study, ItemsTakenBack(**released._asdict()))
     return released
 
 

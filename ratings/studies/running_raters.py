@@ -64,7 +64,12 @@ def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
     locked.save(update_fields=["withdrawn_at", "dropped"])
     # A link that was sent and not used must not bring the rater back.
     locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
-    _release_assignments(locked)
+    locked.assignments.filter(rating__isnull=True, released_at__isnull=True).update(
+        slot=None, released_at=locked.withdrawn_at
+    )
+    if locked.dropped:
+        # Without a slot the rating is stored and does not count; the slot can be assigned again.
+        locked.assignments.filter(slot__isnull=False).update(slot=None)
     is_planned = study.status in ("open", "paused") and not designs.is_pool_study(study)
     dealt = (
         reassign.assign_free_slots(study, reassign.list_eligible_raters(study)) if is_planned else Reassignment(0, 0)
@@ -111,9 +116,7 @@ def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) ->
 
 @transaction.atomic
 def replan_open_places(study: Study, raters: int) -> None:
-    """Replace the open rater places by `raters` new ones, and assign them the ratings that were assigned to the old
-    places.
-    """
+    """Replace the open rater places by `raters` new ones, and assign them the ratings of the old places."""
     study = _lock_running_study(study)
     free = list_open_places(study)
     slots: dict[str, list[int]] = {}
@@ -137,9 +140,7 @@ def replan_open_places(study: Study, raters: int) -> None:
 
 
 def list_open_places(study: Study) -> list[Rater]:
-    """Return, in order, the rater places to which nobody was invited and which no person or simulated rater has
-    taken.
-    """
+    """Return, in order, the rater places to which nobody was invited and which nobody has taken."""
     free = study.raters.filter(user__isnull=True, invited_at__isnull=True, simulated=False, imported_as="")
     return list(free.filter(started_at__isnull=True, withdrawn_at__isnull=True).order_by("number"))
 
@@ -158,17 +159,6 @@ def _raise_ratings_per_item(study: Study, n: int) -> None:
     most = max(items.values_list("live", flat=True), default=0) + n
     study.ratings_per_item = max(study.ratings_per_item, most)
     study.protocol["ratings_per_item"] = study.ratings_per_item
-
-
-def _release_assignments(rater: Rater) -> None:
-    """Release unrated assignments. If the rater's ratings are dropped, also free the slots of the rated ones for
-    other raters.
-    """
-    now = rater.withdrawn_at
-    rater.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
-    if rater.dropped:
-        # Without a slot the rating is stored and does not count; the slot can be assigned again.
-        rater.assignments.filter(slot__isnull=False).update(slot=None)
 
 
 def _assign_sessions(study: Study, raters: Sequence[Rater]) -> int:

@@ -179,7 +179,7 @@ class CallReplayer:
         if failures and _seconds_since_first(failures) >= rate_limit.get_retry_policy().window:
             message = f"after {len(failures)} attempts, and no other call was answered either: {failures[-1].error}"
             raise RetriesExhausted(errors.UNAVAILABLE, message)
-        raise RetryLater(admission.wait_seconds * _compute_wait_factor(admission.reason), admission.reason)
+        raise RetryLater(admission.wait_seconds * compute_wait_factor(admission.reason), admission.reason)
 
     def _choose_reaction(self, error: ProviderError, attempts: list[ModelCall]) -> Exception:
         """Return the exception to raise after a failed attempt: RetryLater, Blocked or RetriesExhausted."""
@@ -217,7 +217,7 @@ def _seconds_since_first(failures: list[ModelCall]) -> float:
     return (timezone.now() - failures[0].started_at).total_seconds()
 
 
-def _compute_wait_factor(reason: str) -> float:
+def compute_wait_factor(reason: str) -> float:
     """Return the factor by which to lengthen a wait. It rises with the number of rows that wait for a slot."""
     if reason != "no_slot":
         return 1.0

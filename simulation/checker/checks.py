@@ -23,18 +23,23 @@ from simulation.checker.findings import Decided, Finding, Findings, Report, buil
 from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.lab.actions import Catalogue
+from wetbench_site.text import reject_constant
 
 MAX_LINE_BYTES = 4_000_000  # maximum length of one line; limits the memory that a foreign file can use
 
 
 class Check(NamedTuple):
-    """What a code stands for. A title is shown beside findings; docs/checker.md has `about` and `decided_if`."""
+    """What a code stands for. A title is shown beside findings; docs/checker.md has `about` and `decided_if`.
+
+    Actions that failed are left out, unless `on_failure` is True.
+    """
 
     code: str
     title: str
     about: str
     decided_if: str
     functions: tuple[Callable[[Transition], Findings], ...]
+    on_failure: bool = False
 
 
 # To add a check, add one row. The order of the functions does not affect the result: a report sorts its findings.
@@ -54,13 +59,13 @@ CHECKS = (
           "phase or storage condition is known", (states.check_physical_states,)),
     Check("L07", "dead volume", "no more is taken than there is above the dead volume", "the volume is known", (volumes.check_overdraw,)),
     Check("L08", "used-up materials", "what is used up stays used up", "always", (origins.check_used_up,)),
-    Check("L09", "unlimited supplies", "an unlimited supply is neither changed nor handed back", "always", (origins.check_unlimited_supplies,)),
-    Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (fields.check_barcodes,)),
+    Check("L09", "unlimited supplies", "an unlimited supply is neither changed nor handed back", "always", (origins.check_unlimited_supplies,), True),
+    Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (fields.check_barcodes,), True),
     Check("L11", "fields and allowed values", "required fields and their closed lists; other spellings of a value are accepted",
-          "always", (fields.check_enumerations,)),
+          "always", (fields.check_enumerations,), True),
     Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (values.check_units,)),
     Check("L13", "times and growth", "times in order; growth within the doubling time, or within what any cell can do",
-          "times, densities and duration are known", (conditions.check_times,)),
+          "times, densities and duration are known", (conditions.check_times,), True),
     Check("L14", "storage conditions", "the storage condition fits temperature and action; in incubators temperature and CO2 are stated",
           "always", (conditions.check_storage_conditions,)),
     Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",
@@ -77,10 +82,10 @@ CHECKS = (
           "both are numbers", (observations.check_readings, observations.check_signal_order)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
-          "always", (fields.check_coherence,)),
+          "always", (fields.check_coherence,), True),
     Check("L23", "possible values", "pH 0 to 14, temperature above -273.15 °C, parts within the whole, nothing below zero",
-          "a number is given", (values.check_ranges,)),
-    Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (fields.check_prompt_text,)),
+          "a number is given", (values.check_ranges,), True),
+    Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (fields.check_prompt_text,), True),
 )  # fmt: skip
 
 
@@ -92,7 +97,7 @@ def validate_checks(checks: Sequence[Check]) -> None:
         if check.code != f"L{number:02}"
     ]
     for check in checks:
-        problems += [f"{check.code} has no {part}" for part, value in check._asdict().items() if not value]
+        problems += [f"{check.code} has no {part}" for part, value in zip(check._fields, check[:-1]) if not value]
     titles = Counter(check.title for check in checks)
     functions = Counter(function.__qualname__ for check in checks for function in check.functions)
     problems += [f"{name} is declared {count} times" for name, count in (titles + functions).items() if count > 1]
@@ -112,7 +117,11 @@ def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
     """
     parsed = transition.parse_transition(data, catalogue)
     return build_report(
-        item for check in CHECKS for function in check.functions for item in _run_check(check.code, function, parsed)
+        item
+        for check in CHECKS
+        if parsed.is_success or check.on_failure
+        for function in check.functions
+        for item in _run_check(check.code, function, parsed)
     )
 
 
@@ -155,7 +164,7 @@ def check_lines(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterato
 def _check_line(number: int, raw: bytes, catalogue: Catalogue | None) -> CheckedLine:
     try:
         # NaN and Infinity are no JSON, but Python accepts them; no check could compare them.
-        data = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
+        data = json.loads(raw.decode("utf-8"), parse_constant=reject_constant)
         report = check_transition(data, catalogue)
     except TransitionError as error:
         return CheckedLine(number, {}, None, str(error))
@@ -165,7 +174,3 @@ def _check_line(number: int, raw: bytes, catalogue: Catalogue | None) -> Checked
     except ValueError as error:
         return CheckedLine(number, {}, None, f"not JSON: {str(error)[:200]}")
     return CheckedLine(number, data, report)
-
-
-def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")

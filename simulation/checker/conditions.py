@@ -75,9 +75,9 @@ def _require_order(
     text: str,
 ) -> Findings:
     """Yield an error if the second time is before the first; nothing if they cannot be compared."""
-    if isinstance(first, Decimal) and isinstance(second, Decimal):
-        is_ordered = first <= second
-    elif isinstance(first, datetime) and isinstance(second, datetime):
+    if (isinstance(first, Decimal) and isinstance(second, Decimal)) or (
+        isinstance(first, datetime) and isinstance(second, datetime)
+    ):
         is_ordered = first <= second
     else:
         return
@@ -156,8 +156,6 @@ def _parse_time(raw: Mapping[str, Any], key: str) -> Decimal | datetime | None:
 
 def check_storage_conditions(transition: Transition) -> Findings:
     """L14: check the storage condition of every output that is available for further use."""
-    if not transition.is_success:
-        return
     for output in transition.usable_outputs:
         if output.condition:
             yield Decided("L14")

@@ -37,8 +37,6 @@ _MAX_GAIN = Decimal("1.01")  # factor of a volume: rounding
 
 def check_identity(transition: Transition) -> Findings:
     """L19: yield a finding if a continued material changes its identity or its vessel, or loses a property."""
-    if not transition.is_success:
-        return
     for before, after in transition.list_kept_pairs():
         if not before.is_empty_vessel and not after.is_empty_vessel:
             yield Decided("L19")
@@ -129,7 +127,7 @@ def _has_other_volume(leaf: Leaf, other: Leaf) -> bool:
 
 def check_wells(transition: Transition) -> Findings:
     """L21: yield an error if SeparateWells or ManifestMaterials changes a material or its time of modification."""
-    if not transition.is_success or transition.action not in ("SeparateWells", "ManifestMaterials"):
+    if transition.action not in ("SeparateWells", "ManifestMaterials"):
         return
     plates = [view for view in transition.inputs if not view.is_empty_vessel]
     for output in transition.outputs:

@@ -114,7 +114,7 @@ _NOT_RISING = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECAS
 
 def check_measured_quantities(transition: Transition) -> Findings:
     """L15: yield an error if an observation reports a number for a quantity that the action does not measure."""
-    if not transition.is_success or transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
+    if transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
         return
     # A number that is already on a label or among the settings is a repetition, not a measurement.
     parameter_texts = (leaf.value_text for leaf in transition.parameters.leaves)
@@ -159,8 +159,6 @@ def _parse_numbers(texts: Iterable[str]) -> set[Decimal]:
 
 def check_limits(transition: Transition) -> Findings:
     """L17: yield a finding if something too small is reported as seen, or a volume is too small to be moved."""
-    if not transition.is_success:
-        return
     action = transition.action
     for seen in transition.observations:
         # A visual remark on an action that is not a measurement counts as seen with the naked eye.
@@ -197,8 +195,6 @@ def _find_claim(seen: ObservationView, pattern: re.Pattern[str], all_seen: bool 
 
 def check_readings(transition: Transition) -> Findings:
     """L20: yield a finding if a reading of a sample contradicts the properties of its material or other readings."""
-    if not transition.is_success:
-        return
     for seen in transition.observations:
         if (view := _find_observed_material(transition, seen)) is not None:
             yield from _check_amounts(transition, seen, view)
@@ -351,7 +347,7 @@ def check_signal_order(transition: Transition) -> Findings:
 
     Only samples that have exactly one component in common are compared.
     """
-    if not transition.is_success or transition.action not in _RISING_SIGNAL:
+    if transition.action not in _RISING_SIGNAL:
         return
     readings = []
     for seen in transition.observations:

@@ -40,8 +40,6 @@ _ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
 
 def check_origins(transition: Transition) -> Findings:
     """L01: yield a finding if a material or component of the outcome comes from no input and no parameter."""
-    if not transition.is_success:
-        return
     barcodes = {view.barcode for view in transition.inputs if view.barcode}
     # A failed action may be one that named a wrong barcode; without barcodes nothing can be compared.
     texts = [*transition.materials, *(leaf.value_text for leaf in transition.parameters.leaves)] if barcodes else []
@@ -123,8 +121,6 @@ def _check_components(transition: Transition, output: MaterialView, input_words:
 
 def check_used_up(transition: Transition) -> Findings:
     """L08: yield an error if a used-up material is used, or a material that the action uses up is still available."""
-    if not transition.is_success:
-        return
     for view in transition.inputs:
         text = f"{view.name} had been used up before and is used again"
         yield from require("L08", not view.is_used_up, view.name, "available", "used up", text)
@@ -155,8 +151,6 @@ def check_unlimited_supplies(transition: Transition) -> Findings:
 
 def check_output_count(transition: Transition) -> Findings:
     """L18: check that as many materials come back as the catalogue promises, and that no remainder is missing."""
-    if not transition.is_success:
-        return
     action, family = transition.action, transition.family
     if action == "Aliquot":
         yield from _check_new_count(transition, transition.parameters.find_count(*_ALIQUOTS), "aliquots")

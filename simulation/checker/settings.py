@@ -57,8 +57,6 @@ _OTHER_LENGTHS = re.compile(
 
 def check_settings(transition: Transition) -> Findings:
     """L16: check volumes, temperatures, optics, other amounts, and all settings that the outcome names."""
-    if not transition.is_success:
-        return
     yield from _check_volumes(transition)
     yield from _check_temperatures(transition)
     yield from _check_magnifications(transition)
@@ -306,8 +304,6 @@ def _check_chosen_option(transition: Transition, name: str, value: Any, view: Ma
 
 def check_sentences(transition: Transition) -> Findings:
     """L16: yield an error if volumes, cycles, durations or temperatures in sentences are not those that were set."""
-    if not transition.is_success:
-        return
     for seen in transition.observations:
         if transition.family == families.MOVE:
             yield from _check_moved_volume(transition, seen)

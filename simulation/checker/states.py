@@ -39,8 +39,6 @@ _STAYS_LIQUID = word_set("ethanol methanol acetone isopropanol hexane chloroform
 
 def check_physical_states(transition: Transition) -> Findings:
     """L06: yield an error if a material's state does not fit the action, or if a material changes state by itself."""
-    if not transition.is_success:
-        return
     for view in _iter_handled_materials(transition):
         yield from _check_state(transition, view)
     for before, after in transition.list_kept_pairs():

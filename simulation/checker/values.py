@@ -148,8 +148,6 @@ def _check_ph_range(transition: Transition, seen: ObservationView) -> Findings:
 
 def check_units(transition: Transition) -> Findings:
     """L12: yield a finding if a property has no unit or one of another dimension, or an amount has a wrong prefix."""
-    if not transition.is_success:
-        return
     for view in transition.outputs:
         for leaf in view.leaves:
             yield from _check_unit(transition, view, leaf)

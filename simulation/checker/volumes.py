@@ -46,8 +46,6 @@ _MIN_TOO_LARGE = 1500  # µL; PCR tubes hold 0.2 mL, and 1.5 mL and more never f
 
 def check_volumes(transition: Transition) -> Findings:
     """L02: compare the volumes before and after the step, for all materials together and for each material."""
-    if not transition.is_success:
-        return
     yield from _check_total_volume(transition)
     flow = flows.trace_liquids(transition)
     if flow.untraced_reason:
@@ -66,7 +64,7 @@ def check_volumes(transition: Transition) -> Findings:
 
 def check_overdraw(transition: Transition) -> Findings:
     """L07: yield an error if more is moved out of a material than its volume minus its dead volume."""
-    if not transition.is_success or transition.family not in (families.MOVE, families.ADD, families.SERIAL):
+    if transition.family not in (families.MOVE, families.ADD, families.SERIAL):
         return
     for source, volume, _, is_stated in flows.trace_liquids(transition).withdrawals:
         # A volume derived from what is left cannot exceed what was there.
@@ -265,8 +263,6 @@ def _is_part(view: MaterialView, source: MaterialView) -> bool:
 
 def check_containers(transition: Transition) -> Findings:
     """L05: yield an error if a container holds too much or too little, or does not fit into the instrument."""
-    if not transition.is_success:
-        return
     for output in transition.usable_outputs:
         if output.volume is not None:
             yield from _check_fill_level(output, transition.find_input(output), output.volume.value)

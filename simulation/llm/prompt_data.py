@@ -1,6 +1,5 @@
 """The data in prompts: histories, records and transition questions, as JSON between marks that its author cannot predict."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from simulation.lab.rendering import format_clock
 from simulation.lab.roles import Situation, TranscriptStep
 from simulation.llm.lineage import Inputs, make_alias
 from simulation.llm.reply_text import clean_text
+from wetbench_site.text import hash_text
 
 HISTORY_KINDS = ("full", "window", "summary")
 MAX_HISTORY_STEPS = 100
@@ -42,7 +42,7 @@ def _delimit(label: str, content: str) -> str:
     """Return the content between marks with a hash of the content, so it cannot contain its own mark and a replay is identical."""
     # The content is JSON, so the first character of a possible tag can be written as a JSON escape.
     content = _TAG.sub(r"\\u003c", clean_text(content))
-    digest = hashlib.sha256(f"{label}\n{content}".encode()).hexdigest()[:16]
+    digest = hash_text(f"{label}\n{content}")[:16]
     return f"<<<{label} {digest}\n{content}\n{label} {digest}>>>"
 
 

@@ -1,6 +1,5 @@
 """Prompt sets: the texts sent to language models, their placeholders, and their hash."""
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.providers import Message, Prompt
+from wetbench_site.text import hash_text
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth of this
@@ -150,7 +150,7 @@ def compute_hash(files: Mapping[str, str]) -> str:
     """Return the SHA-256 of file names and texts, independent of the set's name."""
     # Canonical JSON, so that the order of files does not change the hash.
     canonical = json.dumps(dict(files), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hash_text(canonical)
 
 
 def is_rating_set(files: Collection[str]) -> bool:

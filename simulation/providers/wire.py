@@ -1,6 +1,5 @@
 """Helpers for requests and replies: sendable text, canonical bytes, envelopes, headers."""
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -9,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
 from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
+from wetbench_site.text import hash_text
 
 BYTE_CAP = 4 * 1024 * 1024
 STORED_HEADERS = {
@@ -37,7 +37,7 @@ def hash_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     """Return the hash of a request: sorted keys, UTF-8, no spaces. Raises ValueError for NaN and infinity."""
     request = {"body": body, "headers": headers}
     text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_text(text)
 
 
 def is_success(reply: Reply) -> bool:

@@ -1,6 +1,5 @@
 """Build lab values from rows: the action catalogue, the specification of an experiment, the bench of an episode."""
 
-import hashlib
 import json
 from collections import OrderedDict
 from dataclasses import replace
@@ -19,6 +18,7 @@ from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment
+from wetbench_site.text import hash_text
 
 _specifications: dict[str, ExperimentSpec] = {}
 _benches: OrderedDict[UUID, Bench] = OrderedDict()
@@ -126,4 +126,4 @@ def compute_content_digest(step: Step) -> str:
     text = json.dumps(transcript, sort_keys=True, default=str)
     for code in sorted({*names, *step.barcodes, *step.action.materials}):
         text = text.replace(code, names.get(code, "new"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_text(text)

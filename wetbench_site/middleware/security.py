@@ -1,6 +1,5 @@
 """Rules for every response: security headers, no invisible characters in pages, and sign-in required by default."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from django.middleware.gzip import GZipMiddleware
 
 from wetbench_site import error_pages
 from wetbench_site.headers import HEADERS
+from wetbench_site.text import INVISIBLE
 
 
 def security_headers_middleware(
@@ -30,10 +30,6 @@ def security_headers_middleware(
     return add_headers
 
 
-# Control characters and characters that hide or reorder text. U+FFFD shows their position without their effect.
-_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-
-
 def invisible_characters_middleware(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
@@ -46,8 +42,8 @@ def invisible_characters_middleware(
         response = get_response(request)
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
             text = response.content.decode(response.charset)
-            if _INVISIBLE.search(text):
-                response.content = _INVISIBLE.sub("\ufffd", text)
+            if INVISIBLE.search(text):
+                response.content = INVISIBLE.sub("\ufffd", text)
         return response
 
     return replace_invisible

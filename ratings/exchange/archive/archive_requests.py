@@ -1,6 +1,5 @@
 """Request an archive. Requests for the same state of a study in the same variant share one file."""
 
-import hashlib
 from typing import Final, Literal
 
 from django.contrib.auth.models import User
@@ -12,6 +11,7 @@ from ratings.results.rating_rows import check_unsealed
 from ratings.studies import StudyError, access, lifecycle, progress
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
+from wetbench_site.text import hash_text
 
 JOB_KIND: Final = "export"
 BLINDED: Final = "blinded"
@@ -92,7 +92,7 @@ def compute_state(study: Study) -> str:
         rater_rows,
         progress.evaluate_stop_rule(study).met,
     ]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    return hash_text(repr(parts))
 
 
 # columns of raters.csv that can change without an event or a rating

@@ -414,49 +414,28 @@ def replace_barcodes(steps: Sequence[Record]) -> list[Record]:
     """Return the steps with every barcode in WetBench's form, which blinding hides. Other tools use other forms."""
     materials = [m for step in steps for m in (*step["inputs"], *step["outcome"]["new_materials"])]
     barcodes = {code for step in steps for code in (*(m["barcode"] for m in step["inputs"]), *step["barcodes"])}
-    codes = {
-        code: make_barcode(0, "imported", code)
-        for code in sorted(barcodes)
-        if code and not _OUR_BARCODE.fullmatch(code)
-    }
+    foreign = [code for code in sorted(barcodes) if code and not _OUR_BARCODE.fullmatch(code)]
+    codes = {code: make_barcode(0, "imported", code) for code in foreign}
     names = {material["name"] for material in materials}
     # In free text replace only what can be nothing but a barcode: a bare number could be a quantity, and a
     # material's name must stay readable.
     replaceable = {code: new for code, new in codes.items() if re.search(r"[^\W\d_]", code) and code not in names}
-    return [_BarcodeReplacer(codes, replaceable).replace_in_step(step) for step in steps]
+    # Inside a sentence only codes of five characters or more with a digit: a short one could be part of a word. The longest
+    # first, since a regular expression takes the first alternative that matches.
+    inside = [code for code in replaceable if len(code) >= 5 and re.search(r"\d", code)]
+    words = "|".join(rf"(?<!\w){re.escape(code)}(?!\w)" for code in sorted(inside, key=len, reverse=True))
 
-
-class _BarcodeReplacer:
-    """Replace barcodes: all of them in fields that contain only barcodes, and the `replaceable` ones in texts."""
-
-    def __init__(self, codes: Mapping[str, str], replaceable: Mapping[str, str]) -> None:
-        self._codes, self._replaceable = codes, replaceable
-        # Inside a sentence only codes of five characters or more with a digit: a short one could be part
-        # of a word. The longest first, since a regular expression takes the first alternative that matches.
-        recognisable = sorted(
-            (code for code in replaceable if len(code) >= 5 and re.search(r"\d", code)), key=len, reverse=True
-        )
-        self._inside = (
-            re.compile("|".join(rf"(?<!\w){re.escape(code)}(?!\w)" for code in recognisable)) if recognisable else None
-        )
-
-    def replace_in_step(self, step: Record) -> Record:
-        barcodes = [self._codes.get(code, code) for code in step["barcodes"]]
-        return {**self._replace_in_value(step), "barcodes": barcodes}
-
-    def _replace_in_value(self, value: Any) -> Any:
+    def replace(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
-            return {key: self._replace_in_field(key, inner) for key, inner in value.items()}
+            return {name: replace(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
-            return [self._replace_in_value(inner) for inner in value]
-        return self._replace_in_text(value) if isinstance(value, str) else value
+            return [replace(inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        if key in ("barcode", "replaces"):
+            return codes.get(value, value)
+        if value in replaceable or not words:
+            return replaceable.get(value, value)
+        return re.sub(words, lambda match: replaceable[match[0]], value)
 
-    def _replace_in_field(self, key: str, value: Any) -> Any:
-        if key in ("barcode", "replaces") and isinstance(value, str):
-            return self._codes.get(value, value)
-        return self._replace_in_value(value)
-
-    def _replace_in_text(self, text: str) -> str:
-        if text in self._replaceable:
-            return self._replaceable[text]
-        return self._inside.sub(lambda match: self._replaceable[match.group(0)], text) if self._inside else text
+    return [{**replace(step), "barcodes": [codes.get(code, code) for code in step["barcodes"]]} for step in steps]

@@ -13,11 +13,7 @@ from ratings.results.figures.tables import (
     format_integer,
     format_interval,
     format_percent,
-    get_count,
-    get_number,
-    get_numbers,
     get_rows,
-    get_text,
     group_rows,
     join_parts,
     text_width,
@@ -54,7 +50,7 @@ def _draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
     """
     lines = get_rows(document, "pass_at_k")
     by_agent = group_rows(lines, "agent")
-    max_k = max(get_count(line, "k") for line in lines)
+    max_k = max(line.count("k") for line in lines)
     # The offsets at one k never reach the next: at most 0.6 of the distance between them.
     step = min(0.09, 0.6 / len(by_agent))
     curves, whiskers, published = list[Curve](), list[dict[str, Any]](), list[dict[str, Any]]()
@@ -66,10 +62,10 @@ def _draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
         published += [
             {
                 **{"x": point["x"], "y": value},
-                "title": f"{agent}: published pass@{get_count(line, 'k')} {format_percent(value)}",
+                "title": f"{agent}: published pass@{line.count('k')} {format_percent(value)}",
             }
             for point, line in zip(points, some, strict=True)
-            if (value := get_number(line, "published")) is not None
+            if (value := line.number("published")) is not None
         ]
     ticks = alt.Axis(values=list(range(1, max_k + 1)), format="d", grid=False, labelOverlap=False)
     across = alt.Scale(domain=[0.6, max_k + 0.4], nice=False, zero=False)
@@ -92,8 +88,8 @@ def _draw_pass_at_k(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _make_pass_point(line: TableRow, agent: str, offset: float) -> dict[str, Any]:
-    k, (value, low, high) = get_count(line, "k"), get_numbers(line, "value", "low", "high")
-    title = f"{agent}: pass@{k} {format_percent(value)}, 95% interval: {format_interval(low, high)}, {get_count(line, 'tasks')} experiments"
+    k, (value, low, high) = line.count("k"), line.numbers("value", "low", "high")
+    title = f"{agent}: pass@{k} {format_percent(value)}, 95% interval: {format_interval(low, high)}, {line.count('tasks')} experiments"
     return {"x": k + offset, "y": value, "low": low, "high": high, "title": title}
 
 
@@ -102,15 +98,15 @@ def _get_last_value(curve: Curve) -> float:
 
 
 def _describe_agent(lines: Sequence[TableRow]) -> str:
-    defined = [line for line in lines if get_number(line, "value") is not None]
+    defined = [line for line in lines if line.number("value") is not None]
     if not defined:
-        reason = get_text(lines[0], "reason")
+        reason = lines[0].text("reason")
         return "undefined" + (f", {reason}" if reason else "")
     parts = []
     for line in defined if len(defined) == 1 else (defined[0], defined[-1]):
-        value, low, high = get_numbers(line, "value", "low", "high")
+        value, low, high = line.numbers("value", "low", "high")
         within = f" ({format_interval(low, high)})" if low is not None else ""
-        parts.append(f"{format_percent(value)}{within} at k={get_count(line, 'k')}")
+        parts.append(f"{format_percent(value)}{within} at k={line.count('k')}")
     return ", ".join(parts)
 
 
@@ -141,9 +137,9 @@ def _draw_failures(document: Document, profile: FigureSize) -> AnyChart:
     )
     charts = []
     for agent, lines in by_agent.items():
-        parts, end, n = list[dict[str, Any]](), 0, sum(get_count(line, "n") for line in lines)
+        parts, end, n = list[dict[str, Any]](), 0, sum(line.count("n") for line in lines)
         for line in lines:
-            many, (word, _) = get_count(line, "n"), _name_cause(line)
+            many, (word, _) = line.count("n"), _name_cause(line)
             title = f"{agent}: {word.lower()} {many} of {n} ({format_percent(many / n)})"
             fits = text_width(str(many), profile.size) + 4 < profile.width * many / n
             parts.append({"start": end, "end": end + many, "middle": end + many / 2, "cause": word, "title": title})
@@ -172,8 +168,8 @@ def _list_ends(document: Document) -> dict[str, list[TableRow]]:
     order = list(_CAUSES)
     return {
         agent: sorted(
-            (line for line in lines if get_count(line, "n")),
-            key=lambda line: order.index(cause) if (cause := get_text(line, "cause")) in order else len(order),
+            (line for line in lines if line.count("n")),
+            key=lambda line: order.index(cause) if (cause := line.text("cause")) in order else len(order),
         )
         for agent, lines in group_rows(get_rows(document, "failures"), "agent").items()
     }
@@ -181,15 +177,14 @@ def _list_ends(document: Document) -> dict[str, list[TableRow]]:
 
 def _name_cause(line: TableRow) -> tuple[str, str]:
     """Return the words for a cause, and its tone."""
-    cause = get_text(line, "cause")
+    cause = line.text("cause")
     return _CAUSES.get(cause, (cause, "olive"))
 
 
 def _describe_ends(lines: Sequence[TableRow]) -> str:
-    n = sum(get_count(line, "n") for line in lines)
+    n = sum(line.count("n") for line in lines)
     return ", ".join(
-        f"{_name_cause(line)[0].lower()} {get_count(line, 'n')} ({format_percent(get_count(line, 'n') / n)})"
-        for line in lines
+        f"{_name_cause(line)[0].lower()} {line.count('n')} ({format_percent(line.count('n') / n)})" for line in lines
     )
 
 
@@ -220,8 +215,8 @@ def _draw_cost(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _make_cost_row(line: TableRow, field: str) -> ForestRow:
-    agent, episodes = get_text(line, "agent"), get_count(line, "episodes")
-    amount, tokens_in, tokens_out = get_numbers(line, field, "input_tokens", "output_tokens")
+    agent, episodes = line.text("agent"), line.count("episodes")
+    amount, tokens_in, tokens_out = line.numbers(field, "input_tokens", "output_tokens")
     title = f"{agent}: {_format_dollars(amount)} {'per success' if field == 'per_success' else 'in total'}"
     title += f", {episodes} episodes, {format_integer(tokens_in)} tokens in, {format_integer(tokens_out)} out"
     value_text = _format_dollars(amount) + (f" ({episodes} episodes)" if field == "cost" else "")
@@ -231,13 +226,13 @@ def _make_cost_row(line: TableRow, field: str) -> ForestRow:
 def _describe_cost(document: Document) -> str:
     parts = []
     for line in get_rows(document, "cost"):
-        per_success, total = (_format_dollars(amount) for amount in get_numbers(line, "per_success", "cost"))
-        parts.append(f"{get_text(line, 'agent')} {per_success} per success, {total} in total")
+        per_success, total = (_format_dollars(amount) for amount in line.numbers("per_success", "cost"))
+        parts.append(f"{line.text('agent')} {per_success} per success, {total} in total")
     return f"Cost: {join_parts(parts)}."
 
 
 def _has_cost(document: Document) -> bool:
-    return any(get_number(line, "cost") for line in get_rows(document, "cost"))
+    return any(line.number("cost") for line in get_rows(document, "cost"))
 
 
 PASS_AT_K = Drawing(_draw_pass_at_k, _describe_pass_at_k)

@@ -11,11 +11,7 @@ from ratings.results.figures.tables import (
     Document,
     TableRow,
     format_percent,
-    get_count,
-    get_number,
-    get_numbers,
     get_rows,
-    get_text,
     join_parts,
     verdict_words,
     wrap_text,
@@ -66,9 +62,9 @@ def _list_cells(document: Document) -> dict[str, Cells]:
     """Return the cells with ratings by source."""
     by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
     for line in get_rows(document, "confidence"):
-        if n := get_count(line, "n"):
-            cells = by_source.setdefault(get_text(line, "source"), {})
-            cells[get_count(line, "verdict"), get_count(line, "confidence")] = (n, get_number(line, "share") or 0.0)
+        if n := line.count("n"):
+            cells = by_source.setdefault(line.text("source"), {})
+            cells[line.count("verdict"), line.count("confidence")] = (n, line.number("share") or 0.0)
     return by_source
 
 
@@ -165,7 +161,7 @@ def _describe_histograms(document: Document) -> str:
 def _draw_violins(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
     panels = _Panels.of(document, profile)
-    spread = {(get_text(line, "source"), get_count(line, "verdict")): line for line in get_rows(document, "spread")}
+    spread = {(line.text("source"), line.count("verdict")): line for line in get_rows(document, "spread")}
     levels = np.linspace(1, 5, _POINTS)
     halves = {
         (source, verdict): compute_density(
@@ -181,7 +177,7 @@ def _draw_violins(document: Document, profile: FigureSize) -> AnyChart:
             _draw_violin(
                 panels,
                 source,
-                {verdict: spread.get((source, verdict), {}) for verdict in (1, 0)},
+                {verdict: spread.get((source, verdict), TableRow()) for verdict in (1, 0)},
                 {verdict: list(zip(levels, halves[source, verdict] / widest, strict=True)) for verdict in (1, 0)},
             )
             for source in panels.cells
@@ -199,7 +195,7 @@ def _draw_violin(
     areas, medians, labels = list[dict[str, Any]](), list[dict[str, Any]](), list[list[str]]()
     for verdict, side in ((1, -1), (0, 1)):
         line, word = lines[verdict], panels.words[verdict]
-        n, (median, lower, upper, mean) = get_count(line, "n"), get_numbers(line, "median", "lower", "upper", "mean")
+        n, (median, lower, upper, mean) = line.count("n"), line.numbers("median", "lower", "upper", "mean")
         labels.append([f"n = {n}"] + ([f"median {_format_level(median)}"] if n else []))
         if median is None or not n:
             continue
@@ -254,9 +250,9 @@ def _draw_violin(
 def _describe_violins(document: Document) -> str:
     words = dict(zip((1, 0), verdict_words(document), strict=True))
     parts = [
-        f"{get_text(line, 'source')}, {words[get_count(line, 'verdict')]}: {_format_level(get_number(line, 'median'))} of {get_count(line, 'n')}"
+        f"{line.text('source')}, {words[line.count('verdict')]}: {_format_level(line.number('median'))} of {line.count('n')}"
         for line in get_rows(document, "spread")
-        if get_count(line, "n")
+        if line.count("n")
     ]
     return f"Median confidence: {join_parts(parts)}."
 

@@ -12,10 +12,7 @@ from ratings.results.figures.tables import (
     format_interval,
     format_percent,
     format_two_decimals,
-    get_count,
-    get_numbers,
     get_rows,
-    get_text,
     group_rows,
     join_parts,
     wrap_text,
@@ -157,16 +154,12 @@ def _draw_roc(document: Document, profile: FigureSize) -> AnyChart:
 def _list_areas(document: Document) -> dict[str, TableRow]:
     """Return for each source the row of all raters together in the table of detection."""
     # The areas of single raters are left out, because the legend has no room for them.
-    return {
-        get_text(line, "source"): line
-        for line in get_rows(document, "detection")
-        if get_text(line, "who") == "all raters"
-    }
+    return {line.text("source"): line for line in get_rows(document, "detection") if line.text("who") == "all raters"}
 
 
 def _describe_area(line: TableRow | None, points: Sequence[TableRow]) -> str:
-    n = f"{get_count(points[0], 'n_error')} ratings with an error and {get_count(points[0], 'n_genuine')} without"
-    area, low, high = get_numbers(line or {}, "auc", "auc_low", "auc_high")
+    n = f"{points[0].count('n_error')} ratings with an error and {points[0].count('n_genuine')} without"
+    area, low, high = (line or TableRow()).numbers("auc", "auc_low", "auc_high")
     if area is None:
         return n
     ends = f" ({format_interval(low, high, format_two_decimals)})" if low is not None else ""
@@ -174,11 +167,11 @@ def _describe_area(line: TableRow | None, points: Sequence[TableRow]) -> str:
 
 
 def _make_roc_point(line: TableRow) -> dict[str, Any]:
-    false_alarms, hits, threshold = get_numbers(line, "false_alarm_rate", "hit_rate", "threshold")
+    false_alarms, hits, threshold = line.numbers("false_alarm_rate", "hit_rate", "threshold")
     title = ""  # the curve starts where nothing is rated as an error; this is not a rating, so it has no marker
     if threshold is not None:
         at = f"{threshold:g}".replace("-", "−")
-        title = f"{get_text(line, 'source')}: errors are ratings up to {at}: {format_percent(hits)} hits, {format_percent(false_alarms)} false alarms"
+        title = f"{line.text('source')}: errors are ratings up to {at}: {format_percent(hits)} hits, {format_percent(false_alarms)} false alarms"
     return {"x": false_alarms, "y": hits, "title": title}
 
 
@@ -212,11 +205,11 @@ def _draw_drift(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _make_drift_row(line: TableRow) -> dict[str, Any]:
-    first, last = get_count(line, "from_position"), get_count(line, "to_position")
+    first, last = line.count("from_position"), line.count("to_position")
     places = f"{first}–{last}" if last != first else f"{first}"
-    correct, low, high, seconds = get_numbers(line, "correct_share", "low", "high", "median_seconds")
+    correct, low, high, seconds = line.numbers("correct_share", "low", "high", "median_seconds")
     pace = "" if seconds is None else f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
-    title = f"Places {places}: {format_percent(correct)} correct, 95% interval: {format_interval(low, high)}, {get_count(line, 'n')} ratings"
+    title = f"Places {places}: {format_percent(correct)} correct, 95% interval: {format_interval(low, high)}, {line.count('n')} ratings"
     title += f", median {pace}" if pace else ""
     return {
         **{"places": places, "correct": correct, "low": low, "high": high, "seconds": seconds, "title": title},

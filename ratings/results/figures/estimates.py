@@ -22,12 +22,7 @@ from ratings.results.figures.tables import (
     format_percent,
     format_signed,
     format_two_decimals,
-    get_count,
-    get_number,
-    get_numbers,
     get_rows,
-    get_spaced,
-    get_text,
     group_rows,
     has_number,
     join_parts,
@@ -50,25 +45,25 @@ _NOT_ESTIMABLE = "not estimable yet"
 
 def _name_row(line: TableRow) -> str:
     """Return the name of a row; in rows that combine raters who are not all people, the kind of raters is added."""
-    name, kind = get_text(line, "who"), get_text(line, "kind")
+    name, kind = line.text("who"), line.text("kind")
     return f"{name} ({kind})" if kind in _TOGETHER and kind != "people" else name
 
 
 def _tone_of_kind(line: TableRow) -> str:
-    return _TONES.get(get_text(line, "kind"), "slate")
+    return _TONES.get(line.text("kind"), "slate")
 
 
 def _tone_of_error(line: TableRow) -> str:
     """Return orange for sources with a planted error, blue for the others."""
-    return "orange" if get_text(line, "error") in tables.PLANTED else "blue"
+    return "orange" if line.text("error") in tables.PLANTED else "blue"
 
 
 def _make_share_row(
     line: TableRow, label: str, tone: str, what: str, share_column: str = "rate", k_column: str = "k"
 ) -> ForestRow:
     """Return a row for k of n; `what` says in its title what the share is, with {share}, {k} and {n}."""
-    share, low, high, published = get_numbers(line, share_column, "low", "high", "published")
-    k, n, reason = get_count(line, k_column), get_count(line, "n"), get_text(line, "reason")
+    share, low, high, published = line.numbers(share_column, "low", "high", "published")
+    k, n, reason = line.count(k_column), line.count("n"), line.text("reason")
     title = f"{label}: {what.format(share=format_percent(share), k=k, n=n)}, 95% interval: {format_interval(low, high)}"
     title += f"; published: {format_percent(published)}" if published is not None else ""
     title += f" ({reason})" if reason else ""
@@ -76,9 +71,9 @@ def _make_share_row(
 
 
 def _describe_rate(line: TableRow, label: str) -> str:
-    rate, low, high = get_numbers(line, "rate", "low", "high")
+    rate, low, high = line.numbers("rate", "low", "high")
     ends = f", {format_interval(low, high)}" if low is not None else ""
-    return f"{label} {format_percent(rate)} ({get_count(line, 'k')} of {get_count(line, 'n')}{ends})"
+    return f"{label} {format_percent(rate)} ({line.count('k')} of {line.count('n')}{ends})"
 
 
 def _make_rate_row(line: TableRow, label: str, tone: str, yes: str) -> ForestRow:
@@ -89,24 +84,24 @@ def _draw_rates(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a bar per source (the paper's Fig. 3a)."""
     yes, _ = verdict_words(document)
     lines = get_rows(document, "rates")
-    rows = [_make_rate_row(line, get_text(line, "source"), _tone_of_error(line), yes) for line in lines]
+    rows = [_make_rate_row(line, line.text("source"), _tone_of_error(line), yes) for line in lines]
     return draw_forest([ForestSection("", rows)], make_share_scale(f"Rated {yes}"), profile, bars=True)
 
 
 def _describe_rates(document: Document) -> str:
-    parts = [_describe_rate(line, get_text(line, "source")) for line in get_rows(document, "rates")]
+    parts = [_describe_rate(line, line.text("source")) for line in get_rows(document, "rates")]
     return f"Rated {verdict_words(document)[0]}: {join_parts(parts)}."
 
 
 def _draw_grouped_rates(document: Document, profile: FigureSize, name: str) -> AnyChart:
     """Draw a section per group with a row per source; no headings if each group has one source only."""
     yes, _ = verdict_words(document)
-    tones = {get_text(line, "source"): _tone_of_error(line) for line in get_rows(document, "rates")}
+    tones = {line.text("source"): _tone_of_error(line) for line in get_rows(document, "rates")}
     lines = get_rows(document, name)
     groups = group_rows(lines, partial(_name_group, name=name))
 
     def make_row(line: TableRow, label: str) -> ForestRow:
-        return _make_rate_row(line, label, tones.get(get_text(line, "source"), "blue"), yes)
+        return _make_rate_row(line, label, tones.get(line.text("source"), "blue"), yes)
 
     # One source per group: headings would repeat what the rows say.
     if all(len(some) == 1 for some in groups.values()):
@@ -115,7 +110,7 @@ def _draw_grouped_rates(document: Document, profile: FigureSize, name: str) -> A
         sections = [ForestSection("", rows)]
     else:
         sections = [
-            ForestSection(group, [make_row(line, get_text(line, "source") or "all") for line in some])
+            ForestSection(group, [make_row(line, line.text("source") or "all") for line in some])
             for group, some in groups.items()
         ]
     return draw_forest(sections, make_share_scale(f"Rated {yes}"), profile)
@@ -127,30 +122,30 @@ def _describe_grouped_rates(document: Document, name: str) -> str:
 
 
 def _name_group(line: TableRow, name: str) -> str:
-    return get_spaced(line, "group") if name == "rates_by_error_kind" else get_text(line, "group")
+    return line.words("group") if name == "rates_by_error_kind" else line.text("group")
 
 
 def _name_grouped(line: TableRow, name: str, single_source: bool = False) -> str:
-    group, source = _name_group(line, name), get_text(line, "source")
+    group, source = _name_group(line, name), line.text("source")
     return group if single_source or not source or group == source else f"{group}, {source}"
 
 
 def _list_located(document: Document) -> list[TableRow]:
     """Return the defined rows of all raters together."""
     # Single raters have too few detected errors for an interval of their own.
-    lines = [line for line in get_rows(document, "localisation") if get_text(line, "who") == "all raters"]
-    return [line for line in lines if get_number(line, "rate") is not None]
+    lines = [line for line in get_rows(document, "localisation") if line.text("who") == "all raters"]
+    return [line for line in lines if line.number("rate") is not None]
 
 
 def _draw_localisation(document: Document, profile: FigureSize) -> AnyChart:
     """Draw a bar per error source: the share of detected errors whose mark hits the planted row."""
     what = "{share} located, {k} of {n} detected errors"
-    rows = [_make_share_row(line, get_text(line, "source"), "orange", what) for line in _list_located(document)]
+    rows = [_make_share_row(line, line.text("source"), "orange", what) for line in _list_located(document)]
     return draw_forest([ForestSection("", rows)], make_share_scale("Detected errors located"), profile, bars=True)
 
 
 def _describe_localisation(document: Document) -> str:
-    parts = [_describe_rate(line, get_text(line, "source")) for line in _list_located(document)]
+    parts = [_describe_rate(line, line.text("source")) for line in _list_located(document)]
     return f"Detected errors located: {join_parts(parts)}."
 
 
@@ -159,7 +154,7 @@ def _draw_agreement(document: Document, profile: FigureSize) -> AnyChart:
     all_lines = get_rows(document, "agreement")
     # An undefined coefficient has no place on the axis; the figure states how many there are, and the table gives the
     # reasons.
-    lines = [line for line in all_lines if get_number(line, "value") is not None]
+    lines = [line for line in all_lines if line.number("value") is not None]
     sections = [
         ForestSection(
             source.capitalize() if source == tables.POOLED else source, [_make_coefficient_row(line) for line in some]
@@ -172,11 +167,11 @@ def _draw_agreement(document: Document, profile: FigureSize) -> AnyChart:
 
 def _make_coefficient_row(line: TableRow) -> ForestRow:
     say = format_two_decimals
-    value, low, high, outer_low, outer_high = get_numbers(line, "value", "low", "high", "low_new", "high_new")
-    name, reason = get_text(line, "coefficient"), get_text(line, "reason")
+    value, low, high, outer_low, outer_high = line.numbers("value", "low", "high", "low_new", "high_new")
+    name, reason = line.text("coefficient"), line.text("reason")
     title = f"{name}: {say(value)}, these raters: {format_interval(low, high, say)}"
     title += f", new raters: {format_interval(outer_low, outer_high, say)}"
-    title += f", {get_count(line, 'items')} items, {get_count(line, 'raters')} raters"
+    title += f", {line.count('items')} items, {line.count('raters')} raters"
     title += f" ({reason})" if reason else ""
     outer = None if outer_low is None or outer_high is None else (outer_low, outer_high)
     value_text = say(value) + format_ends(low, high, say) + _note_few_items(reason)
@@ -192,7 +187,7 @@ def _describe_agreement(document: Document) -> str:
     source, lines = next(iter(group_rows(get_rows(document, "agreement"), "source").items()))
     say = format_two_decimals
     parts = [
-        f"{get_text(line, 'coefficient')} {say(get_number(line, 'value'))}{format_ends(*get_numbers(line, 'low', 'high'), say)}"
+        f"{line.text('coefficient')} {say(line.number('value'))}{format_ends(*line.numbers('low', 'high'), say)}"
         for line in lines
     ]
     return f"Agreement, {source}: {join_parts(parts)}."
@@ -217,10 +212,10 @@ def _draw_human_model(document: Document, profile: FigureSize) -> AnyChart:
 
 def _make_measure_row(line: TableRow, name: str, say: FormatFunction) -> ForestRow:
     # The paper has no values for the difference in kappa.
-    value, low, high, published = get_numbers(line, name, f"{name}_low", f"{name}_high", f"published_{name}")
-    who, reason = _name_row(line), get_text(line, "reason")
+    value, low, high, published = line.numbers(name, f"{name}_low", f"{name}_high", f"published_{name}")
+    who, reason = _name_row(line), line.text("reason")
     title = f"{who}: {name} {say(value)}, 95% interval: {format_interval(low, high, say)}"
-    title += f", {get_count(line, 'items')} items"
+    title += f", {line.count('items')} items"
     title += f"; published: {say(published)}" if published is not None else ""
     title += f" ({reason})" if reason and (value is None or _note_few_items(reason)) else ""
     value_text = say(value) + format_ends(low, high, say) + _note_few_items(reason)
@@ -229,7 +224,7 @@ def _make_measure_row(line: TableRow, name: str, say: FormatFunction) -> ForestR
 
 def _describe_human_model(document: Document) -> str:
     parts = [
-        f"{_name_row(line)} {format_percent(get_number(line, 'agreement'))}, kappa {format_two_decimals(get_number(line, 'kappa'))}"
+        f"{_name_row(line)} {format_percent(line.number('agreement'))}, kappa {format_two_decimals(line.number('kappa'))}"
         for line in get_rows(document, "human_model")
     ]
     return f"Agreement with the raters: {join_parts(parts)}."
@@ -244,7 +239,7 @@ def _draw_contrasts(document: Document, profile: FigureSize) -> AnyChart:
     shares = share_rows([len(lines) for lines in families.values()])
     sections = []
     for (family, lines), share in zip(families.items(), shares, strict=True):
-        size = sum(get_text(line, "family") == family for line in all_lines)
+        size = sum(line.text("family") == family for line in all_lines)
         rows = [_make_contrast_row(line) for line in _select_contrasts(lines, share)]
         heading = f"{family.capitalize()}{f': {len(rows)} of {size}' if len(rows) < size else ''}"
         sections.append(ForestSection(heading, rows))
@@ -257,7 +252,7 @@ def _draw_contrasts(document: Document, profile: FigureSize) -> AnyChart:
 def _list_drawable(document: Document) -> list[TableRow]:
     lines = get_rows(document, "contrasts")
     # d' has a different unit from differences of shares, so it cannot be drawn on the same axis.
-    return [line for line in lines if get_number(line, "low") is not None and get_text(line, "quantity") != "d'"]
+    return [line for line in lines if line.number("low") is not None and line.text("quantity") != "d'"]
 
 
 def _select_contrasts(lines: Sequence[TableRow], share: int) -> list[TableRow]:
@@ -267,7 +262,7 @@ def _select_contrasts(lines: Sequence[TableRow], share: int) -> list[TableRow]:
     """
     order = list_distinct(lines, "quantity")
     # Ranked by quantity, then put back into the order of the table, so that a truncated family is still readable.
-    ranked = sorted(range(len(lines)), key=lambda at: order.index(get_text(lines[at], "quantity")))
+    ranked = sorted(range(len(lines)), key=lambda at: order.index(lines[at].text("quantity")))
     return [lines[at] for at in sorted(ranked[:share])]
 
 
@@ -275,21 +270,21 @@ def _name_contrast(line: TableRow) -> str:
     """Return the contrast as text. If both names begin alike, up to a colon or comma, the second name omits this
     part.
     """
-    first, second = get_text(line, "first"), get_text(line, "second")
+    first, second = line.text("first"), line.text("second")
     for mark in (": ", ", "):
         shared, separator, rest = second.rpartition(mark)
         # The common part is removed only where both texts have it, so that the shorter text is not ambiguous.
         if separator and first.startswith(shared + mark):
             second = rest
-    return f"{first} less {second}, {get_text(line, 'quantity')}"
+    return f"{first} less {second}, {line.text('quantity')}"
 
 
 def _make_contrast_row(line: TableRow) -> ForestRow:
-    value, low, high, p = get_numbers(line, "difference", "low", "high", "p_holm")
+    value, low, high, p = line.numbers("difference", "low", "high", "p_holm")
     is_significant = p is not None and p < LEVEL
-    label, say, reason = _name_contrast(line), format_signed, get_text(line, "reason")
+    label, say, reason = _name_contrast(line), format_signed, line.text("reason")
     title = f"{label}: {say(value)}, 95% interval: {format_interval(low, high, say)}"
-    title += f", {get_count(line, 'items')} items, {get_count(line, 'raters')} raters"
+    title += f", {line.count('items')} items, {line.count('raters')} raters"
     title += f", Holm's p {p:.3f}" if p is not None else ""
     title += f" ({reason})" if reason else ""
     value_text = say(value) + format_ends(low, high, say) + (" *" if is_significant else "")
@@ -302,7 +297,7 @@ def _describe_contrasts(document: Document) -> str:
     firsts = [some[0] for some in group_rows(lines, "family").values()]
     ordered = firsts + [line for line in lines if not any(line is first for first in firsts)]
     parts = [
-        f"{_name_contrast(line)}: {format_signed(get_number(line, 'difference'))}{format_ends(*get_numbers(line, 'low', 'high'), format_signed)}"
+        f"{_name_contrast(line)}: {format_signed(line.number('difference'))}{format_ends(*line.numbers('low', 'high'), format_signed)}"
         for line in ordered
     ]
     return f"Differences: {join_parts(parts)}."
@@ -312,8 +307,8 @@ def _list_detections(document: Document) -> list[TableRow]:
     """Return the table rows of all raters together and of models."""
     lines = get_rows(document, "misses")
     # The first row combines all raters, whatever its name is in this study.
-    together = get_text(lines[0], "who") if lines else ""
-    return [line for line in lines if get_text(line, "who") == together or get_text(line, "kind") in tables.MACHINES]
+    together = lines[0].text("who") if lines else ""
+    return [line for line in lines if line.text("who") == together or line.text("kind") in tables.MACHINES]
 
 
 def _draw_misses(document: Document, profile: FigureSize) -> AnyChart:
@@ -325,7 +320,7 @@ def _draw_misses(document: Document, profile: FigureSize) -> AnyChart:
     # False alarms come after all errors of a type, because they are compared with those; single kinds follow.
     ordered = sorted(
         sections.items(),
-        key=lambda section: (bool(get_text(section[1][0], "error_kind")), get_text(section[1][0], "error") == "none"),
+        key=lambda section: (bool(section[1][0].text("error_kind")), section[1][0].text("error") == "none"),
     )
     return draw_forest(
         [ForestSection(heading, [_make_detection_row(line) for line in lines]) for heading, lines in ordered],
@@ -335,7 +330,7 @@ def _draw_misses(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _name_error(line: TableRow) -> str:
-    error, kind = get_text(line, "error"), get_spaced(line, "error_kind")
+    error, kind = line.text("error"), line.words("error_kind")
     if error == "none":
         return "No error: false alarms"
     name = f"{error} error".capitalize() if error else "Error"
@@ -343,14 +338,14 @@ def _name_error(line: TableRow) -> str:
 
 
 def _make_detection_row(line: TableRow) -> ForestRow:
-    what = "{share} " + ("false alarms" if get_text(line, "error") == "none" else "detected") + ", {k} of {n}"
+    what = "{share} " + ("false alarms" if line.text("error") == "none" else "detected") + ", {k} of {n}"
     return _make_share_row(line, _name_row(line), _tone_of_kind(line), what, "recall", "caught")
 
 
 def _describe_misses(document: Document) -> str:
     parts = [
-        f"{_name_row(line)}, {_name_error(line).lower()} {format_percent(get_number(line, 'recall'))} "
-        f"({get_count(line, 'caught')} of {get_count(line, 'n')})"
+        f"{_name_row(line)}, {_name_error(line).lower()} {format_percent(line.number('recall'))} "
+        f"({line.count('caught')} of {line.count('n')})"
         for line in _list_detections(document)
     ]
     return f"Rated as an error: {join_parts(parts)}."
@@ -366,7 +361,7 @@ def _draw_fractions(document: Document, profile: FigureSize) -> AnyChart:
 
 def _describe_fractions(document: Document) -> str:
     parts = [
-        f"{_name_row(line)} {format_percent(get_number(line, 'share'))} ({get_count(line, 'k')} of {get_count(line, 'n')})"
+        f"{_name_row(line)} {format_percent(line.number('share'))} ({line.count('k')} of {line.count('n')})"
         for line in get_rows(document, "fractions")
     ]
     return f"Rated {verdict_words(document)[0]}: {join_parts(parts)}."
@@ -384,22 +379,22 @@ def _draw_precision(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _name_quantity(line: TableRow) -> str:
-    what, source = get_text(line, "what"), get_text(line, "source")
+    what, source = line.text("what"), line.text("source")
     return f"{_QUANTITIES.get(what, what)}, {source}" if source else _QUANTITIES.get(what, what)
 
 
 def _make_precision_row(line: TableRow) -> ForestRow:
     # The half-width is undefined while there are too few raters or items; the row still shows the size of the study.
-    half, is_current = get_number(line, "half_width"), bool(get_number(line, "now"))
+    half, is_current = line.number("half_width"), bool(line.number("now"))
     size = _describe_size(line, ", ")
     value_text = f"±{format_two_decimals(half)}" if half is not None else _NOT_ESTIMABLE
-    title = get_text(line, "said") or f"{size}: {value_text}"
+    title = line.text("said") or f"{size}: {value_text}"
     label, tone = (f"{size} (now)", "blue") if is_current else (size, "slate")
     return ForestRow(label, half, None, None, value_text, title, tone)
 
 
 def _describe_size(line: TableRow, between: str) -> str:
-    raters, items = get_count(line, "raters"), get_count(line, "items")
+    raters, items = line.count("raters"), line.count("items")
     return f"{raters} rater{'s' * (raters != 1)}{between}{items} item{'s' * (items != 1)}"
 
 
@@ -407,14 +402,14 @@ def _describe_precision(document: Document) -> str:
     """Return the current and the best value of each quantity."""
     parts = []
     for heading, some in group_rows(get_rows(document, "precision"), _name_quantity).items():
-        current = next((line for line in some if get_number(line, "now")), some[0])
-        half, reason = get_number(current, "half_width"), get_text(current, "said")
+        current = next((line for line in some if line.number("now")), some[0])
+        half, reason = current.number("half_width"), current.text("said")
         part = f"{heading} ±{format_two_decimals(half)} now" if half is not None else f"{heading} {_NOT_ESTIMABLE}"
         part += f" ({reason})" if half is None and reason else ""
-        estimable = [line for line in some if get_number(line, "half_width") is not None]
+        estimable = [line for line in some if line.number("half_width") is not None]
         if estimable:
-            best = min(estimable, key=lambda line: get_number(line, "half_width") or 0.0)
-            part += f", {format_two_decimals(get_number(best, 'half_width'))} with {_describe_size(best, ' and ')}"
+            best = min(estimable, key=lambda line: line.number("half_width") or 0.0)
+            part += f", {format_two_decimals(best.number('half_width'))} with {_describe_size(best, ' and ')}"
         parts.append(part)
     return f"Half-widths: {join_parts(parts, most=4)}."
 

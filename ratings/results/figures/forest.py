@@ -202,11 +202,15 @@ def _draw_section(
         for place, (row, (name, number, lines_below)) in enumerate(zip(section.rows, labels, strict=True))
     ]
     heading = wrap_text(section.heading, profile.width - 4, size)
-    marks = [_make_mark(key, row) for key, row in zip(keys, section.rows, strict=True)]
+    marks = [
+        {"key": key, **row._asdict(), **TONES[row.tone]._asdict()}
+        | dict(zip(("outer_low", "outer_high"), row.outer or (None, None), strict=True))
+        for key, row in zip(keys, section.rows, strict=True)
+    ]
     drawer = _SectionDrawer(keys, marks, scale, profile, text_height / 2, has_axis)
     return layer_charts(
-        *([drawer.draw_background(text_height, step)] if profile.stacked else []),
         drawer.draw_baseline(),
+        *([drawer.draw_background(text_height, step)] if profile.stacked else []),
         *([drawer.draw_bars()] if bars else []),
         *drawer.draw_intervals(),
         *drawer.draw_points(bars),
@@ -232,16 +236,6 @@ def _wrap_row(row: ForestRow, profile: FigureSize, columns: tuple[float, float])
     return wrap_text(row.label, room, size), number, len(number)
 
 
-def _make_mark(key: str, row: ForestRow) -> dict[str, Any]:
-    outer_low, outer_high = row.outer or (None, None)
-    tone = TONES[row.tone]
-    return {
-        **{"key": key, "value": row.value, "low": row.low, "high": row.high, "title": row.title},
-        **{"outer_low": outer_low, "outer_high": outer_high, "published": row.published},
-        **{"solid": tone.solid, "tint": tone.tint},
-    }
-
-
 class _SectionDrawer(NamedTuple):
     """The layers of a section. `shift`: the distance of the marks from the middles of their rows, in pixels."""
 
@@ -253,7 +247,7 @@ class _SectionDrawer(NamedTuple):
     has_axis: bool
 
     def draw_background(self, height: float, step: float) -> alt.Chart:
-        """Cover the grid behind names and numbers, so that no line crosses them."""
+        """Cover the grid and the baseline behind names and numbers, so that no line crosses them."""
         mark = alt.Chart(make_data(self.marks)).mark_rect(
             height=height, yOffset=(height - step) / 2, fill=PAPER.light, aria=False
         )
@@ -312,11 +306,7 @@ class _SectionDrawer(NamedTuple):
             orient=side,
             **({"labelAlign": side, "labelPadding": 0} if profile.stacked else {"labelPadding": profile.size * 0.7}),
             labelOffset=read_offset(part + 1),
-            title=None,
-            domain=False,
-            ticks=False,
-            minExtent=width,
-            maxExtent=width,
+            **{"title": None, "domain": False, "ticks": False, "minExtent": width, "maxExtent": width},
             labelExpr=read_key(part),
             labelFontSize=profile.size,
             labelLineHeight=profile.size * (1.25 if profile.stacked else 1.1),
@@ -345,12 +335,8 @@ class _SectionDrawer(NamedTuple):
             # Every tick is labelled, as the numbers are few.
             values=list(self.scale.ticks),
             format=self.scale.format,
-            domain=False,
-            grid=True,
-            labels=self.has_axis,
-            ticks=self.has_axis,
-            labelFlush=self.profile.stacked,
-            labelOverlap=False,
+            **{"domain": False, "grid": True, "labelFlush": self.profile.stacked, "labelOverlap": False},
+            **{"labels": self.has_axis, "ticks": self.has_axis},
         )
         scale = alt.Scale(domain=[self.scale.low, self.scale.high], nice=False, zero=False)
         return channel(what, scale=scale, axis=axis, title=(self.scale.title or None) if self.has_axis else None)

@@ -10,11 +10,8 @@ from ratings.results.figures.tables import (
     Document,
     TableRow,
     format_percent,
-    get_count,
     get_notes,
-    get_number,
     get_rows,
-    get_text,
     group_rows,
     list_distinct,
     text_width,
@@ -72,9 +69,9 @@ def _draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
         for place, (who, head, row) in enumerate(zip(names, heads, rows, strict=True))
     }
     # The diagonal is drawn although the table does not have it, so that rows and columns can be followed.
-    on_diagonal = {get_text(line, "row") for line in lines if get_text(line, "row") == get_text(line, "col")}
+    on_diagonal = {line.text("row") for line in lines if line.text("row") == line.text("col")}
     cells = [_make_pair_cell(line, keys) for line in lines]
-    cells += [_make_pair_cell({"row": who, "col": who}, keys) for who in names if who not in on_diagonal]
+    cells += [_make_pair_cell(TableRow(row=who, col=who), keys) for who in names if who not in on_diagonal]
     # The small size only if a percentage does not fit, because the numbers are the content of the figure.
     number_size = size if side > text_width("100%", size) + 4 else profile.small
     # A number that does not fit is left out; the title of the cell has it.
@@ -97,14 +94,12 @@ def _draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
 
 
 def _make_pair_cell(line: TableRow, keys: Mapping[str, str]) -> dict[str, Any]:
-    row, column, value = get_text(line, "row"), get_text(line, "col"), get_number(line, "value")
+    row, column, value = line.text("row"), line.text("col"), line.number("value")
     cell = {"row": keys[row], "col": keys[column], "fill": QUIET.light, "ink": MUTED.light}
     if row == column:
         return cell | {"number": "–", "title": f"{row} with itself"}
     # Conditional agreement has its own base: the items with a yes from the row.
-    cell["title"] = (
-        f"{row}, {column}: {format_percent(value)} of {get_count(line, 'base') or get_count(line, 'n')} items"
-    )
+    cell["title"] = f"{row}, {column}: {format_percent(value)} of {line.count('base') or line.count('n')} items"
     if value is None:
         return cell | {"number": "none"}
     return cell | {"number": format_percent(value), "fill": colour_step(BLUES, value), "ink": INK.light}
@@ -113,15 +108,15 @@ def _make_pair_cell(line: TableRow, keys: Mapping[str, str]) -> dict[str, Any]:
 def _describe_pairs(document: Document, name: str) -> str:
     """Return the lowest and the highest cell, and the number of cells."""
     lines = get_rows(document, name)
-    some = [line for line in lines if get_text(line, "row") != get_text(line, "col") and line["value"] is not None]
+    some = [line for line in lines if line.text("row") != line.text("col") and line["value"] is not None]
     if not some:
         return "No two raters judged the same items."
-    ranked = sorted(some, key=lambda line: get_number(line, "value") or 0.0)
+    ranked = sorted(some, key=lambda line: line.number("value") or 0.0)
     what, joiner = "If the first answers yes, so does the second", "then"
     if name == "agreement_matrix":
         what, joiner = "Same verdict", "with"
     parts = [
-        f"{get_text(line, 'row')} {joiner} {get_text(line, 'col')} {format_percent(get_number(line, 'value'))}"
+        f"{line.text('row')} {joiner} {line.text('col')} {format_percent(line.number('value'))}"
         for line in (ranked[0], ranked[-1])
     ]
     return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
@@ -144,7 +139,7 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
         for word, ramp in zip(words, (BLUES, ORANGES), strict=True)
         for confidence in (1, 2, 3, 4, 5)
     } | {"Wrong": INK.light}
-    has_wrong = any(get_number(line, "correct") == 0 for line in lines)
+    has_wrong = any(line.number("correct") == 0 for line in lines)
     legend = alt.Legend(
         **{"orient": "top", "symbolType": "square", "offset": size * 1.2, "columns": 2 if profile.stacked else 5},
         values=[f"{word}, {confidence}" for word in words for confidence in (1, 5)] + ["Wrong"] * has_wrong,
@@ -170,7 +165,7 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
         layers = [boxes.encode(description="title:N") if is_titled else boxes]
         # A bar in the lower fifth of the cell, so that colour and digit stay visible.
         wrong = base.transform_filter("datum.is_wrong").mark_rect(height=high * 0.22, yOffset=high * 0.39, aria=False)
-        layers.append(wrong.encode(fill=alt.FillDatum("Wrong", scale=scale, legend=legend)))
+        layers.append(wrong.encode(fill=alt.value(INK.light)))
         if side >= profile.small * 0.9 and high >= profile.small * 1.4:
             digits = base.mark_text(dy=-high * 0.08, fontSize=profile.small, aria=False)
             layers.append(digits.encode(text="digit:N"))
@@ -188,11 +183,11 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
 
 
 def _make_rating_cell(line: TableRow, document: Document, words: Sequence[str]) -> dict[str, Any]:
-    rater, item, confidence = get_text(line, "rater"), get_text(line, "item"), get_number(line, "confidence")
-    word = words[0 if get_count(line, "verdict") else 1]
+    rater, item, confidence = line.text("rater"), line.text("item"), line.number("confidence")
+    word = words[0 if line.count("verdict") else 1]
     title = f"{rater}, item {item}: {word.lower()}"
     title += f", confidence {confidence:.0f}" if confidence is not None else ""
-    correct = get_number(line, "correct")
+    correct = line.number("correct")
     title += "" if correct is None else (", right" if correct else ", wrong")
     return {
         **{"rater": rater, "item": item, "title": title, "is_wrong": correct == 0},
@@ -208,14 +203,14 @@ def _describe_matrix(document: Document) -> str:
     # A note of the table means that it contains only a sample.
     of = "A sample of " if get_notes(document, "matrix") else ""
     sentence = f"{of}{len(lines)} ratings of {items} items by {raters} raters: {_format_mean(lines, 'verdict')} {yes}"
-    judged = [line for line in lines if get_number(line, "correct") is not None]
+    judged = [line for line in lines if line.number("correct") is not None]
     if not judged:
         return f"{sentence}."
     return f"{sentence}, {_format_mean(judged, 'correct')} equal to the reference label where it is known."
 
 
 def _format_mean(lines: Sequence[TableRow], name: str) -> str:
-    return format_percent(sum(get_number(line, name) or 0.0 for line in lines) / len(lines))
+    return format_percent(sum(line.number(name) or 0.0 for line in lines) / len(lines))
 
 
 def _make_pairs_drawing(name: str) -> Drawing:

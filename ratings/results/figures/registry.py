@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ratings.results.figures import tables
-from ratings.results.figures.tables import Document, get_number, get_rows, get_text, has_number
+from ratings.results.figures.tables import Document, get_rows, has_number
 
 if TYPE_CHECKING:
     from ratings.results.figures.theme import Drawing, Spec
@@ -82,11 +82,11 @@ def _note_of_table(table: str) -> ExtraNote:
 
 
 def _has_text(table: str, column: str, texts: tuple[str, ...]) -> Callable[[Document], bool]:
-    return lambda document: any(get_text(line, column) in texts for line in get_rows(document, table))
+    return lambda document: any(line.text(column) in texts for line in get_rows(document, table))
 
 
 def _has_wrong(document: Document) -> bool:
-    return any(get_number(line, "correct") == 0 for line in get_rows(document, "matrix"))
+    return any(line.number("correct") == 0 for line in get_rows(document, "matrix"))
 
 
 def _has_correct(document: Document) -> bool:

@@ -10,7 +10,6 @@ from wetbench_site.text import INVISIBLE
 
 # The JSON of an analysis (ratings.results.analyses): its tables are {"columns": [{"name": ...}], "rows": [[...]]}.
 Document = Mapping[str, Any]
-TableRow = Mapping[str, object]
 # A function that formats a number.
 FormatFunction = Callable[[float | None], str]
 
@@ -24,13 +23,47 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ -"), frozenset("mwMWQOGD%@=+âˆ’Â
 _VERDICT_WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", "not sufficient")}
 
 
+class TableRow(dict[str, object]):
+    """A row of a table: its cells by column name, with types."""
+
+    def number(self, name: str) -> float | None:
+        """Return the number in a cell; None if the cell is empty.
+
+        Raises ValueError for a text, which has no place there.
+        """
+        value = self.get(name)
+        if value is None or value == "":
+            return None
+        if isinstance(value, bool | int | float):
+            return float(value)
+        # A text in place of a number means that the document has another format. If it were read as 0, it would be drawn as data.
+        raise ValueError(f"{name} is {value!r}; a figure needs a number there")
+
+    def numbers(self, *names: str) -> list[float | None]:
+        """Return the numbers in several cells."""
+        return [self.number(name) for name in names]
+
+    def count(self, name: str) -> int:
+        """Return a count; 0 for an empty cell."""
+        return int(self.number(name) or 0)
+
+    def text(self, name: str) -> str:
+        """Return a name, cleaned for drawing; "" for an empty cell."""
+        value = self.get(name)
+        return "" if value is None else clean_label(value)
+
+    def words(self, name: str) -> str:
+        """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
+        return self.text(name).replace("_", " ")
+
+
 def get_rows(document: Document, name: str) -> list[TableRow]:
     """Return the rows of a table by column name; none if the document has no such table."""
     table = document.get("tables", {}).get(name)
     if not table:
         return []
     names = [column["name"] for column in table["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+    return [TableRow(zip(names, row, strict=True)) for row in table["rows"]]
 
 
 def get_notes(document: Document, name: str) -> list[str]:
@@ -38,57 +71,22 @@ def get_notes(document: Document, name: str) -> list[str]:
     return list(document.get("tables", {}).get(name, {}).get("notes", ()))
 
 
-def get_number(row: TableRow, name: str) -> float | None:
-    """Return the number in a cell; None if the cell is empty.
-
-    Raises ValueError for a text, which has no place there.
-    """
-    value = row.get(name)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool | int | float):
-        return float(value)
-    # A text in place of a number means that the document has another format. If it were read as 0, it would be drawn as data.
-    raise ValueError(f"{name} is {value!r}; a figure needs a number there")
-
-
-def get_numbers(row: TableRow, *names: str) -> list[float | None]:
-    """Return the numbers in several cells of a row."""
-    return [get_number(row, name) for name in names]
-
-
-def get_count(row: TableRow, name: str) -> int:
-    """Return a count; 0 for an empty cell."""
-    return int(get_number(row, name) or 0)
-
-
-def get_text(row: TableRow, name: str) -> str:
-    """Return a name, cleaned for drawing; "" for an empty cell."""
-    value = row.get(name)
-    return "" if value is None else clean_label(value)
-
-
-def get_spaced(row: TableRow, name: str) -> str:
-    """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
-    return get_text(row, name).replace("_", " ")
-
-
 def list_distinct(rows: Sequence[TableRow], name: str) -> list[str]:
     """Return the distinct texts of a column in the order of the table."""
-    return list(dict.fromkeys(get_text(row, name) for row in rows))
+    return list(dict.fromkeys(row.text(name) for row in rows))
 
 
 def group_rows(rows: Sequence[TableRow], key: Callable[[TableRow], str] | str) -> dict[str, list[TableRow]]:
     """Return the rows by the text of a column, or by a function of the row, in the order of the table."""
     groups: dict[str, list[TableRow]] = {}
     for row in rows:
-        groups.setdefault(get_text(row, key) if isinstance(key, str) else key(row), []).append(row)
+        groups.setdefault(row.text(key) if isinstance(key, str) else key(row), []).append(row)
     return groups
 
 
 def has_number(document: Document, table: str, *names: str) -> bool:
     """Return whether any of these columns has a number in any row of the table."""
-    return any(get_number(row, name) is not None for row in get_rows(document, table) for name in names)
+    return any(row.number(name) is not None for row in get_rows(document, table) for name in names)
 
 
 def verdict_words(document: Document) -> tuple[str, str]:

@@ -104,9 +104,7 @@ class Page:
         return dict(next(forms, {}))
 
     def split_stable_parts(self) -> list[str]:
-        """Return the answer in pieces, without the parts that change from visit to visit, so that equal pages give
-        equal pieces.
-        """
+        """Return the answer in pieces, without what changes from visit to visit: equal pages give equal pieces."""
         headers = [
             f"{name}: {value}" for name, value in sorted(self.headers.items()) if name.lower() not in _SKIPPED_HEADERS
         ]

@@ -77,9 +77,7 @@ def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def compare_groups(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
-    """Compare two groups of items by the Mann-Whitney test. The 95% interval of the AUC comes from a bootstrap over
-    items.
-    """
+    """Compare two groups of items by the Mann-Whitney test. The interval of the AUC is a bootstrap over items."""
     if not noughts or not ones or len({*noughts, *ones}) < 2:
         return Contrast(name, len(noughts) + len(ones), 0.5, 0.5, 0.5, 1.0)
     p = float(mannwhitneyu(ones, noughts).pvalue)
@@ -115,9 +113,7 @@ def compare_pairs(name: str, originals: Sequence[float], twins: Sequence[float],
 
 
 def _permute_signed_ranks(differences: Sequence[float], seed: int) -> float:
-    """Return the p-value of the signed rank test with permuted signs: all permutations for few pairs, else random
-    ones.
-    """
+    """Return the p-value of the signed rank test, with all permutations of signs for few pairs, else random ones."""
     ranks, n = rankdata(np.abs(differences)), len(differences)
     if exact := 2**n <= _PERMUTATIONS:
         signs = 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
@@ -144,10 +140,7 @@ def _bootstrap_auc(
 
 
 def _compute_aucs(noughts: np.ndarray, ones: np.ndarray) -> np.ndarray:
-    """Return for each row the share of pairs in which the one is larger than the nought; ties count one half.
-
-    This is the Mann-Whitney U divided by the number of pairs. Shapes: resamples by items.
-    """
+    """Return the AUC of each row: U divided by the number of pairs. Shapes: resamples by items."""
     # By ranks: comparing all pairs of each resample would take much more memory.
     ranks = rankdata(np.concatenate([noughts, ones], axis=1), axis=1)
     n_ones, n_noughts = ones.shape[1], noughts.shape[1]
@@ -229,9 +222,7 @@ def find_signs(seen: ShownItem) -> set[str]:
 
 
 def check_forms(study: Study) -> list[Check]:
-    """Return two checks: the form of offline twins reveals nothing; the differences in form between sources are
-    measured.
-    """
+    """Return two checks: twins do not differ in form from originals; differences between sources are measured."""
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     return check_forms_of(list(rows.order_by("item__code")))
 
@@ -283,7 +274,10 @@ def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast
 
     The check fails on contrasts with `is_telling`.
     """
-    originals, twins = ([_compute_features_and_signs(pair[index]) for pair in pairs] for index in (0, 1))
+    originals, twins = (
+        [compute_all_features(seen) | dict.fromkeys(sorted(find_signs(seen)), 1.0) for seen in items]
+        for items in zip(*pairs, strict=True)
+    )
     names = dict.fromkeys(name for values in [*originals, *twins] for name in values)
     columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
     # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
@@ -297,10 +291,6 @@ def compute_all_features(seen: ShownItem) -> dict[str, float]:
         "steps of context": float(len(seen.context.get("steps", ()))),
         "characters of context": float(sum(len(text) for _, text in quarantine.iter_texts(seen.context))),
     }
-
-
-def _compute_features_and_signs(seen: ShownItem) -> dict[str, float]:
-    return {**compute_all_features(seen), **dict.fromkeys(sorted(find_signs(seen)), 1.0)}
 
 
 def _measure_styles(sources: Sequence[ItemSource]) -> Check:

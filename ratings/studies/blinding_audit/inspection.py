@@ -91,9 +91,7 @@ class ResponseChecks:
         self._collect_numbers(page)
 
     def compare_pages(self, page: Page, paired_page: Page) -> None:
-        """Compare the answers to one request with true and with swapped sources: all but tokens, codes and times must
-        be equal.
-        """
+        """Compare answers with true and with swapped sources: all but tokens, codes and times must be equal."""
         self.worlds.looked_at += 1
         if page.split_stable_parts() != paired_page.split_stable_parts():
             difference = _describe_difference(page.split_stable_parts(), paired_page.split_stable_parts())
@@ -112,9 +110,7 @@ class ResponseChecks:
                     yield Leak(f"{page.label}, {located.location}", f"{kind}: {value[:60]!r}")
 
     def _is_allowed_text(self, page: Page, located: LocatedText, kind: str, value: str) -> bool:
-        """Return whether the value is part of the study's own texts or of an item's payload, which are checked
-        separately.
-        """
+        """Return whether the value is in the study's own texts or an item's payload, which are checked separately."""
         # Raters do not read these attributes, headers and URLs, so the study's texts are no reason for a value to be
         # there.
         attribute = located.location.startswith(
@@ -173,9 +169,7 @@ class ResponseChecks:
                 yield place.location, remove_changing_parts(place.text)
 
     def _find_row_numbers(self) -> Iterator[Leak]:
-        """Yield a leak for each place whose number is the key of a database row on every page, for at least three
-        different rows.
-        """
+        """Yield a leak for each place whose number is a database key on every page, for at least three rows."""
         rows = _load_row_numbers(self.study)
         for (location, pattern), numbered_pages in self._slots.items():
             for kind, rows_of_kind in rows.items():
@@ -321,10 +315,7 @@ def _compare_visits(responses: ResponseChecks, true_visit: Visit, swapped_visit:
 
 
 def _visit_as_strangers(responses: ResponseChecks) -> None:
-    """Request every item without signing in, and as a rater without assignments.
-
-    Both requests must be answered as if the item did not exist.
-    """
+    """Request every item without signing in, and as a rater without assignments: neither may exist for them."""
     items = list(responses.study.items.order_by("code").values_list("pk", flat=True))
     for start in range(0, len(items), _ITEMS_PER_VISIT):
         for page, reference_page in _request_as_stranger(responses.study, items[start : start + _ITEMS_PER_VISIT]):

@@ -56,9 +56,7 @@ ItemNumbers = Sequence[tuple[int, float]]  # item, and a number that a rater mig
 
 
 def _list_positions(study: Study) -> ItemNumbers:
-    """Return each item's rank, from 0 to 1, in each rater's order of its batch; in a crossover, of its batch and
-    session.
-    """
+    """Return each item's rank, from 0 to 1, in each rater's order of its batch (and session)."""
     batches = _load_batches(study)
     orders = _load_rater_orders(study).items()
     return _rank_within_groups(
@@ -80,9 +78,7 @@ def _load_batches(study: Study) -> dict[int, datetime]:
 
 
 def _rank_within_groups(numbers: Iterable[tuple[Hashable, int, int]]) -> ItemNumbers:
-    """Return (item, rank in its group from 0 to 1) for each (group, item, number). The rank is one half in a group of
-    one.
-    """
+    """Return (item, rank in its group from 0 to 1) for each (group, item, number)."""
     groups: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
     for group, item, number in numbers:
         groups[group].append((number, item))

@@ -50,9 +50,7 @@ _is_allowed = False  # of this process; set by `allow_writes` alone
 
 
 def allow_writes() -> None:
-    """Allow this process to write to its database. Raises RuntimeError unless that database is marked as a scratch
-    copy.
-    """
+    """Allow this process to write to its database. Raises RuntimeError unless that is marked as a scratch copy."""
     global _is_allowed
     if MARKER_TABLE not in connection.introspection.table_names():
         raise RuntimeError(f"the database {connection.settings_dict['NAME']} is not a scratch copy of a blinding audit")
@@ -105,9 +103,7 @@ def create_own_folder() -> Iterator[Path]:
 
 
 def _lock_folder(folder: Path, wait: bool = True) -> int:
-    """Lock the folder and return its handle; closing the handle releases the lock. Raises BlockingIOError if `wait`
-    is false.
-    """
+    """Lock the folder and return its handle; closing the handle releases the lock. May raise BlockingIOError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -273,7 +269,7 @@ def _copy_sqlite(file: Path) -> str:
         sqlite.copy_database(file)
     except DatabaseError as error:  # such as a full disk; a second attempt would fail in the same way
         raise OSError(str(error)) from error
-    # The marker table, without which no process may write to the copy (`guard`).
+    # The marker table, without which no process may write to the copy (`allow_writes`).
     with closing(sqlite3.connect(file)) as copy:
         copy.execute(f"CREATE TABLE {MARKER_TABLE} (made_at text)")
         copy.commit()

@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -31,9 +30,7 @@ _PLAIN_WORD = re.compile(r"[a-z]+")
 
 
 class SealedValues(NamedTuple):
-    """`values` reveal an origin wherever they occur. `labels`, such as casts and error types, reveal it as separate
-    words.
-    """
+    """`values` reveal an origin wherever they occur; `labels`, such as casts, reveal it as separate words."""
 
     values: dict[str, str]
     labels: dict[str, str]
@@ -47,9 +44,7 @@ class SealedValues(NamedTuple):
 
 
 def collect_sealed_values(study: Study) -> SealedValues:
-    """Return the sealed values: codes, digests, sources, and the kind, location, rule and explanation of each planted
-    error.
-    """
+    """Return the sealed values: codes, digests, sources, and what is known of each planted error."""
     values: dict[str, str] = {}
     labels: dict[str, str] = {}
     rows = ItemSource.objects.filter(item__study=study)
@@ -151,7 +146,10 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
     order_check = Check("payload order", "Are properties and parameters in the same order for every source?")
     hashes = Check("payload digest", "Is every payload as it was frozen?")
     orders = _KeyOrders()
-    batches_with_lineage = _find_batches_with_lineage(study)
+    # Batches in which any payload states whether lineage is known. Before release 2 no payload stated it; a batch of
+    # which only some payloads do would distinguish them.
+    rows = Item.objects.filter(study=study).values_list("created_at", "payload")
+    batches_with_lineage = {batch for batch, payload in rows.iterator() if "lineage" in payload}
     for item, secret, released in _iter_items(study):
         with_lineage = item.created_at in batches_with_lineage
         keys.add_leaks(_find_wrong_keys(item.payload, str(item.payload.get("kind")), item.context, with_lineage))
@@ -172,15 +170,14 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
         orders.collect_orders(item.payload)
     order_check.leaks = orders.list_leaks()
     if declared_uses:
-        rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())]
-        names.measured[DECLARED] = rows
+        names.measured[DECLARED] = [
+            {"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())
+        ]
     return [keys, words, names, order_check, hashes]
 
 
 def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
-    """Yield each item with the secret that its texts must not repeat, and whether a person released it from
-    quarantine.
-    """
+    """Yield each item with the secret that its texts must not repeat, and whether a person released it."""
     released = set(study.quarantine.filter(decision="released").values_list("payload_sha256", flat=True))
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     # In chunks, so that a large study is not in memory at once.
@@ -191,13 +188,6 @@ def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
             secret_reasoning = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
             secret = Secret(f"{source.twin.explanation}\n{secret_reasoning}", step["outcome"])
         yield source.item, secret, source.item.payload_sha256 in released
-
-
-def _find_batches_with_lineage(study: Study) -> set[datetime]:
-    """Return the batches in which any payload states whether lineage is known."""
-    # Before release 2 no payload stated it; a batch of which only some payloads do would distinguish them.
-    rows = Item.objects.filter(study=study).values_list("created_at", "payload")
-    return {batch for batch, payload in rows.iterator() if "lineage" in payload}
 
 
 def _find_wrong_keys(payload: Any, kind: str, context: Any, lineage: bool) -> Iterator[Leak]:
@@ -268,9 +258,7 @@ class _KeyOrders:
             self._before[(location, *pair)] = self._before.get((location, *pair), 0) + 1
 
     def list_leaks(self) -> list[Leak]:
-        """Return a leak for each pair that occurs in both orders, because an order that varies can depend on the
-        source.
-        """
+        """Return a leak for each pair in both orders: an order that varies can depend on the source."""
         return [
             Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
             for place, a, b in self._before

@@ -32,9 +32,7 @@ _Z_INTERVAL, _Z_POWER = 1.959964, 0.841621  # two-sided 95%; power of 80%
 
 
 class Example(NamedTuple):
-    """A text with its kind (1 or 0), the pair whose versions stay in one fold, and the stratum within which it is
-    compared.
-    """
+    """A text with its kind (1 or 0), the pair that stays in one fold, and the stratum it is compared in."""
 
     text: str
     kind: int
@@ -69,9 +67,7 @@ class DetectionPower(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Indices of a training and a test part, with their scaled counts of the pieces that are not rare in the training
-    part.
-    """
+    """Indices of a training and a test part, with scaled counts of the pieces that are not rare in training."""
 
     train: np.ndarray
     test: np.ndarray
@@ -135,7 +131,11 @@ def find_power(examples: Sequence[Example], margin: float, chance: float, seed: 
     layout = _build_layout(examples)
     rng = np.random.default_rng(seed)
     texts = [example.text for example in examples]
-    piece_counts = _count_pieces([*texts, *(_plant_word(text, rng) for text in texts)])
+    planted_texts = []
+    for pieces in map(str.split, texts):
+        pieces.insert(int(rng.integers(len(pieces) + 1)), PLANTED_WORD)
+        planted_texts.append(" ".join(pieces))
+    piece_counts = _count_pieces([*texts, *planted_texts])
     without, planted = piece_counts[: len(texts)], piece_counts[len(texts) :]
     seeds = rng.integers(2**32, size=TRIALS)
     # AUCs in steps of 0.05 above the margin; an AUC below the margin never counts as detected.
@@ -167,12 +167,6 @@ def _is_detected(
     return _compute_interval(scores, layout._replace(kinds=kinds), TRIAL_RESAMPLES, rng)[0] > margin
 
 
-def _plant_word(text: str, rng: np.random.Generator) -> str:
-    pieces = text.split()
-    pieces.insert(int(rng.integers(len(pieces) + 1)), PLANTED_WORD)
-    return " ".join(pieces)
-
-
 class _Layout(NamedTuple):
     kinds: np.ndarray
     pairs: np.ndarray
@@ -200,9 +194,7 @@ def _compute_interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.r
 
 
 def _count_pieces(texts: Sequence[str]) -> np.ndarray:
-    """Return log(1 + n) for the counts n of single pieces and of neighbouring pairs, without rare ones. Shape: texts
-    by features.
-    """
+    """Return log(1 + n) for the counts n of pieces and neighbouring pairs that are not rare: texts by features."""
     if not any(map(str.split, texts)):
         return np.zeros((len(texts), 0), np.float32)
     vectorizer = CountVectorizer(token_pattern=r"\S+", lowercase=False, ngram_range=(1, 2), dtype=np.float32)
@@ -213,9 +205,7 @@ def _count_pieces(texts: Sequence[str]) -> np.ndarray:
 
 
 def split_folds(rows: np.ndarray, pairs: np.ndarray) -> list[Fold]:
-    """Return the folds, each without the pieces that are rare in its training part. The kinds of the texts are not
-    used.
-    """
+    """Return the folds, each without the pieces that are rare in its training part. Kinds are not used."""
     folds = []
     for train, test in GroupKFold(_FOLDS).split(pairs, None, pairs):
         train_counts, test_counts = rows[train], rows[test]
@@ -250,16 +240,12 @@ def compute_held_out_scores(folds: Sequence[Fold], kinds: np.ndarray) -> np.ndar
 
 
 def compute_auc(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> float:
-    """Return the share of comparisons within a stratum in which the item of kind 1 has the higher score; ties count
-    one half.
-    """
+    """Return the share of comparisons in a stratum in which kind 1 has the higher score; ties count one half."""
     return float(compute_weighted_aucs(scores, kinds, strata, weights[None, :])[0])
 
 
 def compute_weighted_aucs(scores: np.ndarray, kinds: np.ndarray, strata: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the AUC for each row of weights; NaN where a row leaves nothing to compare. Shape of `weights`: rows by
-    items.
-    """
+    """Return the AUC for each row of weights (rows by items); NaN where a row leaves nothing to compare."""
     wins_total, total = np.zeros(len(weights)), np.zeros(len(weights))
     for stratum in np.unique(strata):
         ones, noughts = (np.flatnonzero((strata == stratum) & (kinds == kind)) for kind in (1, 0))

@@ -45,9 +45,7 @@ _RATER_PAGES = ("next", "guide", "practice", "done", "withdraw", "result", "agre
 
 
 def prepare_user(rater: Rater) -> User:
-    """Create a user who takes this rater's place, with nothing answered and the study open. Call it inside
-    `roll_back_changes` only.
-    """
+    """Create a user in this rater's place, with nothing answered. Call it inside `roll_back_changes` only."""
     require_scratch_copy()
     user = User.objects.create(username=f"audit-{uuid.uuid4().hex}")
     now = timezone.now()
@@ -73,9 +71,7 @@ def create_rater(study: Study) -> Rater:
 
 
 def find_unclaimed_items(study: Study) -> dict[int, UUID]:
-    """Return the items that are assigned to nobody, with their pairs. In a pool study that was just opened, these are
-    all.
-    """
+    """Return the items that are assigned to nobody, with their pairs: in a new pool study, all."""
     assigned = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
     return dict(study.items.exclude(Exists(assigned)).order_by("code").values_list("pk", "source__pair"))
 
@@ -111,9 +107,7 @@ def list_assignments(rater: Rater) -> list[Assignment]:
 
 
 def visit_items(browser: Browser, assignments: Sequence[Assignment], requests: int = 1) -> Iterator[Page]:
-    """Yield the pages of each item: the item, its fragment, a refused answer, an unsaved one, each way to answer, the
-    rated item.
-    """
+    """Yield the pages of each item: item, fragment, refused and unsaved answers, each way to answer, rated item."""
     for assignment in assignments:
         url = reverse("ratings:rate", args=[assignment.code])
         for _ in range(requests):
@@ -254,9 +248,7 @@ def swap_sources(study: Study, seed: int, only: Collection[int] | None = None) -
 
 
 class RequestTimes:
-    """Response times in seconds, by request and assignment: with the item as a planted error and as an unperturbed
-    item.
-    """
+    """Response times in seconds, by request and assignment, with the item as a planted error and without."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, dict[int, dict[bool, list[float]]]] = defaultdict(

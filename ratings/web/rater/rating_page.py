@@ -1,6 +1,5 @@
 """The rating screen: the item with its form, the current answer, and the rater's progress."""
 
-import hashlib
 import uuid
 from collections.abc import Collection
 from datetime import datetime
@@ -18,6 +17,7 @@ from ratings.models import Assignment, InitialRating, Rater, RaterProfile, Ratin
 from ratings.rating import Answer, next_item, submit
 from ratings.web.decorators import RaterRequest
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
+from wetbench_site.text import hash_text
 
 _CACHE = caches["drawn_items"]
 
@@ -40,7 +40,7 @@ def _hash_cache_key(assignment: Assignment, stage: str) -> str:
     # The context affects the HTML only on screens that show it.
     context = assignment.item.context if assignment.with_context else None
     inputs = (assignment.item.payload, context, assignment.layout, assignment.marks, stage)
-    return hashlib.sha256(repr(inputs).encode()).hexdigest()
+    return hash_text(repr(inputs))
 
 
 def _render_uncached(assignment: Assignment, stage: str, marked: Collection[str]) -> str:

@@ -1,7 +1,7 @@
-"""The items of an unblinded study with all ratings of each, disputed ones first."""
+"""Pages of items after unblinding: their list, one item with its ratings, and the items that raters disagree about."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,11 +13,67 @@ from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
 from ratings.blinding import Payload, blind_transition, item_diff, item_view
+from ratings.blinding.item_diff import DiffLine, format_mark_key
 from ratings.models import Item, ItemSource, Study
-from ratings.results import RatingRow, rating_rows
+from ratings.results import RatingRow, iter_rating_rows, rating_rows
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import Json, list_records
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.results import rating_strips
 from simulation.web.transcript import build_checker_report
+
+TINT_STEPS = 5
+
+
+class StripCell(NamedTuple):
+    """One rating. `side` is "yes", "no" or "none" (cannot judge), `text` is displayed, `full_text` explains it."""
+
+    side: str
+    strength: int
+    text: str
+    full_text: str
+
+
+class HeatCell(NamedTuple):
+    """One row of the item and how many raters marked it. `strength` is 0 to 5."""
+
+    label: str
+    ticked: int
+    strength: int
+    planted: bool
+
+
+def build_strip(ratings: Iterable[RatingRow], answers: tuple[str, str]) -> list[StripCell]:
+    """Return the ratings that count, from the most certain yes to the most certain no, then those without a verdict."""
+    counting = sorted((row for row in ratings if row.counts), key=_sort_key)
+    return [_make_cell(row, answers) for row in counting]
+
+
+def build_heat(lines: Sequence[DiffLine], could: int) -> list[HeatCell]:
+    """Return every row of an item in order, tinted by the share of the `could` raters who marked it."""
+    return [
+        # Rounded up, so that a single mark is visible; never above the scale, even with more marks than raters who could mark.
+        HeatCell(_label_line(line), line.ticked, -(-TINT_STEPS * min(line.ticked, could) // could), line.planted)
+        for line in lines
+    ]
+
+
+def _sort_key(row: RatingRow) -> tuple[bool, int, int]:
+    signed = (row.confidence or 0) * (1 if row.verdict else -1)
+    # Certain yes first, certain no last; the rater's number makes the order the same each time.
+    return row.verdict is None, -signed, row.number
+
+
+def _make_cell(row: RatingRow, answers: tuple[str, str]) -> StripCell:
+    if row.verdict is None:
+        return StripCell("none", 0, "?", f"{row.rater}: cannot judge")
+    full_text = f"{row.rater}: {answers[0 if row.verdict else 1].lower()}, confidence {row.confidence}"
+    sign = "+" if row.verdict else "\N{MINUS SIGN}"
+    return StripCell("yes" if row.verdict else "no", row.confidence or 0, f"{sign}{row.confidence}", full_text)
+
+
+def _label_line(line: DiffLine) -> str:
+    return f"{line.material}, {line.label}" if line.material else line.label
+
 
 PER_PAGE = 50
 # Columns of documents, which can be large and are not shown.
@@ -93,7 +149,7 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
         "source": row.source,
         "line": _summarise_item(ratings),
         "ratings": ratings,
-        "strip": rating_strips.build_strip(ratings, request.study.answer_labels),
+        "strip": build_strip(ratings, request.study.answer_labels),
         "machines": machines,
         "given_by": _describe_raters(ratings, len(machines)),
         "kin": [RelatedItem(one.item.code, rating_rows.format_source_name(one.label, one.perturbation)) for one in kin],
@@ -101,7 +157,7 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
         "original_said": original_said,
         "lines": [one for one in diff_lines if one.is_notable],
         "folded": [one for one in diff_lines if not one.is_notable],
-        "heat": rating_strips.build_heat(diff_lines, ticked.could) if ticked.could else [],
+        "heat": build_heat(diff_lines, ticked.could) if ticked.could else [],
         # Without ratings that could mark, a share would be 0 of 0.
         "could": ticked.could,
         "is_transition": row.payload["kind"] == "transition",
@@ -173,6 +229,46 @@ def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
     # The same function as in the list, or an item could be disputed on one page and not on the other.
     disputed = rating_rows.is_disputed(reference, yes, len(judged))
     return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
+
+
+MAX_ITEMS, MAX_MARKED_ROWS = 12, 4
+
+
+class MarkedRow(NamedTuple):
+    """A row of the item and how many raters marked it; `planted` if it contains the error."""
+
+    label: str
+    raters: int
+    planted: bool
+
+
+class ContestedItem(NamedTuple):
+    """One contested item. `ticks` are the rows with the most marks, `more` is the number of other marked rows."""
+
+    row: Mapping[str, Any]
+    strip: list[StripCell]
+    ticks: list[MarkedRow]
+    more: int
+
+
+def list_contested(study: Study, document: Json, filters: Filters) -> list[ContestedItem]:
+    """Return the first of the document's contested items with their current ratings. Raises SealedError before unblinding."""
+    # Only items whose ratings differ: the others need no discussion.
+    first = [row for row in list_records(document["tables"]["contested"]) if row["spread"]][:MAX_ITEMS]
+    if not first:
+        return []
+    by_item: dict[str, list[RatingRow]] = defaultdict(list)
+    for rating in filters.select_rows(iter_rating_rows(study, *(UUID(row["item"]) for row in first))):
+        # The filters apply to ratings, as in every other part of the page.
+        by_item[str(rating.item)].append(rating)
+    return [_make_contested(row, by_item[row["item"]], study) for row in first]
+
+
+def _make_contested(row: Mapping[str, Any], ratings: Sequence[RatingRow], study: Study) -> ContestedItem:
+    target = ratings[0].target if ratings else []
+    marks = Counter(key for rating in ratings if rating.is_judged for key in rating.marked)
+    ticks = [MarkedRow(format_mark_key(key), n, key in target) for key, n in marks.most_common(MAX_MARKED_ROWS)]
+    return ContestedItem(row, build_strip(ratings, study.answer_labels), ticks, max(0, len(marks) - MAX_MARKED_ROWS))
 
 
 urls: list[URLPattern] = [

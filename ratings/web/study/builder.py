@@ -76,19 +76,15 @@ def describe_availability(study: Study) -> dict[str, Any]:
     stock, left_out, also_in_unblinded, alike = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
     missing = [line for line in stock if not line.is_enough]
     waiting = any(line.unvetted or line.held for line in missing)
+    unplannable = ""
     # Planning with too few items would only repeat that items are missing.
-    unplannable = "" if missing or not needs_context["sizes"].items else _find_plan_problem(study)
+    if not missing and needs_context["sizes"].items:
+        try:
+            freeze.preview_opening(study_protocol.load_protocol(study.protocol), study)
+        except PlanError as error:
+            unplannable = str(error)
     availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
     return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
-
-
-def _find_plan_problem(study: Study) -> str:
-    """Return why the items cannot be assigned as this draft requires although there are enough; "" if they can."""
-    try:
-        freeze.preview_opening(study_protocol.load_protocol(study.protocol), study)
-    except PlanError as error:
-        return str(error)
-    return ""
 
 
 @study_page("admin", "analyst")
@@ -107,7 +103,9 @@ def show_availability(request: StudyRequest) -> HttpResponse:
 def preview_item(request: StudyRequest) -> HttpResponse:
     """Show one item as a rater would see it, in any layout. Opens and stores nothing."""
     candidates = _list_preview_items(request.study)
-    number = _parse_item_number(request.GET.get("item", ""), len(candidates))
+    asked = request.GET.get("item", "")
+    is_number = asked.isdecimal() and len(asked) < 4 and int(asked) > 0
+    number = min(int(asked), len(candidates)) if is_number else 1
     arm = _choose_arm(request, study_protocol.load_protocol(request.study.protocol))
     context = {
         "study": request.study,
@@ -124,10 +122,7 @@ def preview_item(request: StudyRequest) -> HttpResponse:
 
 
 def _list_preview_items(study: Study) -> list[tuple[Any, Any]]:
-    """Return payload and context of a few items: those of an open study, or those a draft could use.
-
-    Their order reveals nothing about their sources.
-    """
+    """Return payload and context of a few items, in an order that reveals nothing about their sources."""
     if not study.is_draft:
         return list(study.items.order_by("code").values_list("payload", "context")[:_MAX_PREVIEWED])
     try:
@@ -160,10 +155,6 @@ def _choose_arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any
         "marks": query["marks"] if query.get("marks") in MARKS else display.marks[0],
         "stage": "first" if query.get("stage") == "first" else "final",
     }
-
-
-def _parse_item_number(text: str, maximum: int) -> int:
-    return min(int(text), maximum) if text.isdecimal() and len(text) < 4 and int(text) > 0 else 1
 
 
 @study_page("admin")

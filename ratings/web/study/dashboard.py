@@ -25,7 +25,7 @@ from ratings.stats import Estimate
 from ratings.stats.summary import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import StudyError, progress, protocol_words, reassign, running_raters
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.results import contested, result_sections
+from ratings.web.results import items, result_sections
 from ratings.web.study import builder
 from wetbench_site.text import format_count
 
@@ -123,7 +123,7 @@ def _describe_analysis(study_row: Study, chosen: Filters, analysis: Any, *, show
         # The active filters are described in a separate banner.
         "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.description))],
         "parts": result_sections.build_sections(document, figures),
-        "contested": contested.list_contested(study_row, document, chosen),
+        "contested": items.list_contested(study_row, document, chosen),
         "n_contested": document["composition"]["contested"],
         "matrix": result_sections.build_matrix(document, whole=show_all_items),
         "matrix_files": figures["matrix"].files if "matrix" in figures else [],

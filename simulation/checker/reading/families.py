@@ -62,7 +62,3 @@ def canonical_name(name: str) -> str:
 
 def find_family(name: str) -> str:
     return _FAMILY.get(name.lower(), UNKNOWN)
-
-
-def list_action_names() -> tuple[str, ...]:
-    return tuple(_NAMES.values())

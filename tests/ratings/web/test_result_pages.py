@@ -22,7 +22,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
 from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import build_page_table
-from ratings.web.results import contested, result_sections
+from ratings.web.results import items, result_sections
 from simulation.models import Job, Twin
 from tests.support import run_factory, study_factory
 
@@ -179,7 +179,7 @@ def test_contested_items_beyond_the_table_are_counted(
         one = Rating.objects.filter(assignment__item=item).order_by("pk")[0]
         Rating.objects.filter(pk=one.pk).update(verdict=False)
     unblinded(study)
-    monkeypatch.setattr(contested, "MAX_ITEMS", 2)
+    monkeypatch.setattr(items, "MAX_ITEMS", 2)
     monkeypatch.setattr(sections_raters, "CONTESTED", 3)
     page = text(staff.get(at("study", study)))
     # The subtle twin that both missed is disputed and comes first: two of the three remain in the table.

@@ -9,9 +9,9 @@ from django.db import transaction
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
-from simulation.calls import rate_limit
+from simulation.calls import rate_limit, replay
 from simulation.calls.rate_limit import Admission
-from simulation.models import ModelCall, ProviderGate
+from simulation.models import Job, ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass
 from simulation.providers.base import ProviderRefused, ProviderUnavailable
 from tests.support import run_factory
@@ -355,3 +355,15 @@ def test_answer_without_faults_costs_one_query_and_writes_nothing(django_assert_
     with django_assert_num_queries(1):
         rate_limit.record_answer(NAME)
     assert ProviderGate.objects.values().get() == before
+
+
+def test_waits_for_a_slot_lengthen_with_every_row_that_waits_for_one() -> None:
+    episode = run_factory.create_episode(status="waiting")
+    twin = run_factory.create_twin(run_factory.create_transition(run_factory.create_episode(replicate=2), 1), "subtle")
+    job = Job.objects.create(kind="tested", key="1", status="waiting", reason="no_slot")
+    assert replay.compute_wait_factor("no_slot") == 1 + 1 / 32
+    for row in (episode, twin):
+        type(row).objects.filter(pk=row.pk).update(status="waiting", reason="no_slot", error="")
+    assert replay.compute_wait_factor("no_slot") == 1 + 3 / 32
+    Job.objects.filter(pk=job.pk).update(reason="rate_limit")
+    assert (replay.compute_wait_factor("no_slot"), replay.compute_wait_factor("rate_limit")) == (1 + 2 / 32, 1)

@@ -122,8 +122,8 @@ def test_action_without_a_handler_raises_an_error_that_names_it(lab):
 def test_unknown_phase_is_rejected_with_the_allowed_phases(lab):
     odd = {
         "materials": [
-            {"properties": {"phase": "liqiud"}},
-            {"properties": {"phase": "plate"}, "wells": [{"properties": {}}]},
+            {"key": "tea", "properties": {"phase": "liqiud"}},
+            {"key": "plate", "properties": {"phase": "plate"}, "wells": [{"key": "well", "properties": {}}]},
         ]
     }
     problems = casting.check_truth(odd, lab.catalogue)

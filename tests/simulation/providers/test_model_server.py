@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -584,6 +585,19 @@ def test_server_handles_a_hundred_slow_requests_concurrently():
             thread.join()
         took, peak = time.monotonic() - before, server.get_counters()["total"]["peak_in_flight"]
     assert statuses == [200] * 100 and took < 100 * 0.5 / 4 and peak > 50
+
+
+def test_request_that_arrives_during_the_wait_of_another_is_answered_completely():
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": TO_JUDGE}]}).encode()
+    head = f"POST /local/v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with run_in_thread(latency=0.1) as server:
+        url = urlsplit(server.url)
+        with socket.create_connection((url.hostname, url.port), timeout=20) as client:
+            client.sendall(2 * (head + body))
+            received = b""
+            while received.count(b'"usage"') < 2:
+                received += client.recv(65536)
+    assert received.count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_server_stops_while_requests_hang():

@@ -11,7 +11,7 @@ from simulation.models import Transition, Twin, TwinDecision
 from simulation.runs import vetting
 from simulation.runs.vetting import VettingAnswers
 from tests.support import run_factory
-from wetbench_site.maintenance.verify.episode_checks import CHECKS
+from wetbench_site.maintenance.verify.episode_checks import TWIN_CHECKS
 
 pytestmark = pytest.mark.django_db
 
@@ -88,7 +88,7 @@ def test_twin_accepted_without_being_read_may_enter_studies_and_still_waits_for_
         reverse("simulation:twin", args=[twin.code]),
     ):
         assert "accepted unread" in page.get(address).content.decode()
-    assert [wrong for check in CHECKS[1:] for wrong in check.find_violations()] == []
+    assert [wrong for check in TWIN_CHECKS[1:] for wrong in check.find_violations()] == []
     vetting.record_decision(twin, FINE, ada)
     assert may_enter(twin, by_person=True) and list(vetting.filter_accepted_unread(everything)) == [unplaced]
 

@@ -235,6 +235,19 @@ def test_models_page_uses_the_same_queries_for_more_models(django_assert_num_que
         assert sum(len(line.models) for line in models_page.list_providers({}, date(2027, 1, 1))) == 22
 
 
+@pytest.mark.usefixtures("two_experiments")
+@pytest.mark.parametrize(
+    ("address", "elsewhere"),
+    [(None, False), (" https://api.openai.com/v1/ ", False), ("http://127.0.0.1:9000/v1", True)],
+)
+def test_models_page_marks_a_provider_only_if_its_address_is_not_the_usual_one(
+    address: str | None, elsewhere: bool
+) -> None:
+    environ = {} if address is None else {"OPENAI_BASE_URL": address}
+    providers = {row.name: row for row in models_page.list_providers(environ, date(2027, 1, 1))}
+    assert (providers["openai"].elsewhere, providers["anthropic"].elsewhere) == (elsewhere, False)
+
+
 def get_models_page(raw: bool = False) -> str:
     client = Client()
     client.force_login(User.objects.create_user("eva", is_staff=True))

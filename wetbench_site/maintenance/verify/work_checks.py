@@ -1,7 +1,6 @@
 """Rules that the database itself, model calls, job files and leases must meet."""
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -40,6 +39,7 @@ from wetbench_site.maintenance.verify.checks import (
     build_violation,
     iter_rows,
 )
+from wetbench_site.text import hash_json, hash_text
 
 LeasedModel = type[Episode] | type[Twin] | type[Job]
 _STATUSES_WITH_REASON = ("waiting", "blocked", "failed")
@@ -238,7 +238,7 @@ def check_prompt_digests() -> Iterator[Violation]:
 @build_check("stored texts of calls", "a text in the text store matches the digest that it is stored under", CallText)
 def check_stored_texts() -> Iterator[Violation]:
     for sha, text in iter_rows(CallText.objects.order_by("pk").values_list("sha256", "text")):
-        if (digest := hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()) != sha:
+        if (digest := hash_text(text)) != sha:
             yield build_violation(CallText, sha, sha, digest)
 
 
@@ -273,7 +273,7 @@ def _summarise_chunks(chunks: Iterator[tuple[int, int, Any]]) -> tuple[int, str,
 
 
 def _hash_data(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    return hash_json(data)
 
 
 FILE_CHECKS = (

@@ -45,7 +45,8 @@ def get_document(name: str) -> documents.Document:
 
 
 def list_texts(root: ElementTree.Element) -> list[str]:
-    return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+    """Return the lines of all texts."""
+    return [line.text or "" for text in root.iter(f"{SVG}text") for line in (list(text) or [text])]
 
 
 def test_figures_are_complete_and_drawn_in_both_screen_sizes(drawn):
@@ -169,7 +170,7 @@ def test_contrasts_figure_colours_contrasts_by_adjusted_p() -> None:
     spec = figure.build_spec({"tables": {"contrasts": documents.table("contrasts", rows)}}, "wide")
     said = list_texts(ElementTree.fromstring(render.render_svg(spec)))
     assert "+0.10 (−0.10 to +0.30) *" in said and "+0.10 (+0.01 to +0.30)" in said
-    solid = [row["solid"] for layer in spec["layer"] for row in layer["data"]["values"] if "solid" in row]
+    solid = [row["solid"] for layer in spec["vconcat"][0]["layer"] for row in layer["data"]["values"] if "solid" in row]
     assert solid[:3] == [theme.TONES[tone].solid for tone in ("orange", "blue", "blue")]
     assert "Holm's p" in figure.note and "d' are" in figure.note
 
@@ -402,11 +403,13 @@ def test_vega_lite_version_matches_the_schema_of_altair():
 def test_forest_plot_baseline_does_not_cross_the_headings() -> None:
     row = forest.ForestRow("a", 0.5, None, None, "50%", "")
     sections = [forest.ForestSection("first", [row, row]), forest.ForestSection("second", [row])]
-    profile = theme.FIGURE_SIZES["wide"]
-    placed = forest.layout_rows(sections, 100, 50, profile, bars=False)
-    (first, end_of_first), (second, end) = placed.spans
-    headings = [text["y"] for text in placed.texts if text["bold"]]
-    assert 0 < headings[0] < first < end_of_first < headings[1] < second < end == placed.height
+    chart = forest.draw_forest(sections, forest.make_share_scale("x"), theme.FIGURE_SIZES["wide"])
+    views = chart.to_dict()["vconcat"]
+    assert [view["title"]["text"] for view in views] == [["first"], ["second"]]
+    # Each section is a view with its heading above it, and the baseline is as long as the view is high.
+    for view in views:
+        (baseline,) = (layer for layer in view["layer"] if layer["mark"].get("color") == theme.AXIS.light)
+        assert "y" not in baseline["encoding"]
 
 
 def test_agreement_figure_counts_coefficients_without_a_value() -> None:

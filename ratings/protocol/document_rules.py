@@ -1,7 +1,7 @@
 """Rules of a study document that combine fields. The other rules are declared with the fields, in `study_protocol`."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,116 +19,97 @@ def find_problems(protocol: "StudyProtocol", invalid: set[str]) -> list[str]:
     return [text for fields, rule in _RULES.items() if not invalid & set(fields) for text in rule(protocol)]
 
 
-def _check_slug(protocol: "StudyProtocol") -> list[str]:
+def _check_slug(protocol: "StudyProtocol") -> Iterator[str]:
     if protocol.name and not protocol.slug:
-        return ["slug: the name has no letters to derive it from; enter one in small letters, digits and hyphens"]
+        yield "slug: the name has no letters to derive it from; enter one in small letters, digits and hyphens"
     if protocol.slug == "new":  # the URL of the page that creates studies
-        return ["slug: 'new' is reserved for a page of this site; choose another one"]
-    return []
+        yield "slug: 'new' is reserved for a page of this site; choose another one"
 
 
-def _check_repeated_sources(protocol: "StudyProtocol") -> list[str]:
-    keys = [(source.cast, source.perturbation) for source in protocol.sources]
-    repeated = [number for number, key in enumerate(keys) if key in keys[:number]]
-    return [f"sources[{number}].cast: the same cast and perturbation occur twice" for number in repeated]
+def _check_sources(protocol: "StudyProtocol") -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for number, source in enumerate(protocol.sources):
+        if (source.cast, source.perturbation) in seen:
+            yield f"sources[{number}].cast: the same cast and perturbation occur twice"
+        seen.add((source.cast, source.perturbation))
 
 
-def _check_evidence_sources(protocol: "StudyProtocol") -> list[str]:
+def _check_evidence(protocol: "StudyProtocol") -> Iterator[str]:
     """A record of evidence has no twins, so nothing can be planted in it."""
-    if not protocol.is_evidence:
-        return []
-    return [
-        f"sources[{number}].perturbation: is {source.perturbation!r}; allowed: none"
-        for number, source in enumerate(protocol.sources)
-        if source.perturbation != "none"
-    ]
+    for number, source in enumerate(protocol.sources if protocol.is_evidence else ()):
+        if source.perturbation != "none":
+            yield f"sources[{number}].perturbation: is {source.perturbation!r}; allowed: none"
 
 
-def _check_rater_count(protocol: "StudyProtocol") -> list[str]:
-    needed, raters = protocol.ratings_per_item, protocol.raters
-    if raters is None or raters == needed or (raters > needed and not protocol.is_crossed):
-        return []
-    if protocol.is_crossed:
-        return [f"raters: is {raters}; in a crossed design every rater rates every item: {needed}, as ratings_per_item"]
-    return [f"raters: is {raters}; {needed} ratings per item need at least {needed} raters"]
-
-
-def _check_items_per_rater(protocol: "StudyProtocol") -> list[str]:
-    """Return a problem if the raters together cannot rate all items. A pool study can be given more raters later."""
-    raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
-    if protocol.items_per_rater is None or raters is None or protocol.is_pool:
-        return []
-    items = sum(source.count for source in protocol.sources)
-    needed = -(-items * protocol.ratings_per_item // raters)  # rounded up
-    if protocol.items_per_rater >= needed:
-        return []
-    return [
-        f"items_per_rater: is {protocol.items_per_rater}; {items} items among {raters} raters need at least {needed}"
-    ]
-
-
-def _check_stop_rule(protocol: "StudyProtocol") -> list[str]:
-    stop, stop_ratings = protocol.stop, protocol.stop_ratings
-    problems: list[str] = []
-    if stop == "deadline" and not protocol.deadline:
-        problems.append("deadline: is missing; a study that stops at its deadline needs one")
-    if stop == "ratings" and stop_ratings is None:
-        problems.append("stop_ratings: is missing; a study that stops at a number of ratings needs one")
-    if stop != "ratings" and stop_ratings is not None:
-        problems.append(f'stop_ratings: is {stop_ratings}; it requires stop "ratings"')
-    return problems
-
-
-def _check_evidence_display(protocol: "StudyProtocol") -> list[str]:
-    problems: list[str] = []
+def _check_evidence_display(protocol: "StudyProtocol") -> Iterator[str]:
     if protocol.is_evidence and protocol.display.layouts not in (("plain",), ("aligned",)):
-        problems.append("display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone")
+        yield "display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone"
     if protocol.is_evidence and protocol.display.context != (False,):
-        problems.append("display.context: a record of evidence always shows goal and steps; allowed: false alone")
-    return problems
+        yield "display.context: a record of evidence always shows goal and steps; allowed: false alone"
 
 
-def _check_crossover(protocol: "StudyProtocol") -> list[str]:
-    """Return what cannot be combined with a crossover, or the fields that only a crossover may have."""
+def _check_rater_count(protocol: "StudyProtocol") -> Iterator[str]:
+    needed, raters = protocol.ratings_per_item, protocol.raters
+    if raters is not None and raters != needed and protocol.is_crossed:
+        yield f"raters: is {raters}; in a crossed design every rater rates every item: {needed}, as ratings_per_item"
+    elif raters is not None and raters < needed:
+        yield f"raters: is {raters}; {needed} ratings per item need at least {needed} raters"
+
+
+def _check_items_per_rater(protocol: "StudyProtocol") -> Iterator[str]:
+    """The raters together must be able to rate all items. A pool study can be given more raters later."""
+    limit, raters = protocol.items_per_rater, protocol.ratings_per_item if protocol.is_crossed else protocol.raters
+    if limit is not None and raters is not None and not protocol.is_pool:
+        items = sum(source.count for source in protocol.sources)
+        needed = -(-items * protocol.ratings_per_item // raters)  # rounded up
+        if limit < needed:
+            yield f"items_per_rater: is {limit}; {items} items among {raters} raters need at least {needed}"
+
+
+def _check_stop_rule(protocol: "StudyProtocol") -> Iterator[str]:
+    stop, stop_ratings = protocol.stop, protocol.stop_ratings
+    if stop == "deadline" and not protocol.deadline:
+        yield "deadline: is missing; a study that stops at its deadline needs one"
+    if stop == "ratings" and stop_ratings is None:
+        yield "stop_ratings: is missing; a study that stops at a number of ratings needs one"
+    if stop != "ratings" and stop_ratings is not None:
+        yield f'stop_ratings: is {stop_ratings}; it requires stop "ratings"'
+
+
+def _check_crossover(protocol: "StudyProtocol") -> Iterator[str]:
+    """Yield what cannot be combined with a crossover, or the fields that only a crossover may have."""
     if not protocol.is_crossover:
-        given = [name for name in ("conditions", "washout_days") if name in protocol.model_fields_set]
-        return [
-            f'{name}: is {getattr(protocol, name)!r}; it requires design "crossover": leave it out' for name in given
-        ]
-    problems: list[str] = []
+        for name in ("conditions", "washout_days"):
+            if name in protocol.model_fields_set:
+                yield f'{name}: is {getattr(protocol, name)!r}; it requires design "crossover": leave it out'
+        return
     if protocol.is_evidence:
-        problems.append(f"design: a record of evidence has no versions to compare: {_OTHER_DESIGNS}")
+        yield f"design: a record of evidence has no versions to compare: {_OTHER_DESIGNS}"
     if protocol.repeats:
-        problems.append(
+        yield (
             f"repeats: is {protocol.repeats}; in a crossover no item is shown twice: choose 0, or measure test-retest "
             "agreement in a study with another design"
         )
     if protocol.items_per_rater is not None:
-        problems.append(
+        yield (
             f"items_per_rater: is {protocol.items_per_rater}; in a crossover every rater rates every item: leave it out and "
             "request fewer items"
         )
-    return problems + _check_conditions(protocol)
-
-
-def _check_conditions(protocol: "StudyProtocol") -> list[str]:
-    display = protocol.display
+    display, conditions = protocol.display, protocol.conditions
     n_screens = prod(map(len, (display.layouts, display.context, display.marks)))
-    match protocol.conditions:
-        case None:
-            return ["conditions: is missing; a crossover compares sources, twins or screens"]
-        case "screens":  # the two screens are the conditions; sessions could not be balanced with any other number
-            if n_screens == 2:
-                return []
-            return [f"display: makes {n_screens} screens; a crossover of screens compares exactly 2"]
-    problems = _check_equal_sources if protocol.conditions == "sources" else _check_equal_twins
-    if n_screens == 1:
-        return problems(protocol.sources)
-    return [
-        f"display: makes {n_screens} screens; a crossover of {protocol.conditions} has one screen for all: keep one of "
-        'each list, or compare screens with conditions "screens"',
-        *problems(protocol.sources),
-    ]
+    if conditions is None:
+        yield "conditions: is missing; a crossover compares sources, twins or screens"
+    elif conditions == "screens":
+        # The two screens are the conditions; with any other number of arms the sessions could not be balanced.
+        if n_screens != 2:
+            yield f"display: makes {n_screens} screens; a crossover of screens compares exactly 2"
+    else:
+        if n_screens != 1:
+            yield (
+                f"display: makes {n_screens} screens; a crossover of {conditions} has one screen for all: keep one of each list, "
+                'or compare screens with conditions "screens"'
+            )
+        yield from (_check_equal_sources if conditions == "sources" else _check_equal_twins)(protocol.sources)
 
 
 def _check_equal_sources(sources: Collection["SourceRequest"]) -> list[str]:
@@ -162,10 +143,10 @@ def _check_equal_twins(sources: Collection["SourceRequest"]) -> list[str]:
     ]
 
 
-_RULES: dict[tuple[str, ...], Callable[["StudyProtocol"], list[str]]] = {
+_RULES: dict[tuple[str, ...], Callable[["StudyProtocol"], Iterator[str]]] = {
     ("slug",): _check_slug,
-    ("sources",): _check_repeated_sources,
-    ("kind", "sources"): _check_evidence_sources,
+    ("sources",): _check_sources,
+    ("kind", "sources"): _check_evidence,
     ("raters", "ratings_per_item", "design"): _check_rater_count,
     ("items_per_rater", "raters", "ratings_per_item", "design", "sources"): _check_items_per_rater,
     ("stop", "stop_ratings", "deadline"): _check_stop_rule,

@@ -300,10 +300,10 @@ def _find_readable_in_studies(
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
     for account, periods_of_account in periods.items():
         for right, began_at, ended_at in periods_of_account:
-            for other_study in shared.values() if right == RightsPeriod.SUPERUSER else ():
-                if _is_before(other_study.unblinded_at, ended_at):
-                    readable_since = max(other_study.unblinded_at, began_at)
-                    handled[account] += [(key, readable_since) for key in other_study.keys]
+            for unblinded in shared.values() if right == RightsPeriod.SUPERUSER else ():
+                if _is_before(unblinded.unblinded_at, ended_at):
+                    readable_since = max(unblinded.unblinded_at, began_at)
+                    handled[account] += [(key, readable_since) for key in unblinded.keys]
     return handled
 
 

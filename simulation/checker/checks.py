@@ -97,7 +97,8 @@ def validate_checks(checks: Sequence[Check]) -> None:
         if check.code != f"L{number:02}"
     ]
     for check in checks:
-        problems += [f"{check.code} has no {part}" for part, value in zip(check._fields, check[:-1]) if not value]
+        parts = check._asdict().items()
+        problems += [f"{check.code} has no {part}" for part, value in parts if not value and part != "on_failure"]
     titles = Counter(check.title for check in checks)
     functions = Counter(function.__qualname__ for check in checks for function in check.functions)
     problems += [f"{name} is declared {count} times" for name, count in (titles + functions).items() if count > 1]

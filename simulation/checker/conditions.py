@@ -7,14 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.checker import weights
-from simulation.checker.findings import (
-    Decided,
-    Findings,
-    error_finding,
-    require,
-    undecided_finding,
-    warning_finding,
-)
+from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
 from simulation.checker.reading import families, properties, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition

@@ -3,14 +3,7 @@
 import re
 from decimal import Decimal
 
-from simulation.checker.findings import (
-    Decided,
-    Findings,
-    error_finding,
-    require,
-    undecided_finding,
-    warning_finding,
-)
+from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
 from simulation.checker.reading import families, flows, linking, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition

@@ -1,4 +1,4 @@
-"""Measure the labelled suites and write the results as tables between the markers in docs/checker.md.
+"""Write the list of checks and the results on the labelled suites as tables between the markers in docs/checker.md.
 
 python -m simulation.checker.tables
 """
@@ -6,7 +6,7 @@ python -m simulation.checker.tables
 from pathlib import Path
 
 from simulation.checker import suite
-from simulation.checker.checks import CODES
+from simulation.checker.checks import CHECKS, CODES
 from simulation.checker.suite import NOTHING, SuiteResult
 from simulation.lab import catalogue
 
@@ -19,6 +19,7 @@ SUITES = (
 )
 # A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
 START, END = "<!-- suites: written by python -m simulation.checker.tables -->", "<!-- end of suites -->"
+CHECKS_START, CHECKS_END = "<!-- checks: written by python -m simulation.checker.tables -->", "<!-- end of checks -->"
 
 
 def format_tables() -> str:
@@ -32,9 +33,12 @@ def format_tables() -> str:
 
 def insert_tables(page: str) -> str:
     """Return the page with new tables between the markers."""
-    before, _, rest = page.partition(START)
-    after = rest.partition(END)[2]
-    return f"{before}{START}\n\n{format_tables()}\n\n{END}{after}"
+    rows = [f"| {check.code} | {check.about} | {check.decided_if} |" for check in CHECKS]
+    checks_table = "\n".join(["| Code | Check | Decided if |", "|---|---|---|", *rows])
+    for start, table, end in ((CHECKS_START, checks_table, CHECKS_END), (START, format_tables(), END)):
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+    return page
 
 
 def _format_summary(results: list[tuple[str, SuiteResult]]) -> list[str]:
@@ -54,7 +58,7 @@ def _format_codes(results: list[tuple[str, SuiteResult]]) -> list[str]:
 
 def _format_cell(result: SuiteResult, code: str) -> str:
     by_code, named = result.recall_by_code.get(code, NOTHING), result.named_by_code.get(code, NOTHING)
-    return f"{by_code.part} of {by_code.whole}, {named.part}, {result.alarms_by_code.get(code, 0)}"
+    return f"{by_code.part} of {by_code.whole}, {named.part}, {result.alarms_by_code[code]}"
 
 
 if __name__ == "__main__":

@@ -3,14 +3,7 @@
 from collections.abc import Iterable
 from decimal import Decimal
 
-from simulation.checker.findings import (
-    Findings,
-    compare,
-    error_finding,
-    require,
-    undecided_finding,
-    warning_finding,
-)
+from simulation.checker.findings import Findings, compare, error_finding, require, undecided_finding, warning_finding
 from simulation.checker.reading import families, flows, linking, units, words
 from simulation.checker.reading.flows import FilledOutput, Withdrawal
 from simulation.checker.reading.properties import MaterialView
@@ -186,12 +179,13 @@ def _check_unfed_volume(transition: Transition, before: MaterialView, after: Mat
 
 
 def _was_fed(transition: Transition, before: MaterialView) -> bool:
-    """Return whether another material may have been added: the action allows it, and a parameter names another one."""
+    """Return whether another material may have been added: the action allows it, and a parameter names a wet one."""
     # Water crosses the membrane of a dialysis in both directions.
     if transition.action in (*families.ADDS_FROM_PARAMETERS, "Dialysis"):
         return True
     may_add = transition.family not in (families.INERT, families.HEAT)
-    return may_add and any(view is not before for view in transition.parameters.materials_by_key.values())
+    named_views = transition.parameters.materials_by_key.values() if may_add else ()
+    return any(view is not before and view.liquid_volume != 0 for view in named_views)
 
 
 def _allowed_loss(transition: Transition, volume: Decimal) -> Decimal | None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -93,8 +93,8 @@ def add_run_options(parser: ArgumentParser) -> None:
 def get_run_options(options: Mapping[str, Any]) -> create.RunOptions:
     seconds = None if options["max_minutes"] is None else options["max_minutes"] * 60
     limits = {"max_cost": options["max_cost"], "max_tokens": options["max_tokens"], "max_seconds": seconds}
-    given: Any = {name: limit for name, limit in limits.items() if limit is not None}
-    return create.RunOptions(prompt_set=options["prompts"], **given)
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return cast(create.RunOptions, {"prompt_set": options["prompts"], **given})
 
 
 def print_usage(run: Run, out: Any) -> None:

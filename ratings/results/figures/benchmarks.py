@@ -28,6 +28,7 @@ from ratings.results.figures.theme import (
     FigureSize,
     layer_charts,
     make_data,
+    share_colours,
 )
 
 # In this order, so that bars of different agents can be compared; unknown causes come last.
@@ -153,14 +154,14 @@ def _draw_failures(document: Document, profile: FigureSize) -> AnyChart:
             x=start, x2="end:Q", fill=fill, stroke=stroke, description="title:N"
         )
         number = base.mark_text(aria=False).encode(x=middle, text="number:N")
-        title = alt.TitleParams(
+        heading = alt.TitleParams(
             wrap_text(f"{agent}, {n} attempt{'s' if n != 1 else ''}", profile.width, profile.size),
             subtitle=wrap_text(_describe_ends(lines), profile.width, profile.size, most=3),
             fontWeight="normal",
             subtitleFontSize=profile.size,
         )
-        charts.append(layer_charts(bar, number, width=profile.width - 2, height=profile.size * 1.7, title=title))
-    return alt.vconcat(*charts, spacing=profile.size * 0.9).resolve_scale(fill="shared", stroke="shared")
+        charts.append(layer_charts(bar, number, width=profile.width - 2, height=profile.size * 1.7, title=heading))
+    return share_colours(alt.vconcat(*charts, spacing=profile.size * 0.9))
 
 
 def _list_ends(document: Document) -> dict[str, list[TableRow]]:

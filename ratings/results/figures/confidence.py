@@ -17,6 +17,7 @@ from ratings.results.figures.tables import (
     wrap_text,
 )
 from ratings.results.figures.theme import (
+    BARE_AXIS,
     GRID,
     INK,
     MUTED,
@@ -28,6 +29,7 @@ from ratings.results.figures.theme import (
     layer_charts,
     make_data,
     make_note,
+    share_colours,
 )
 
 LEVELS = (1, 2, 3, 4, 5)
@@ -58,7 +60,7 @@ def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArr
     return density / area if n else density
 
 
-def _list_cells(document: Document) -> dict[str, Cells]:
+def _list_cells(document: Document) -> Mapping[str, Cells]:
     """Return the cells with ratings by source."""
     by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
     for line in get_rows(document, "confidence"):
@@ -71,7 +73,7 @@ def _list_cells(document: Document) -> dict[str, Cells]:
 class _Panels(NamedTuple):
     """What the panels of a figure have in common. `width` is that of a panel, in pixels."""
 
-    cells: dict[str, Cells]
+    cells: Mapping[str, Cells]
     columns: int
     width: float
     words: dict[int, str]
@@ -113,7 +115,7 @@ class _Panels(NamedTuple):
         """Return the panels in rows, with one legend for all."""
         title = make_note(self.more, self.profile) if self.more else alt.Undefined
         grid = alt.concat(*charts, columns=self.columns, spacing=self.profile.size * 1.6, align="each", title=title)
-        return grid.resolve_scale(fill="shared", stroke="shared")
+        return share_colours(grid)
 
 
 def _draw_histograms(document: Document, profile: FigureSize) -> AnyChart:
@@ -216,13 +218,17 @@ def _draw_violin(
     across = alt.Axis(
         values=[-0.54, 0.54],
         labelExpr=f"datum.value < 0 ? {labels[0]} : {labels[1]}",
-        **{"labelColor": MUTED.light, "grid": False, "ticks": False, "domain": False, "title": None},
+        labelColor=MUTED.light,
+        grid=False,
+        **BARE_AXIS,
     )
     # Every level has its label, also in narrow panels.
     upright = alt.Axis(
         values=list(LEVELS),
-        **{"format": "d", "ticks": False, "domain": False, "title": None, "labelOverlap": False},
+        format="d",
+        labelOverlap=False,
         minExtent=profile.size * 1.4,
+        **BARE_AXIS,
     )
     x = alt.X("x:Q", scale=alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0), axis=across)
     levels = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
@@ -230,7 +236,7 @@ def _draw_violin(
     area = alt.Chart(make_data(areas)).mark_area(orient="horizontal", opacity=1, strokeWidth=0)
     edge = alt.Chart(make_data(areas)).mark_line(strokeWidth=profile.stroke * 0.75, aria=False)
     middle = alt.Chart(make_data([{"x": 0}])).mark_rule(color=GRID.light, aria=False)
-    look = {"aria": False, "stroke": INK.light}
+    look: dict[str, Any] = {"aria": False, "stroke": INK.light}
     spread = alt.Chart(make_data(medians)).mark_rule(strokeWidth=profile.stroke * 1.3, **look)
     dot = alt.Chart(make_data(medians)).mark_point(
         fill=PAPER.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, **look

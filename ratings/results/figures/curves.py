@@ -1,7 +1,7 @@
 """Figures of ROC curves, and of changes over the order in which raters rated; lines with a legend for other figures."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import altair as alt
 
@@ -19,6 +19,7 @@ from ratings.results.figures.tables import (
 )
 from ratings.results.figures.theme import (
     AXIS,
+    BARE_AXIS,
     INK,
     PAPER,
     TONES,
@@ -119,7 +120,8 @@ class CurvePlot(NamedTuple):
     @property
     def _legend(self) -> alt.Legend:
         """The legend, which is one for all channels because it is the same for all."""
-        size, side = self.profile.size, "bottom" if self.profile.stacked else "right"
+        size = self.profile.size
+        side: Literal["bottom", "right"] = "bottom" if self.profile.stacked else "right"
         return alt.Legend(
             orient=side, direction="vertical", columns=1, offset=size * 1.5, rowPadding=size, labelExpr=read_key()
         )
@@ -195,9 +197,7 @@ def _draw_drift(document: Document, profile: FigureSize) -> AnyChart:
         if known := _list_known(rows, field):
             # Room for the numbers above the highest point.
             top = 1.08 if field == "correct" else max(row[field] for row in known) * 1.2 or 1.0
-            axis = alt.Axis(
-                format=number_format, ticks=False, domain=False, title=None, tickCount=4, minExtent=profile.size * 3.4
-            )
+            axis = alt.Axis(format=number_format, tickCount=4, **BARE_AXIS, minExtent=profile.size * 3.4)
             scale = alt.Scale(domain=[0, top], nice=False, zero=True)
             y, low = (alt.Y(f"{name}:Q", axis=axis, scale=scale) for name in (field, "low"))
             plots.append(_draw_over_positions(known, [row["places"] for row in rows], y, low, field, title, profile))

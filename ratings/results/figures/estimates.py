@@ -187,7 +187,7 @@ def _describe_agreement(document: Document) -> str:
     source, lines = next(iter(group_rows(get_rows(document, "agreement"), "source").items()))
     say = format_two_decimals
     parts = [
-        f"{line.text('coefficient')} {say(line.number('value'))}{format_ends(*line.numbers('low', 'high'), say)}"
+        f"{line.text('coefficient')} {say(line.number('value'))}{format_ends(line.number('low'), line.number('high'), say)}"
         for line in lines
     ]
     return f"Agreement, {source}: {join_parts(parts)}."
@@ -297,7 +297,7 @@ def _describe_contrasts(document: Document) -> str:
     firsts = [some[0] for some in group_rows(lines, "family").values()]
     ordered = firsts + [line for line in lines if not any(line is first for first in firsts)]
     parts = [
-        f"{_name_contrast(line)}: {format_signed(line.number('difference'))}{format_ends(*line.numbers('low', 'high'), format_signed)}"
+        f"{_name_contrast(line)}: {format_signed(line.number('difference'))}{format_ends(line.number('low'), line.number('high'), format_signed)}"
         for line in ordered
     ]
     return f"Differences: {join_parts(parts)}."

@@ -10,6 +10,7 @@ import altair as alt
 from ratings.results.figures.tables import text_width, wrap_text
 from ratings.results.figures.theme import (
     AXIS,
+    BARE_AXIS,
     INK,
     MUTED,
     PAPER,
@@ -208,7 +209,7 @@ def _draw_section(
         for key, row in zip(keys, section.rows, strict=True)
     ]
     drawer = _SectionDrawer(keys, marks, scale, profile, text_height / 2, has_axis)
-    return layer_charts(
+    chart = layer_charts(
         drawer.draw_baseline(),
         *([drawer.draw_background(text_height, step)] if profile.stacked else []),
         *([drawer.draw_bars()] if bars else []),
@@ -219,7 +220,9 @@ def _draw_section(
         width=profile.width - left - right - (2 if profile.stacked else 0),
         height=step * len(keys),
         title=alt.TitleParams(heading, offset=0) if section.heading else alt.Undefined,
-    ).resolve_axis(y="independent")
+    )
+    separate: alt.LayerChart = chart.resolve_axis(y="independent")
+    return separate
 
 
 def _wrap_row(row: ForestRow, profile: FigureSize, columns: tuple[float, float]) -> tuple[list[str], list[str], int]:
@@ -248,16 +251,14 @@ class _SectionDrawer(NamedTuple):
 
     def draw_background(self, height: float, step: float) -> alt.Chart:
         """Cover the grid and the baseline behind names and numbers, so that no line crosses them."""
-        mark = alt.Chart(make_data(self.marks)).mark_rect(
-            height=height, yOffset=(height - step) / 2, fill=PAPER.light, aria=False
-        )
-        return mark.encode(y=self._y())
+        mark = alt.Chart(make_data(self.marks)).encode(y=self._y())
+        drawn: alt.Chart = mark.mark_rect(height=height, yOffset=(height - step) / 2, fill=PAPER.light, aria=False)
+        return drawn
 
     def draw_baseline(self) -> alt.Chart:
-        mark = alt.Chart(make_data([{}])).mark_rule(
-            color=AXIS.light, strokeWidth=self.profile.stroke * 0.75, aria=False
-        )
-        return mark.encode(x=self._x(alt.XDatum, self._start))
+        mark = alt.Chart(make_data([{}])).encode(x=self._x(datum=self._start))
+        drawn: alt.Chart = mark.mark_rule(color=AXIS.light, strokeWidth=self.profile.stroke * 0.75, aria=False)
+        return drawn
 
     def draw_bars(self) -> alt.Chart:
         profile = self.profile
@@ -266,19 +267,20 @@ class _SectionDrawer(NamedTuple):
         )
         # Colours are data here: the scale is None, so that Vega-Lite draws them as they are.
         fill, edge = alt.Fill("tint:N", scale=None), alt.Stroke("solid:N", scale=None)
-        return bar.encode(
-            x=self._x(alt.X, "value:Q"), x2=alt.datum(self._start), fill=fill, stroke=edge, description="title:N"
+        drawn: alt.Chart = bar.encode(
+            x=self._x("value:Q"), x2=alt.datum(self._start), fill=fill, stroke=edge, description="title:N"
         )
+        return drawn
 
     def draw_intervals(self) -> list[alt.Chart]:
         thin, thick, size = self.profile.stroke * 0.75, self.profile.stroke * 1.3, self.profile.size
-        look = {"color": INK.light, "aria": False, "yOffset": self.shift}
+        look: dict[str, Any] = {"color": INK.light, "aria": False, "yOffset": self.shift}
         outer, inner = self._chart_of("outer_low"), self._chart_of("low")
         cap = outer.mark_tick(orient="vertical", size=size * 0.7, thickness=thin, opacity=1, **look)
         return [
-            outer.mark_rule(strokeWidth=thin, **look).encode(x=self._x(alt.X, "outer_low:Q"), x2="outer_high:Q"),
-            *(cap.encode(x=self._x(alt.X, f"{field}:Q")) for field in ("outer_low", "outer_high")),
-            inner.mark_rule(strokeWidth=thick, **look).encode(x=self._x(alt.X, "low:Q"), x2="high:Q"),
+            outer.mark_rule(strokeWidth=thin, **look).encode(x=self._x("outer_low:Q"), x2="outer_high:Q"),
+            *(cap.encode(x=self._x(f"{field}:Q")) for field in ("outer_low", "outer_high")),
+            inner.mark_rule(strokeWidth=thick, **look).encode(x=self._x("low:Q"), x2="high:Q"),
         ]
 
     def draw_points(self, bars: bool) -> list[alt.Chart]:
@@ -288,13 +290,19 @@ class _SectionDrawer(NamedTuple):
             filled=True, size=profile.point, opacity=1, strokeWidth=0, yOffset=self.shift
         )
         diamond = self._chart_of("published").mark_point(
-            **{"shape": "diamond", "size": profile.point * 1.9, "opacity": 1, "aria": False, "yOffset": self.shift},
-            **{"fill": PAPER.light, "stroke": INK.light, "strokeWidth": profile.stroke * 0.9},
+            shape="diamond",
+            size=profile.point * 1.9,
+            opacity=1,
+            aria=False,
+            yOffset=self.shift,
+            fill=PAPER.light,
+            stroke=INK.light,
+            strokeWidth=profile.stroke * 0.9,
         )
         colour = alt.value(INK.light) if bars else alt.Fill("solid:N", scale=None)
         return [
-            dot.encode(x=self._x(alt.X, "value:Q"), fill=colour, description="title:N"),
-            diamond.encode(x=self._x(alt.X, "published:Q")),
+            dot.encode(x=self._x("value:Q"), fill=colour, description="title:N"),
+            diamond.encode(x=self._x("published:Q")),
         ]
 
     def draw_labels(self, side: Literal["left", "right"], width: float) -> alt.Chart:
@@ -304,16 +312,20 @@ class _SectionDrawer(NamedTuple):
         muted = {"test": r"split(datum.value, '\t')[5]", "value": MUTED.light}
         axis = alt.Axis(
             orient=side,
-            **({"labelAlign": side, "labelPadding": 0} if profile.stacked else {"labelPadding": profile.size * 0.7}),
+            labelAlign=side if profile.stacked else alt.Undefined,
+            labelPadding=0 if profile.stacked else profile.size * 0.7,
             labelOffset=read_offset(part + 1),
-            **{"title": None, "domain": False, "ticks": False, "minExtent": width, "maxExtent": width},
+            minExtent=width,
+            maxExtent=width,
             labelExpr=read_key(part),
             labelFontSize=profile.size,
             labelLineHeight=profile.size * (1.25 if profile.stacked else 1.1),
             labelColor=INK.light if side == "left" else {"condition": muted, "value": INK.light},
             zindex=1,  # above the background
+            **BARE_AXIS,
         )
-        return alt.Chart(make_data([{}])).mark_text(text="", aria=False).encode(y=self._y(axis))
+        drawn: alt.Chart = alt.Chart(make_data([{}])).encode(y=self._y(axis)).mark_text(text="", aria=False)
+        return drawn
 
     @property
     def _start(self) -> float:
@@ -329,14 +341,19 @@ class _SectionDrawer(NamedTuple):
     def _y(self, axis: alt.Axis | None = None) -> alt.Y:
         return alt.Y("key:N", scale=alt.Scale(type="band", domain=self.keys, padding=0), axis=axis)
 
-    def _x(self, channel: type[alt.X] | type[alt.XDatum], what: str | float) -> alt.X | alt.XDatum:
-        """Return the horizontal channel for a field of the marks or a constant."""
+    def _x(self, field: str = "", datum: float = 0.0) -> alt.X:
+        """Return the horizontal channel for a field of the marks, or for a constant if `field` is ""."""
         axis = alt.Axis(
             # Every tick is labelled, as the numbers are few.
             values=list(self.scale.ticks),
             format=self.scale.format,
-            **{"domain": False, "grid": True, "labelFlush": self.profile.stacked, "labelOverlap": False},
-            **{"labels": self.has_axis, "ticks": self.has_axis},
+            domain=False,
+            grid=True,
+            labelFlush=self.profile.stacked,
+            labelOverlap=False,
+            labels=self.has_axis,
+            ticks=self.has_axis,
         )
         scale = alt.Scale(domain=[self.scale.low, self.scale.high], nice=False, zero=False)
-        return channel(what, scale=scale, axis=axis, title=(self.scale.title or None) if self.has_axis else None)
+        what: dict[str, Any] = {"shorthand": field} if field else {"datum": datum}
+        return alt.X(**what, scale=scale, axis=axis, title=(self.scale.title or None) if self.has_axis else None)

@@ -19,6 +19,7 @@ from ratings.results.figures.tables import (
     wrap_text,
 )
 from ratings.results.figures.theme import (
+    BARE_AXIS,
     BLUES,
     INK,
     MUTED,
@@ -34,6 +35,7 @@ from ratings.results.figures.theme import (
     make_key,
     read_key,
     read_offset,
+    share_colours,
 )
 
 # With more cells, marks have no titles, because the file would be too large for a page. The table has every value.
@@ -77,7 +79,7 @@ def _draw_pairs(document: Document, profile: FigureSize, name: str) -> AnyChart:
     # A number that does not fit is left out; the title of the cell has it.
     fitting = [cell for cell in cells if text_width(cell["number"], number_size) <= side - 2]
     scale = alt.Scale(type="band", domain=list(keys.values()), padding=0)
-    look = {"title": None, "domain": False, "ticks": False, "labelFontSize": size, "labelLineHeight": size * 1.2}
+    look: dict[str, Any] = {**BARE_AXIS, "labelFontSize": size, "labelLineHeight": size * 1.2}
     x_axis = alt.Axis(orient="top", labelExpr=read_key(1), labelPadding=read_offset(2), labelOverlap=False, **look)
     y_axis = alt.Axis(
         labelExpr=read_key(3), labelOffset=read_offset(4), labelPadding=size * 0.6, minExtent=left, **look
@@ -141,7 +143,10 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
     } | {"Wrong": INK.light}
     has_wrong = any(line.number("correct") == 0 for line in lines)
     legend = alt.Legend(
-        **{"orient": "top", "symbolType": "square", "offset": size * 1.2, "columns": 2 if profile.stacked else 5},
+        orient="top",
+        symbolType="square",
+        offset=size * 1.2,
+        columns=2 if profile.stacked else 5,
         values=[f"{word}, {confidence}" for word in words for confidence in (1, 5)] + ["Wrong"] * has_wrong,
         symbolStrokeColor="transparent",
     )
@@ -149,19 +154,20 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
     # Without titles, boxes of one colour can be merged into one path.
     is_titled = len(lines) <= MAX_TITLES
     # A gap would take much of a cell below 5 pixels.
-    gap = {"stroke": PAPER.light, "strokeWidth": 0.6} if min(side, high) > 5 else {}
+    look: dict[str, Any] = {"stroke": PAPER.light, "strokeWidth": 0.6} if min(side, high) > 5 else {}
+    if not is_titled:
+        look["aria"] = False
     charts = []
     for source, some in bands.items():
         cells = [_make_rating_cell(line, document, words) for line in some]
         # Sorted by colour, so that equal neighbours can be merged when the SVG is cleaned.
         cells = cells if is_titled else sorted(cells, key=lambda cell: cell["kind"])
-        axis = alt.Axis(labelLimit=room, labelOverlap=True, ticks=False, domain=False, title=None)
+        axis = alt.Axis(labelLimit=room, labelOverlap=True, **BARE_AXIS)
         base = alt.Chart(make_data(cells)).encode(
             x=alt.X("item:N", axis=None, scale=alt.Scale(type="band", domain=items[source], padding=0)),
             y=alt.Y("rater:N", axis=axis, scale=alt.Scale(type="band", domain=raters, padding=0)),
         )
-        boxes = base.mark_rect(**gap, **({} if is_titled else {"aria": False}))
-        boxes = boxes.encode(fill=alt.Fill("kind:N", scale=scale, legend=legend))
+        boxes = base.mark_rect(**look).encode(fill=alt.Fill("kind:N", scale=scale, legend=legend))
         layers = [boxes.encode(description="title:N") if is_titled else boxes]
         # A bar in the lower fifth of the cell, so that colour and digit stay visible.
         wrong = base.transform_filter("datum.is_wrong").mark_rect(height=high * 0.22, yOffset=high * 0.39, aria=False)
@@ -179,7 +185,7 @@ def _draw_matrix(document: Document, profile: FigureSize) -> AnyChart:
                 title=wrap_text(heading, profile.width, size, most=1),
             )
         )
-    return alt.vconcat(*charts, spacing=size * 0.8).resolve_scale(fill="shared")
+    return share_colours(alt.vconcat(*charts, spacing=size * 0.8))
 
 
 def _make_rating_cell(line: TableRow, document: Document, words: Sequence[str]) -> dict[str, Any]:

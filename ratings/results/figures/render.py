@@ -27,6 +27,32 @@ _OBJECT = re.compile(rb"(\d+) 0 obj\n")
 _REFERENCE = re.compile(rb"\b(\d+) 0 R\b")
 _FONTS = re.compile(rb"(/Font <<\n)((?:\s*/\w+ \d+ 0 R\n)+)")
 
+VL_VERSION = "6.4"  # fixed: another version of Vega-Lite may draw the same specification differently
+PNG_PPI = 300
+_SVG = "http://www.w3.org/2000/svg"
+# Allowed attributes per element. All are drawing instructions; none can refer to anything.
+_COMMON = frozenset({"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "transform"})
+_ALLOWED: dict[str, frozenset[str]] = {
+    "g": _COMMON,
+    "path": _COMMON | {"d"},
+    "line": _COMMON | {"x1", "y1", "x2", "y2"},
+    "rect": _COMMON | {"x", "y", "width", "height"},
+    "text": _COMMON | {"text-anchor", "font-size", "font-weight", "dx", "dy"},
+    "tspan": frozenset({"x", "y", "dx", "dy"}),
+}
+# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms. No quotes, colons or
+# slashes, so a value cannot contain a URL or a style.
+_VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
+_TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?|-?\d+e-\d+")
+_DEFAULT_ATTRIBUTES = {
+    ("opacity", "1"),
+    ("font-weight", "normal"),
+    ("transform", "translate(0,0)"),
+    ("stroke-dasharray", ""),
+}
+
 
 class RenderedFigure(NamedTuple):
     """One figure for the screen: sanitised SVG, and its description in one sentence."""
@@ -49,6 +75,132 @@ def render_all(document: Document) -> Iterator[RenderedFigure]:
 def render_for_print(document: Document, name: str) -> str:
     """Return one figure in print size as SVG, for to_pdf and to_png."""
     return render_svg(FIGURES[name].build_spec(document, "print"))
+
+
+def render_svg(spec: Spec) -> str:
+    """Return the drawing as one sanitised <svg> element, labelled with the specification's description.
+
+    Marks with a description get a <title>. Raises ValueError if the drawing contains anything outside the allow-list.
+    """
+    spec = _strip_non_xml(spec)
+    # No base URL is allowed, so a specification cannot load anything.
+    raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
+    root = ElementTree.fromstring(raw_svg)
+    # Pages scale a drawing to the room it has; drawings of a size are equally wide, so that their letters are equally large.
+    width = max(float(root.get("width", "0")), spec.get("usermeta", {}).get("width", 0))
+    for element in (root, *root.findall(f"{{{_SVG}}}rect")):  # and its background
+        element.set("width", f"{width:g}")
+    return sanitise_svg(root, label=str(spec.get("description", "")))
+
+
+def to_pdf(drawing: str) -> bytes:
+    """Return a PDF page of the drawing's size (one point per pixel) with the font embedded; equal input gives equal
+    bytes.
+    """
+    return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
+
+
+def to_png(drawing: str) -> bytes:
+    """Return a PNG of the drawing at 300 pixels per inch (one point per pixel of the drawing); equal input gives
+    equal bytes.
+    """
+    return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
+
+
+def _strip_non_xml(value: Any) -> Any:
+    """Return the specification without characters that XML forbids; vl-convert would abort the process."""
+    if isinstance(value, str):
+        return _NOT_XML.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_strip_non_xml(name): _strip_non_xml(part) for name, part in value.items()}
+    return [_strip_non_xml(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def sanitise_svg(root: ElementTree.Element, label: str) -> str:
+    """Return vl-convert's SVG tree rebuilt from the allow-list, as text. `label` is its accessible name."""
+    size = {name: f"{float(root.get(name, '')):g}" for name in ("width", "height")}
+    rebuilt = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
+    # `fill: none` is inherited, so that paths without a fill do not become black.
+    rebuilt.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
+    for child in root:
+        rebuilt.extend(list(_sanitise_element(child)))
+    return ElementTree.tostring(rebuilt, encoding="unicode")
+
+
+def _sanitise_element(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """Yield the element if it is allowed and draws something.
+
+    For a group without effect, yield its children instead.
+    """
+    tag = element.tag.removeprefix(f"{{{_SVG}}}")
+    # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
+    if tag in ("defs", "clipPath"):
+        raise ValueError(f"a figure needs no <{tag}>; draw without clipping and gradients")
+    if tag not in _ALLOWED:
+        raise ValueError(f"<{tag}> is not allowed in a figure")
+    attributes = {
+        name: value for name, value in _iter_attributes(tag, element) if (name, value) not in _DEFAULT_ATTRIBUTES
+    }
+    children = [made for child in element for made in _sanitise_element(child)]
+    if tag == "g":
+        if not children:
+            return
+        if not attributes or attributes == {"fill": "none"}:
+            yield from children
+            return
+    elif not _is_visible(tag, attributes, element.text, bool(children)):
+        return
+    made = ElementTree.Element(tag, attributes)
+    # Vega-Lite writes the description of a mark as aria-label; a title is also displayed when the pointer rests on it.
+    title_text = element.get("aria-label")
+    if title_text and tag != "g":
+        ElementTree.SubElement(made, "title").text = title_text
+    if tag in ("text", "tspan"):
+        made.text = element.text
+    made.extend(_merge_paths(children) if tag == "g" else children)
+    yield made
+
+
+def _iter_attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
+    for name, value in element.attrib.items():
+        if name not in _ALLOWED[tag] or value in ("none", "transparent"):
+            continue
+        shortened = _LONG_NUMBER.sub(_round_number, value)
+        # An unexpected value raises an error and is not simply removed, because a figure without it could be wrong.
+        if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
+            raise ValueError(f"{name}={value!r} is not allowed in a figure")
+        yield name, shortened.removesuffix("px") if name == "font-size" else shortened
+
+
+def _round_number(number: re.Match[str]) -> str:
+    return f"{round(float(number[0]), 2) + 0.0:g}"  # + 0.0 turns a negative zero into zero
+
+
+def _is_visible(tag: str, attributes: dict[str, str], text: str | None, has_spans: bool) -> bool:
+    if tag in ("text", "tspan"):
+        return bool(text) or has_spans
+    if attributes.get("opacity") == "0":
+        return False
+    return ("fill" in attributes or "stroke" in attributes) and attributes.get("d") != ""
+
+
+def _merge_paths(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
+    """Merge neighbouring paths with equal attributes and no title, so that a matrix of thousands of cells stays small."""
+    merged: list[ElementTree.Element] = []
+    for child in children:
+        if merged and _has_same_style(merged[-1], child):
+            # Two paths in one "d" are drawn as one; only the title would distinguish them.
+            merged[-1].set("d", merged[-1].attrib["d"] + child.attrib["d"])
+        else:
+            merged.append(child)
+    return merged
+
+
+def _has_same_style(one: ElementTree.Element, other: ElementTree.Element) -> bool:
+    # A title or a transform belongs to one path alone.
+    if one.tag != "path" or other.tag != "path" or len(one) or len(other) or "transform" in one.attrib:
+        return False
+    return all(one.get(name) == other.get(name) for name in (set(one.attrib) | set(other.attrib)) - {"d"})
 
 
 def reorder_pdf(pdf: bytes) -> bytes:
@@ -107,161 +259,3 @@ def _write_pdf(head: bytes, objects: dict[int, tuple[bytes, bytes]], order: dict
     output += b"".join(b"%010d 00000 n\r\n" % place for place in places)
     trailer = re.sub(rb"/Size \d+", b"/Size %d" % (len(order) + 1), renumber(trailer))
     return bytes(output + trailer.rstrip() + b"\nstartxref\n%d\n%%%%EOF\n" % start)
-
-
-VL_VERSION = "6.4"  # fixed: another version of Vega-Lite may draw the same specification differently
-PNG_PPI = 300
-_SVG = "http://www.w3.org/2000/svg"
-# Allowed attributes per element. All are drawing instructions; none can refer to anything.
-_COMMON = frozenset({"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "transform"})
-_ALLOWED: dict[str, frozenset[str]] = {
-    "g": _COMMON,
-    "path": _COMMON | {"d"},
-    "line": _COMMON | {"x1", "y1", "x2", "y2"},
-    "rect": _COMMON | {"x", "y", "width", "height"},
-    "text": _COMMON | {"text-anchor", "font-size", "font-weight", "dx", "dy"},
-    "tspan": frozenset({"x", "y", "dx", "dy"}),
-}
-# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms. No quotes, colons or
-# slashes, so a value cannot contain a URL or a style.
-_VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
-_TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
-_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?|-?\d+e-\d+")
-_DEFAULT_ATTRIBUTES = {
-    ("opacity", "1"),
-    ("font-weight", "normal"),
-    ("transform", "translate(0,0)"),
-    ("stroke-dasharray", ""),
-}
-
-
-def render_svg(spec: Spec) -> str:
-    """Return the drawing as one sanitised <svg> element, labelled with the specification's description.
-
-    Marks with a description get a <title>. Raises ValueError if the drawing contains anything outside the allow-list.
-    """
-    spec = _strip_non_xml(spec)
-    # No base URL is allowed, so a specification cannot load anything.
-    raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
-    root = ElementTree.fromstring(raw_svg)
-    # Pages scale a drawing to the room it has; drawings of a size are equally wide, so that their letters are equally large.
-    width = max(float(root.get("width", "0")), spec.get("usermeta", {}).get("width", 0))
-    for element in (root, *root.findall(f"{{{_SVG}}}rect")):  # and its background
-        element.set("width", f"{width:g}")
-    return sanitise_svg(root, label=str(spec.get("description", "")))
-
-
-def to_pdf(drawing: str) -> bytes:
-    """Return a PDF page of the drawing's size (one point per pixel) with the font embedded; equal input gives equal
-    bytes.
-    """
-    return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
-
-
-def to_png(drawing: str) -> bytes:
-    """Return a PNG of the drawing at 300 pixels per inch (one point per pixel of the drawing); equal input gives
-    equal bytes.
-    """
-    return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
-
-
-def _strip_non_xml(value: Any) -> Any:
-    """Return the specification without characters that XML forbids; vl-convert would abort the process."""
-    if isinstance(value, str):
-        return _NOT_XML.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_strip_non_xml(name): _strip_non_xml(part) for name, part in value.items()}
-    return [_strip_non_xml(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def sanitise_svg(root: ElementTree.Element, label: str) -> str:
-    """Return vl-convert's SVG tree rebuilt from the allow-list, as text. `label` is its accessible name."""
-    size = {name: _format_pixels(root.get(name, "")) for name in ("width", "height")}
-    rebuilt = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
-    # `fill: none` is inherited, so that paths without a fill do not become black.
-    rebuilt.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
-    for child in root:
-        rebuilt.extend(list(_sanitise_element(child)))
-    return ElementTree.tostring(rebuilt, encoding="unicode")
-
-
-def _format_pixels(pixels: str) -> str:
-    return f"{float(pixels):g}"
-
-
-def _sanitise_element(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """Yield the element if it is allowed and draws something.
-
-    For a group without effect, yield its children instead.
-    """
-    tag = element.tag.removeprefix(f"{{{_SVG}}}")
-    # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
-    if tag in ("defs", "clipPath"):
-        raise ValueError(f"a figure needs no <{tag}>; draw without clipping and gradients")
-    if tag not in _ALLOWED:
-        raise ValueError(f"<{tag}> is not allowed in a figure")
-    attributes = {
-        name: value for name, value in _iter_attributes(tag, element) if (name, value) not in _DEFAULT_ATTRIBUTES
-    }
-    children = [made for child in element for made in _sanitise_element(child)]
-    if tag == "g":
-        if not children:
-            return
-        if not attributes or attributes == {"fill": "none"}:
-            yield from children
-            return
-    elif not _is_visible(tag, attributes, element.text):
-        return
-    made = ElementTree.Element(tag, attributes)
-    # Vega-Lite writes the description of a mark as aria-label; a title is also displayed when the pointer rests on it.
-    title_text = element.get("aria-label")
-    if title_text and tag != "g":
-        ElementTree.SubElement(made, "title").text = title_text
-    if tag in ("text", "tspan"):
-        made.text = element.text
-    made.extend(_merge_paths(children) if tag == "g" else children)
-    yield made
-
-
-def _iter_attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
-    for name, value in element.attrib.items():
-        if name not in _ALLOWED[tag] or value in ("none", "transparent"):
-            continue
-        shortened = _LONG_NUMBER.sub(_round_number, value)
-        # An unexpected value raises an error and is not simply removed, because a figure without it could be wrong.
-        if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
-            raise ValueError(f"{name}={value!r} is not allowed in a figure")
-        yield name, shortened.removesuffix("px") if name == "font-size" else shortened
-
-
-def _round_number(number: re.Match[str]) -> str:
-    return f"{round(float(number[0]), 2) + 0.0:g}"  # + 0.0 turns a negative zero into zero
-
-
-def _is_visible(tag: str, attributes: dict[str, str], text: str | None) -> bool:
-    if tag in ("text", "tspan"):
-        # An empty text is kept if it is the parent of spans.
-        return bool(text) or tag == "text"
-    if attributes.get("opacity") == "0":
-        return False
-    return ("fill" in attributes or "stroke" in attributes) and attributes.get("d") != ""
-
-
-def _merge_paths(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
-    """Merge neighbouring paths with equal attributes and no title, so that a matrix of thousands of cells stays small."""
-    merged: list[ElementTree.Element] = []
-    for child in children:
-        if merged and _has_same_style(merged[-1], child):
-            # Two paths in one "d" are drawn as one; only the title would distinguish them.
-            merged[-1].set("d", merged[-1].attrib["d"] + child.attrib["d"])
-        else:
-            merged.append(child)
-    return merged
-
-
-def _has_same_style(one: ElementTree.Element, other: ElementTree.Element) -> bool:
-    # A title or a transform belongs to one path alone.
-    if one.tag != "path" or other.tag != "path" or len(one) or len(other) or "transform" in one.attrib:
-        return False
-    return all(one.get(name) == other.get(name) for name in (set(one.attrib) | set(other.attrib)) - {"d"})

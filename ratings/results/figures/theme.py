@@ -19,6 +19,7 @@ from ratings.results.figures.tables import Document, wrap_text
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 Spec = dict[str, Any]
+BARE_AXIS: Spec = {"title": None, "domain": False, "ticks": False}  # for axes with labels only
 AnyChart = alt.LayerChart | alt.ConcatChart | alt.VConcatChart
 
 
@@ -217,6 +218,12 @@ def _insert_rows(spec: Any) -> Any:
 def layer_charts(*charts: alt.Chart, width: float, height: float, title: Any = alt.Undefined) -> alt.LayerChart:
     """Return charts on top of each other in a plot of this size in pixels."""
     return cast(alt.LayerChart, alt.layer(*charts, width=width, height=height, title=title))
+
+
+def share_colours(charts: alt.ConcatChart | alt.VConcatChart) -> AnyChart:
+    """Return charts with one legend of their colours."""
+    shared: AnyChart = charts.resolve_scale(fill="shared", stroke="shared")
+    return shared
 
 
 def make_key(place: int, *parts: Sequence[str] | float) -> str:

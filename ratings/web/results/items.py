@@ -22,6 +22,8 @@ from ratings.web.decorators import StudyRequest, study_page
 from simulation.web.transcript import build_checker_report
 
 TINT_STEPS = 5
+MAX_ITEMS, MAX_MARKED_ROWS = 12, 4  # of the list of contested items
+PER_PAGE = 50
 
 
 class StripCell(NamedTuple):
@@ -50,11 +52,13 @@ def build_strip(ratings: Iterable[RatingRow], answers: tuple[str, str]) -> list[
 
 def build_heat(lines: Sequence[DiffLine], could: int) -> list[HeatCell]:
     """Return every row of an item in order, tinted by the share of the `could` raters who marked it."""
-    return [
+    heat = []
+    for line in lines:
         # Rounded up, so that a single mark is visible; never above the scale, even with more marks than raters who could mark.
-        HeatCell(_label_line(line), line.ticked, -(-TINT_STEPS * min(line.ticked, could) // could), line.planted)
-        for line in lines
-    ]
+        strength = -(-TINT_STEPS * min(line.ticked, could) // could)
+        label = f"{line.material}, {line.label}" if line.material else line.label
+        heat.append(HeatCell(label, line.ticked, strength, line.planted))
+    return heat
 
 
 def _sort_key(row: RatingRow) -> tuple[bool, int, int]:
@@ -71,11 +75,6 @@ def _make_cell(row: RatingRow, answers: tuple[str, str]) -> StripCell:
     return StripCell("yes" if row.verdict else "no", row.confidence or 0, f"{sign}{row.confidence}", full_text)
 
 
-def _label_line(line: DiffLine) -> str:
-    return f"{line.material}, {line.label}" if line.material else line.label
-
-
-PER_PAGE = 50
 # Columns of documents, which can be large and are not shown.
 _LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")
 _FROM = ("transition__episode", "review__episode")
@@ -137,6 +136,7 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
     ratings = list(rating_rows.iter_rating_rows(request.study, code))
     machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
     ticked = _count_marks(ratings)
+    checked = row.source.twin or row.source.transition
     original, original_said = _find_original(row.source, kin)
     # Compared through the blinded payloads, so the page shows the difference that raters could have seen.
     diff_lines = item_diff.compare_rows(row.payload, original, row.source.target, ticked.by_key)
@@ -161,7 +161,7 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
         # Without ratings that could mark, a share would be 0 of 0.
         "could": ticked.could,
         "is_transition": row.payload["kind"] == "transition",
-        "checked": build_checker_report(_get_findings(row.source)),
+        "checked": build_checker_report(checked.findings if checked else None),
         **item_view.build_item_view(row.payload, row.context, layout="aligned", with_context=True),
     }
     return render(request, "ratings/item.html", context)
@@ -203,21 +203,16 @@ def _find_original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Paylo
     return original.item.payload, "the unperturbed item it is paired with"
 
 
-def _get_findings(source: ItemSource) -> Any:
-    return source.twin.findings if source.twin else source.transition.findings if source.transition else None
-
-
 def _count_marks(given: Sequence[RatingRow]) -> MarkCounts:
     # Ratings that could not mark must not count as "did not see the error".
     markable = [
-        row for row in given if row.is_judged and (row.marks == "always" or row.marked or _was_asked_to_mark(row))
+        row
+        for row in given
+        # Some studies ask only after "not plausible".
+        if row.is_judged
+        and (row.marks == "always" or row.marked or (row.marks == "if_not_plausible" and row.verdict is False))
     ]
     return MarkCounts(Counter(key for row in markable for key in row.marked), len(markable))
-
-
-def _was_asked_to_mark(row: RatingRow) -> bool:
-    """Return whether the rater was asked to mark rows, in studies that ask only after "not plausible"."""
-    return row.marks == "if_not_plausible" and row.verdict is False
 
 
 def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
@@ -229,9 +224,6 @@ def _summarise_item(given: Sequence[RatingRow]) -> dict[str, Any] | None:
     # The same function as in the list, or an item could be disputed on one page and not on the other.
     disputed = rating_rows.is_disputed(reference, yes, len(judged))
     return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
-
-
-MAX_ITEMS, MAX_MARKED_ROWS = 12, 4
 
 
 class MarkedRow(NamedTuple):

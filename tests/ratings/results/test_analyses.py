@@ -22,6 +22,7 @@ from ratings.results.analyses import (
     sections_raters,
     sections_rates,
     store,
+    tables,
 )
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import TABLE_SPECS, build_table, list_records
@@ -543,3 +544,16 @@ def test_sealed_study_is_not_analysed(db) -> None:
     run_factory.create_pool()
     with pytest.raises(SealedError):
         build_document(study_factory.create_open_study())
+
+
+def test_table_that_no_function_builds_or_no_declaration_names_is_an_error_that_names_it(monkeypatch) -> None:
+    monkeypatch.setitem(tables.TABLE_SPECS, "extra", tables.TableSpec("Extra", ("source",)))
+    with pytest.raises(TypeError, match="no function in sections_\\*.py builds the tables extra of TABLE_SPECS"):
+        tables.check_builders()
+    with pytest.raises(TypeError, match="builds the table other, which TABLE_SPECS does not declare"):
+        tables.builds("other")(lambda: {})
+    with pytest.raises(TypeError, match="and build_rate_tables both build the table rates"):
+        tables.builds("rates")(lambda: {})
+    monkeypatch.setitem(tables.TABLE_SPECS, "extra", tables.TableSpec("Extra", ("source", "colour")))
+    with pytest.raises(TypeError, match="the table extra has columns without a meaning in COLUMNS: colour"):
+        tables._check_columns()

@@ -17,10 +17,7 @@ from simulation.lab.bench import Bench  # noqa: E402
 from simulation.lab.experiments import ExperimentSpec  # noqa: E402
 from simulation.lab.materials import build_inventory  # noqa: E402
 from simulation.lab.outcomes import Perturbation  # noqa: E402
-from simulation.offline.agents import (
-    ProtocolAgent,
-    RandomAgent,
-)
+from simulation.offline.agents import ProtocolAgent, RandomAgent  # noqa: E402
 from simulation.offline.injectors import Injector  # noqa: E402
 from simulation.offline.injectors.edits import apply_edits  # noqa: E402
 from simulation.offline.rules import RuleBasedTransitionModel  # noqa: E402

@@ -1,10 +1,12 @@
 """Single checks with their arithmetic, and what they leave undecided."""
 
 import copy
+from decimal import Decimal
 
 import pytest
 
 from simulation.checker import check_transition
+from simulation.checker.findings import Decided, compare
 from tests.simulation.checker.bases import BASES, barcode_of, build_material, build_observation, build_transition
 
 
@@ -228,3 +230,37 @@ def weigh_boat(grams):
 def test_balance_reading_may_be_one_last_digit_below_zero_but_not_more():
     assert find_codes(weigh_boat("-0.0001 g")) == set()
     assert find_codes(weigh_boat("-0.5000 g")) == {"L23"}
+
+
+def test_finding_has_the_tolerance_that_was_applied():
+    # 1 mL of 10 mL moved: 5 % of the portion, and half a digit of each of the volumes, at most 0.5 %
+    wrong = check_transition(change_base("transfer", out0={"volume": "9.20 mL"}))
+    finding = next(finding for finding in wrong.error_findings if finding.code == "L02" and finding.expected == "9 mL")
+    assert finding.tolerance == "105 µL"
+    assert "tolerance" not in finding.to_json()
+
+
+def test_compare_allows_a_difference_up_to_the_tolerance_on_each_side():
+    def find(found, **limits):
+        items = list(compare("L02", "Vial", Decimal(100), Decimal(found), "volume", "text", **limits))
+        assert items[0] == Decided("L02", quantity=True)
+        return [(item.expected, item.tolerance) for item in items[1:]]
+
+    assert find(105, above=Decimal(5), below=Decimal(2)) == find(98, above=Decimal(5), below=Decimal(2)) == []
+    assert find(106, above=Decimal(5), below=Decimal(2)) == [("100 µL", "5 µL")]
+    assert find(97, above=Decimal(5), below=Decimal(2)) == [("100 µL", "2 µL")]
+    assert find(106, above=Decimal(5)) == [("at most 100 µL", "5 µL")] and find(1, above=Decimal(5)) == []
+    assert find(97, below=Decimal(2)) == [("at least 100 µL", "2 µL")] and find(900, below=Decimal(2)) == []
+
+
+def test_empty_vessel_named_by_a_parameter_does_not_explain_a_gain_in_volume():
+    sample = build_material("Ferrocene", {"volume": "15 mL"})
+    electrode = build_material("Empty tube", {})
+    data = build_transition(
+        "CyclicVoltammetry", {"electrode": "Empty tube"}, [sample, electrode],
+        [build_material("Ferrocene", {"volume": "900 mL"}), build_material("Empty tube", {})],
+    )  # fmt: skip
+    data["outcome"]["new_observations"] = [build_observation("current", "1 µA")]
+    assert "L02" in {
+        finding.code for finding in check_transition(data).error_findings if "Ferrocene held" in finding.text
+    }

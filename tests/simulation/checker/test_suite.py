@@ -1,5 +1,6 @@
 """Recall and false alarms on labelled transitions, and the tables of the documentation."""
 
+import importlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulation.checker import check_transition, tables
-from simulation.checker.checks import CODES
+from simulation.checker.checks import CHECKS, CODES, validate_checks
 from simulation.checker.suite import WARNING_CODES, measure_suite
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"
@@ -52,3 +53,28 @@ def test_checker_recall_on_the_foreign_suite_is_at_least_90_percent():
 def test_documentation_of_the_checker_has_the_current_measurements():
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.insert_tables(page) == page, "run: python -m simulation.checker.tables"
+
+
+def test_check_with_a_missing_or_repeated_part_stops_the_start():
+    first, second, *others = CHECKS
+    validate_checks(CHECKS)
+    with pytest.raises(ValueError, match="L02 has no title"):
+        validate_checks([first, second._replace(title=""), *others])
+    with pytest.raises(ValueError, match="L02 has no functions"):
+        validate_checks([first, second._replace(functions=()), *others])
+    with pytest.raises(ValueError, match="check 2 has the code L01; it must be L02"):
+        validate_checks([first, second._replace(code="L01"), *others])
+    with pytest.raises(ValueError, match="check_origins is declared 2 times"):
+        validate_checks([first, second._replace(functions=first.functions), *others])
+
+
+def test_every_public_check_of_the_checker_is_declared():
+    declared = {function for check in CHECKS for function in check.functions}
+    modules = {function.__module__ for function in declared}
+    found = {
+        value
+        for module in modules
+        for name, value in vars(importlib.import_module(module)).items()
+        if name.startswith("check_") and value.__module__ == module
+    }
+    assert found == declared

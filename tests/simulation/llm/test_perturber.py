@@ -64,9 +64,7 @@ def test_twin_with_several_changes_records_no_changed_field():
 def test_each_perturbation_has_its_own_prompt_texts_and_the_same_question(perturbation, system, user, purpose):
     _, (prompt,) = perturb(perturbation, write_reply(WRONG, reasoning="SECRET: x"))
     assert prompt.system == TEXTS.fill_in(system)
-    assert prompt.messages[0].text == TEXTS.fill_in(
-        user, **build_question(ACTION, ON.get_situation()).values
-    )
+    assert prompt.messages[0].text == TEXTS.fill_in(user, **build_question(ACTION, ON.get_situation()).values)
     assert (prompt.purpose, prompt.prompt_set, prompt.wants_json) == (purpose, TEXTS.sha256, True)
 
 

@@ -363,6 +363,13 @@ def test_matrix_figure_of_thousands_of_ratings_stays_small():
     assert len(svg) < 200_000 and "<title>" not in svg
 
 
+def test_figure_without_a_drawing_is_an_error_that_names_it() -> None:
+    assert set(render.DRAWINGS) == set(NAMES)  # loaded when the module is imported
+    undrawn = registry.FIGURES["rates"]._replace(name="new", drawn_by="estimates.NEW")
+    with pytest.raises(ImportError, match=r"the figure 'new' is declared, but estimates.py has no drawing NEW"):
+        _ = undrawn.drawing
+
+
 def test_figure_summary_uses_the_words_of_an_evidence_study():
     evidence = documents.study() | {"subject": {"kind": "evidence_sufficiency"}}
     assert registry.FIGURES["rates"].describe(evidence).startswith("Rated sufficient: ")

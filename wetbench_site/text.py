@@ -12,23 +12,23 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
 
 
 class DuplicateFieldError(ValueError):
     """Raised if a field occurs twice in one JSON object."""
 
 
-def parse_json(text: str, **options: Any) -> Any:
+def parse_json(text: str) -> Any:
     """Parse JSON strictly. Raises ValueError for NaN, infinities, repeated fields and text that no database stores.
 
-    Options are those of `json.loads`. Python's parser by default accepts NaN, and uses the last of repeated fields.
+    Python's parser by default accepts NaN, and uses the last of repeated fields.
     """
-    hooks = {"parse_constant": reject_constant, "object_pairs_hook": reject_duplicates}
-    value = json.loads(text, **(hooks | options))
+    value = json.loads(text, parse_constant=reject_constant, object_pairs_hook=reject_duplicates)
     # Serialised again, because the text may contain these characters in escaped form.
-    text_again = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    text_again = json.dumps(value, ensure_ascii=False, allow_nan=False)
     text_again.encode()
-    if "\\u0000" in text_again:
+    if _ESCAPED_NUL.search(text_again):
         raise ValueError("contains the character NUL")
     return value
 
@@ -67,7 +67,7 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def join_words(words: Iterable[str], last: str = "and") -> str:
-    """Return "a", "a and b" or "a, b and c"."""
-    *first, final = words
-    return f"{', '.join(first)} {last} {final}" if first else final
+def join_words(words: Iterable[str]) -> str:
+    """Return "", "a", "a and b" or "a, b and c"."""
+    *first, last = tuple(words) or ("",)
+    return f"{', '.join(first)} and {last}" if first else last

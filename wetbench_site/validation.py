@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from wetbench_site.text import DuplicateFieldError, parse_json
 
+_UNIONS = (Union, types.UnionType)
 _MAX_QUOTED = 80
 _GAP = re.compile(r"[ \t\n\r,]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -42,9 +43,12 @@ class Problem(NamedTuple):
 
 
 class StrictModel(BaseModel):
-    """Base of all models of input data: no unknown fields, no conversion of types, no changes after parsing."""
+    """Base of all models of input data: no unknown fields, no conversion of types, no changes after parsing.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+    A union of types other than None needs tags, because the place of an error in it could not be named otherwise.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
 
 
 class Allowed(NamedTuple):
@@ -78,9 +82,8 @@ def reject(allowed: str = "") -> NoReturn:
 
 def one_of(choices: Sequence[str]) -> tuple[AfterValidator, Allowed]:
     """Return the metadata of `Annotated[str, ...]` for a text that is one of these, for lists that a `Literal` cannot repeat."""
-    return AfterValidator(lambda text: text if text in choices else reject()), Allowed(
-        ", ".join(choice or "empty" for choice in choices)
-    )
+    allowed = Allowed(", ".join(choice or "empty" for choice in choices))
+    return AfterValidator(lambda text: text if text in choices else reject()), allowed
 
 
 def need_unique(key: str) -> AfterValidator:
@@ -108,34 +111,35 @@ def list_problems(error: ValidationError, model: type[BaseModel]) -> list[Proble
 
 def find_problems(model: type[BaseModel], data: Any, context: Any = None) -> list[str]:
     """Return every problem of data as "field: what is wrong and what is allowed"; none if the data is valid."""
+    return [problem.text for problem in find_field_problems(model, data, context)]
+
+
+def find_field_problems(model: type[BaseModel], data: Any, context: Any = None) -> list[Problem]:
+    """Return every problem of data, with its field and its message apart."""
     try:
         model.model_validate(data, context=context)
     except ValidationError as error:
-        return [problem.text for problem in list_problems(error, model)]
+        return list_problems(error, model)
     return []
 
 
 def _describe(details: Any, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     """Yield (path, message) of one error of pydantic."""
-    kind, context = details["type"], details.get("ctx", {})
-    parts, annotation, metadata = _follow_path(
-        model, details["loc"][:-1] if kind == "extra_forbidden" else details["loc"]
-    )
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    kind, place, context = details["type"], details["loc"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        path, annotation, _ = _follow_path(model, place[:-1])
+        names = ", ".join(sorted(_unwrap(annotation).model_fields))
+        yield _join_path(path, place[-1]), f"unknown field; allowed: {names}"
+        return
+    path, annotation, metadata = _follow_path(model, place)
     if kind == "parts":
-        for below, message in context["problems"]:
-            yield f"{path}{'' if below.startswith('[') else '.'}{below}".strip("."), message
-    elif kind == "extra_forbidden":
-        names = ", ".join(sorted(annotation.model_fields))
-        yield f"{path}.{details['loc'][-1]}".removeprefix("."), f"unknown field; allowed: {names}"
+        yield from ((_join_path(path, below), message) for below, message in context["problems"])
     elif kind == "value_error":
         yield path, str(context["error"])
     else:
         allowed = context.get("allowed") or describe_allowed(annotation, metadata)
-        yield (
-            path,
-            f"is missing; allowed: {allowed}" if kind == "missing" else format_problem(details["input"], allowed),
-        )
+        missing = f"is missing; allowed: {allowed}"
+        yield path, missing if kind == "missing" else format_problem(details["input"], allowed)
 
 
 def format_problem(value: Any, allowed: str) -> str:
@@ -145,7 +149,7 @@ def format_problem(value: Any, allowed: str) -> str:
 
 
 def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
-    """Return in words what a field of this type and these constraints allows."""
+    """Return in words what a field of this type and these constraints (ge, le, min_length, max_length) allows."""
     limits: dict[str, Any] = {}
     for entry in metadata:
         if isinstance(entry, Allowed):
@@ -155,69 +159,61 @@ def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
                 limits[name] = getattr(entry, name)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return describe_allowed(
-            arguments[0], [part for entry in arguments[1:] for part in getattr(entry, "metadata", [entry])]
-        )
-    if origin in (Union, types.UnionType):
+        inner = [part for entry in arguments[1:] for part in getattr(entry, "metadata", [entry])]
+        return describe_allowed(arguments[0], inner)
+    if origin in _UNIONS:
         return f"{describe_allowed(arguments[0], metadata)}, or null"
     if origin is Literal:
         return ", ".join(str(choice) or "empty" for choice in arguments)
     if annotation is bool:
         return "true or false"
+    not_empty = ", not empty" * bool(limits.get("min_length"))
     if annotation in (int, float):
-        number = "a whole number" if annotation is int else "a number"
-        return (
-            number
-            + (f" from {limits['ge']}" if "ge" in limits else "")
-            + (f" to {limits['le']}" if "le" in limits else "")
-        )
+        bounds = [f" {word} {limits[name]}" for name, word in (("ge", "from"), ("le", "to")) if name in limits]
+        return "".join(["a whole number" if annotation is int else "a number", *bounds])
     if annotation is str:
         longest = f" of at most {limits['max_length']:,} characters" if "max_length" in limits else ""
-        return f"text{longest}{', not empty' if limits.get('min_length') else ''}"
+        return f"text{longest}{not_empty}"
     if origin in (list, tuple):
-        return f"a list of {_name_entries(arguments[0])}{', not empty' if limits.get('min_length') else ''}"
+        entries = describe_allowed(arguments[0])
+        plurals = {"text": "texts", "an object": "objects", "a number": "numbers", "a whole number": "whole numbers"}
+        many = next((plural for word, plural in plurals.items() if entries.startswith(word)), entries)
+        return f"a list of {many}{not_empty}"
     return "an object"
 
 
-def _name_entries(annotation: Any) -> str:
-    described = describe_allowed(annotation)
-    plurals = {"text": "texts", "an object": "objects", "a number": "numbers", "a whole number": "whole numbers"}
-    return next((plural for word, plural in reversed(plurals.items()) if described.startswith(word)), described)
-
-
-def _follow_path(model: Any, place: Sequence[str | int]) -> tuple[list[str | int], Any, Sequence[Any]]:
+def _follow_path(model: Any, place: Sequence[str | int]) -> tuple[str, Any, Sequence[Any]]:
     """Return the path of a value without the tags of unions, and the type and the constraints declared for it."""
-    parts: list[str | int] = []
-    annotation, metadata = model, ()
+    path, annotation, metadata = "", model, ()
     for part in place:
-        annotation = _choose_member(annotation, None)
-        if get_origin(annotation) in (Union, types.UnionType):  # a union with tags: this part is the tag
-            annotation = _choose_member(annotation, part)
+        annotation = _unwrap(annotation)
+        if get_origin(annotation) in _UNIONS:  # a union with tags: this part is the tag
+            annotation = next(one for one in get_args(annotation) if Tag(str(part)) in getattr(one, "__metadata__", ()))
             continue
-        parts.append(part)
+        path = _join_path(path, f"[{part}]" if isinstance(part, int) else part)
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             field = annotation.model_fields[str(part)]
             annotation, metadata = field.annotation, tuple(field.metadata)
         elif arguments := get_args(annotation):
             annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
             metadata = getattr(annotation, "__metadata__", ())
-    return parts, annotation, metadata
+    return path, annotation, metadata
 
 
-def _choose_member(annotation: Any, tag: Any) -> Any:
-    """Return the type inside `Annotated` and `... | None`; with a tag, the member of the union that has it."""
-    while get_origin(annotation) in (Annotated, Union, types.UnionType):
-        members = get_args(annotation)
-        if get_origin(annotation) is Annotated:
-            annotation = members[0]
-        elif tag is not None:
-            annotation = next(one for one in members if Tag(tag) in getattr(one, "__metadata__", ()))
-            tag = None
-        elif any(isinstance(entry, Tag) for one in members for entry in getattr(one, "__metadata__", ())):
-            return annotation
-        else:
-            annotation = members[0]
+def _unwrap(annotation: Any) -> Any:
+    """Return the type inside `Annotated` and `... | None`. A union with tags stays."""
+    members = get_args(annotation)
+    if get_origin(annotation) is Annotated or (get_origin(annotation) in _UNIONS and not any(map(_has_tag, members))):
+        return _unwrap(members[0])
     return annotation
+
+
+def _has_tag(member: Any) -> bool:
+    return any(isinstance(entry, Tag) for entry in getattr(member, "__metadata__", ()))
+
+
+def _join_path(path: str, below: str) -> str:
+    return f"{path}.{below}" if path and below and not below.startswith("[") else path + below
 
 
 def read_json_file(path: Path) -> tuple[Any, list[str]]:
@@ -292,9 +288,7 @@ def _find_duplicate_line(text: str) -> int:
 def _iter_paths(text: str) -> Iterator[tuple[str, int]]:
     """Yield (path, offset) of every value in order. The offset of a field's value is that of the field's name."""
     # No recursion: a hostile file may nest deeper than Python's stack.
-    open_containers: list[
-        tuple[str, int]
-    ] = []  # path of each open object or list; index of the next entry, -1 in an object
+    open_containers: list[tuple[str, int]] = []  # path of each; index of its next entry, -1 in an object
     path, offset, field_start = "", _skip_gap(text, 0), -1
     while offset < len(text):
         letter = text[offset]

@@ -19,7 +19,6 @@ from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
 from ratings.api.studies import get_readable_study
 from ratings.api.tokens import ApiRequest, read_operation
 from ratings.exchange import exports
-from ratings.exchange.archive import archive_files
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.models.study_events import ApiExported
@@ -214,7 +213,7 @@ def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
 def _convert_cells(cells: Mapping[str, object]) -> Any:
     """Return the cells of a CSV row as JSON values."""
     return schemas.Rating(
-        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in archive_files.RATING_FIELDS}
+        **{field.name: _convert_cell(field.kind, cells[field.name]) for field in exports.RATING_FIELDS}
     )
 
 

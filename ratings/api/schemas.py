@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from ratings.exchange import exports
 from ratings.exchange.archive import archive_files
 
 _PYTHON_TYPES: dict[str, Any] = {
@@ -55,12 +56,12 @@ class Studies(ApiModel):
     next: str | None = NEXT_PAGE_FIELD
 
 
-def _build_columns(columns: tuple[archive_files.Field, ...]) -> dict[str, Any]:
+def _build_columns(columns: tuple[exports.Field, ...]) -> dict[str, Any]:
     return {column.name: (_PYTHON_TYPES[column.kind] | None, Field(description=column.meaning)) for column in columns}
 
 
 _NOT_SOURCE_COLUMNS = ("item", "ratings", "could_not_judge")
-Rating: Any = create_model("Rating", __base__=ApiModel, **_build_columns(archive_files.RATING_FIELDS))
+Rating: Any = create_model("Rating", __base__=ApiModel, **_build_columns(exports.RATING_FIELDS))
 Source: Any = create_model(
     "Source",
     __base__=ApiModel,

@@ -42,12 +42,11 @@ class Message(NamedTuple):
 
 
 UrlBuilder = Callable[[str], str]  # from a path to an absolute URL
+_CONTINUE = "Use this link to continue; earlier links no longer work:"
 
 
 def make_url_builder(request: HttpRequest | None = None, site: str = "") -> UrlBuilder:
-    """Return a function that makes absolute URLs of this site, from the configured address or else from the
-    request's.
-    """
+    """Return a function that makes absolute URLs, from the configured address of the site or else the request's."""
     # A configured address comes first: the host header of a request is written by its sender.
     base = (settings.SITE_URL or site).rstrip("/")
     if base or request is None:
@@ -64,8 +63,7 @@ def write_invitation(to: str, study: Study, url: str, days: int) -> Message:
         to,
         f"Invitation to rate: {study.name}",
         f"you are invited to rate in a study: {study.name}",
-        f"This is your personal link. It works for {days} days and for one person:",
-        url,
+        f"This is your personal link. It works for {days} days and for one person:\n\n{url}",
         "It explains the study and how long it takes, and asks whether you want to take part. "
         "If you do not want to, you need not do anything.",
         *_study_terms(study),
@@ -74,36 +72,24 @@ def write_invitation(to: str, study: Study, url: str, days: int) -> Message:
 
 def write_reminder(to: str, study: Study, url: str, n_left: int | None) -> Message:
     """Return a reminder. `n_left` is the number of items to rate; None if the rater has not joined."""
-    items_text = (
-        f"you have {n_left} item{'s' * (n_left != 1)} left to rate" if n_left else "you still have items to rate"
-    )
-    opening = (
-        f"your invitation to rate in {study.name} is still open."
-        if n_left is None
-        else f"{items_text} in {study.name}."
-    )
-    return _compose(
-        to, f"Still to rate: {study.name}", opening, "Use this link to continue; earlier links no longer work:", url,
-        *_study_terms(study),
-    )  # fmt: skip
+    left_text = f"you have {_format_count(n_left, 'item')} left" if n_left else "you still have items"
+    invited = f"your invitation to rate in {study.name} is still open."
+    opening = invited if n_left is None else f"{left_text} to rate in {study.name}."
+    return _compose(to, f"Still to rate: {study.name}", opening, f"{_CONTINUE}\n\n{url}", *_study_terms(study))
 
 
 def write_second_session(to: str, study: Study, url: str, left: int) -> Message:
     """Return the e-mail after the washout of a crossover; `left` is the number of items in session 2."""
-    return _compose(
-        to, f"Second session: {study.name}",
-        f"your second session in {study.name} is open: {left} item{'s' * (left != 1)} to rate.",
-        "Use this link to continue; earlier links no longer work:", url, *_study_terms(study),
-    )  # fmt: skip
+    opening = f"your second session in {study.name} is open: {_format_count(left, 'item')} to rate."
+    return _compose(to, f"Second session: {study.name}", opening, f"{_CONTINUE}\n\n{url}", *_study_terms(study))
 
 
 def write_new_items(to: str, study: Study, url: str, left: int) -> Message:
     """Return the e-mail about items added after the rater had finished; `left` is their number, 0 in pool studies."""
-    items_text = f"{left} new item{'s' * (left != 1)} to rate" if left else "new items to rate"
-    return _compose(
-        to, f"New items: {study.name}", f"there {'is' if left == 1 else 'are'} {items_text} in {study.name}.",
-        "Use this link to rate them; earlier links no longer work:", url, *_study_terms(study),
-    )  # fmt: skip
+    items_text = _format_count(left, "new item") if left else "new items"
+    opening = f"there {'is' if left == 1 else 'are'} {items_text} to rate in {study.name}."
+    link_text = f"Use this link to rate them; earlier links no longer work:\n\n{url}"
+    return _compose(to, f"New items: {study.name}", opening, link_text, *_study_terms(study))
 
 
 def write_sign_in_link(to: str, url: str) -> Message:
@@ -118,12 +104,9 @@ def send_messages(messages: Iterable[Message]) -> Iterator[str]:
     connection = get_connection()
     # The connection is opened once: two hundred timeouts in a row would outlast any browser.
     connection_error = _run_safely(connection.open)
-    for message in messages:
-        yield connection_error or _run_safely(
-            EmailMessage(
-                message.subject, message.body, settings.DEFAULT_FROM_EMAIL, [message.to], connection=connection
-            ).send
-        )
+    for to, subject, body in messages:
+        email = EmailMessage(subject, body, settings.DEFAULT_FROM_EMAIL, [to], connection=connection)
+        yield connection_error or _run_safely(email.send)
     if not connection_error:
         _run_safely(connection.close)
 
@@ -135,8 +118,8 @@ def send_in_background(message: Message) -> Future[str]:
 
 
 def _run_safely(act: Callable[[], object]) -> str:
-    # Any error of the mail system is reported to the admin and must not end the request, as the links exist already.
     """Return "" if the function succeeds, else its error in one line."""
+    # Any error of the mail system is reported to the admin and must not end the request, as the links exist already.
     try:
         act()
     except Exception as error:
@@ -154,9 +137,7 @@ def _study_terms(study: Study) -> list[str]:
 
 
 def _compose(to: str, subject: str, *paragraphs: str) -> Message:
-    """Return a plain-text message. Line breaks are removed from its subject, because there they would start another
-    e-mail header.
-    """
+    # Line breaks in a subject would start another e-mail header.
     return Message(to, " ".join(subject.split())[:200], "\n\n".join(("Hello,", *paragraphs)) + "\n")
 
 
@@ -204,11 +185,12 @@ def invite_addresses(study: Study, text: str, by: Actor, address: UrlBuilder) ->
         addresses = _parse_addresses(study, text)
         raters = list(open_rater_places(study)[: len(addresses)])
         if len(raters) < len(addresses):
-            missing = len(addresses) - len(raters)
-            summary = (
-                f"{_format_count(len(addresses), 'address', 'es')} for {_format_count(len(raters), 'open rater place')}"
+            addresses_text, places = (
+                _format_count(len(addresses), "address", "es"),
+                _format_count(len(raters), "open rater place"),
             )
-            raise AddressError([f"{summary}: add {_format_count(missing, 'rater')} first"])
+            missing = _format_count(len(addresses) - len(raters), "rater")
+            raise AddressError([f"{addresses_text} for {places}: add {missing} first"])
         emails = [_prepare_invitation(rater, to, by, address) for rater, to in zip(raters, addresses, strict=True)]
     return _send_and_record(emails)
 
@@ -227,7 +209,10 @@ def send_reminders(study: Study, by: Actor, address: UrlBuilder) -> SendResult:
         raise StudyError(f"{study.name} is {study.status}; reminders are sent while a study is open")
     unrated = rater_overview.count_unrated(study)
     with transaction.atomic():
-        raters = [rater for rater in _find_unfinished(study) if unrated[rater.pk] != 0]
+        # Raters who have joined or were invited, and have not finished.
+        unfinished = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
+        unfinished = unfinished.filter(Q(invited_at__isnull=False) | Q(user__isnull=False)).order_by("number")
+        raters = [rater for rater in unfinished.select_related("study", "user") if unrated[rater.pk] != 0]
         emails_by_label = [(rater.label, _prepare_reminder(rater, unrated[rater.pk], by, address)) for rater in raters]
         emails = [post for _, post in emails_by_label if post]
         log_event(study, Reminded(raters=len(emails)), by)
@@ -239,7 +224,8 @@ def _parse_addresses(study: Study, text: str) -> list[str]:
     addresses: dict[str, str] = {}
     line_of: dict[str, int] = {}
     problems = []
-    for number, entry in _split_entries(text):
+    entries = ((number, part) for number, line in enumerate(text.splitlines(), 1) for part in re.split("[,;]", line))
+    for number, entry in ((number, part.strip()) for number, part in entries if part.strip()):
         # A pasted entry can be "Name <address>"; what cannot be parsed is shown as it is.
         address = parseaddr(entry)[1] or entry
         if not _is_email(address):
@@ -253,16 +239,9 @@ def _parse_addresses(study: Study, text: str) -> list[str]:
     if len(addresses) > MAX_ADDRESSES:
         problems.append(f"{len(addresses)} addresses; the maximum is {MAX_ADDRESSES} at a time")
     # Addresses are looked up only if all are valid, so that each message is about one kind of problem.
-    if problems := problems or [
-        f"Line {line_of[address]}: {said}" for address, said in _find_ineligible(study, addresses)
-    ]:
+    if problems := problems or [f"Line {line_of[at]}: {why}" for at, why in _find_ineligible(study, addresses)]:
         raise AddressError(problems)
     return list(addresses.values())
-
-
-def _split_entries(text: str) -> list[tuple[int, str]]:
-    lines = enumerate(text.splitlines(), 1)
-    return [(number, part.strip()) for number, line in lines for part in re.split("[,;]", line) if part.strip()]
 
 
 def _is_email(text: str) -> bool:
@@ -274,25 +253,21 @@ def _is_email(text: str) -> bool:
 
 
 def _find_ineligible(study: Study, addresses: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the addresses that cannot be invited, each with the reason: already invited, or the owner can see
-    sources.
-    """
+    """Return the addresses that cannot be invited, each with the reason."""
     problems: dict[str, str] = {}
     invited = Invitation.objects.filter(rater__study=study, revoked_at=None).exclude(email="")
     for email, label in invited.values_list("email", "rater__label"):
         if to := addresses.get(email.casefold()):
             problems[email.casefold()] = f"{to} is already invited, as {label}"
     staff = User.objects.filter(Q(is_staff=True) | Q(is_superuser=True))
-    for names in staff.values_list("email", "username"):
-        for name in {name.casefold() for name in names} & addresses.keys():
-            problems[name] = (
-                f"{addresses[name]} is the address of staff, who can read the sources of items and cannot rate"
-            )
-    for names in readable_elsewhere.list_unblinded_people(study).values_list(
-        "email", "username"
-    ):  # a user name may be an address
-        for name in {name.casefold() for name in names} & addresses.keys():
-            problems[name] = f"{addresses[name]} is or was an admin or analyst of this study, who cannot rate in it"
+    members = readable_elsewhere.list_unblinded_people(study)
+    for people, reason in (
+        (staff, "is the address of staff, who can read the sources of items and cannot rate"),
+        (members, "is or was an admin or analyst of this study, who cannot rate in it"),
+    ):
+        for names in people.values_list("email", "username"):  # a user name may be an address
+            for name in {name.casefold() for name in names} & addresses.keys():
+                problems[name] = f"{addresses[name]} {reason}"
     return [(to, problems[to]) for to in addresses if to in problems]
 
 
@@ -302,23 +277,13 @@ def _format_count(number: int, noun: str, ending: str = "s") -> str:
 
 def _prepare_invitation(rater: Rater, to: str, by: Actor, address: UrlBuilder) -> OutgoingEmail:
     url, invitation = _create_link(rater, to, by, address)
-    return OutgoingEmail(
-        rater.label,
-        write_invitation(to, rater.study, url, invitations.INVITATION_LIFETIME.days),
-        invitation,
-    )
+    letter = write_invitation(to, rater.study, url, invitations.INVITATION_LIFETIME.days)
+    return OutgoingEmail(rater.label, letter, invitation)
 
 
 def _create_link(rater: Rater, to: str, by: Actor, address: UrlBuilder) -> tuple[str, Invitation]:
     token = invitations.create_invitation(rater, by, to)
     return build_link(token, address), Invitation.objects.get(token_sha256=hash_text(token))
-
-
-def _find_unfinished(study: Study) -> list[Rater]:
-    """Return raters who have joined or were invited, and have not finished."""
-    raters = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
-    raters = raters.filter(Q(invited_at__isnull=False) | Q(user__isnull=False))
-    return list(raters.select_related("study", "user").order_by("number"))
 
 
 def _prepare_reminder(rater: Rater, left: int | None, by: Actor, address: UrlBuilder) -> OutgoingEmail | None:

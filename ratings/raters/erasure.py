@@ -42,9 +42,9 @@ def erase_person(user: User, by: Actor = None) -> None:
 
 
 def _erase_account(user: User) -> None:
-    content_type = ContentType.objects.get_for_model(User).pk
     # Django's admin log stores the user's name as text.
-    LogEntry.objects.filter(content_type_id=content_type, object_id=str(user.pk)).update(object_repr="erased")
+    content_type = ContentType.objects.get_for_model(User)
+    LogEntry.objects.filter(content_type=content_type, object_id=str(user.pk)).update(object_repr="erased")
     # The history of membership remains in the events, which store only the account's id.
     Membership.objects.filter(user=user).delete()
     _erase_from_events(user)
@@ -62,12 +62,8 @@ def _erase_account(user: User) -> None:
 
 
 def _erase_from_events(user: User) -> None:
-    """Remove free text in events: names of the user's API tokens, and the name in sentences of early releases.
-
-    Membership changes and other events store the account's id only.
-    """
-    exports = StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token")
-    for event in exports:
+    """Remove free text in events: names of the user's API tokens, and the name in sentences of early releases."""
+    for event in StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token"):
         StudyEvent.objects.filter(pk=event.pk).update(data={**event.data, "token": "erased"})
     # Whole words only: the name "ann" must not be removed from inside another word.
     name_pattern = re.compile(rf"(?<!\w){re.escape(user.username)}(?!\w)")
@@ -76,9 +72,11 @@ def _erase_from_events(user: User) -> None:
             StudyEvent.objects.filter(pk=event.pk).update(data={LEGACY: text})
 
 
-# After this no link, token or session that is still in a browser or a mailbox leads to the account.
 def _erase_access(user: User, raters: list[Rater]) -> None:
-    """Delete links, addresses of invitations, API tokens, two-factor devices, and every session."""
+    """Delete links, addresses of invitations, API tokens, two-factor devices, and every session.
+
+    After this no link, token or session that is still in a browser or a mailbox leads to the account.
+    """
     _erase_addresses(user, raters)
     user.api_tokens.all().delete()
     SignInLink.objects.filter(user=user).delete()

@@ -20,8 +20,7 @@ INVITATION_LIFETIME = timedelta(days=7)
 
 @transaction.atomic
 def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
-    """Return the token of a new link for this rater, which replaces earlier ones. If the rater has joined, it signs
-    them in again.
+    """Return the token of a new link for this rater, which replaces earlier ones; it signs in a rater who has joined.
 
     Pass `email` only if the link is sent to that address: opening the link then proves that the mailbox is the
     rater's. Raises StudyError if the rater cannot be invited.
@@ -47,11 +46,6 @@ def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
     return token
 
 
-def invite_by_label(study: Study, label: str, by: Actor = None) -> str:
-    """Return the token of a new link for the rater with this label. Raises StudyError with the existing labels."""
-    return create_invitation(get_rater(study, label), by)
-
-
 def get_rater(study: Study, label: str) -> Rater:
     """Return the rater with this label. Raises StudyError with the existing labels."""
     if rater := study.raters.filter(label=label).first():
@@ -62,9 +56,7 @@ def get_rater(study: Study, label: str) -> Rater:
 
 @transaction.atomic
 def revoke_invitation(rater: Rater, by: Actor = None) -> None:
-    """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has taken the
-    place.
-    """
+    """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has taken it."""
     Study.objects.select_for_update().get(pk=rater.study_id)
     rater = Rater.objects.select_related("study").get(pk=rater.pk)
     # Removing somebody who joined is a withdrawal, which decides about their ratings; revoking does not.
@@ -76,13 +68,6 @@ def revoke_invitation(rater: Rater, by: Actor = None) -> None:
     log_event(rater.study, Invited(rater=rater.label, step="revoked"), by)
 
 
-@transaction.atomic
-def mark_started(rater: Rater) -> None:
-    # Conditional, so that a repeated request does not change the time of the first start.
-    """Record that the rater may rate the first item."""
-    Rater.objects.filter(pk=rater.pk, started_at__isnull=True).update(started_at=timezone.now())
-
-
 def _revoke_links(rater: Rater) -> int:
     open_invitations = rater.invitations.filter(used_at__isnull=True, revoked_at__isnull=True)
     return open_invitations.update(revoked_at=timezone.now())
@@ -91,8 +76,7 @@ def _revoke_links(rater: Rater) -> int:
 def _check_sign_in_link(user: User, rater: Rater) -> None:
     """Raise StudyError if a sign-in link, which an admin sees, would give access to more than this study."""
     has_other_roles = user.raters.exclude(pk=rater.pk).exists() or user.memberships.exists()
-    # Such a link signs in without a password or a second factor, so the account must not have access to anything
-    # else.
+    # Such a link signs in without a password or a second factor: the account must not have access to anything else.
     if user.is_staff or user.is_superuser or user.has_usable_password() or has_other_roles:
         advice = "the rater must sign in, or request a link by e-mail"
         raise StudyError(f"{rater.label} has an account with access to more than this study: {advice}")
@@ -101,9 +85,8 @@ def _check_sign_in_link(user: User, rater: Rater) -> None:
 def _check_can_invite(rater: Rater) -> None:
     study = rater.study
     if not rater.is_person:
-        raise StudyError(
-            f"{rater.label} is a {'simulated' if rater.simulated else 'imported'} rater and cannot be invited"
-        )
+        origin = "simulated" if rater.simulated else "imported"
+        raise StudyError(f"{rater.label} is a {origin} rater and cannot be invited")
     if rater.withdrawn_at:
         raise StudyError(f"{rater.label} has withdrawn from {study.name}")
     if study.status not in ("open", "paused"):
@@ -128,8 +111,8 @@ def find_invitation(token: str) -> Invitation | None:
 
 
 def describe_expiry(invitation: Invitation) -> str:
-    # The order decides what the holder reads: the link itself first, then the rater, then the study.
     """Return why this invitation can no longer be accepted; "" if it can."""
+    # The order decides what the holder reads: the link itself first, then the rater, then the study.
     rater = invitation.rater
     if reason := signing_in.describe_expiry(invitation.revoked_at, invitation.used_at, invitation.expires_at):
         return reason
@@ -161,9 +144,7 @@ def _describe_address_refusal(invitation: Invitation) -> str:
 
 
 def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
-    """Return the account that would join: the signed-in user, else the owner of the invited address. None: a new
-    account.
-    """
+    """Return the account that would join: the visitor's, else that of the invited address. None: a new account."""
     if isinstance(visitor, User):
         return visitor
     owner = signing_in.find_by_email(invitation.email) if invitation.email else None
@@ -192,16 +173,13 @@ def refusal_reason(invitation: Invitation, user: User) -> str:
 
 
 def generate_user_name(invitation: Invitation) -> str:
-    """Return the name of a new account. It reveals nothing about the person and is the same each time the page is
-    shown.
-    """
+    """Return the name of a new account: the same each time the page is shown, and no information about the person."""
     return f"rater-{invitation.token_sha256[:10]}"  # of the digest, not of the token, which must not appear in a page
 
 
 @transaction.atomic
 def accept_invitation(invitation: Invitation, visitor: User | AnonymousUser, form: JoinForm) -> Rater:
-    """Store the consent, mark the invitation as used and return the rater. Of several simultaneous requests one
-    succeeds.
+    """Store the consent, mark the invitation as used and return the rater. Of simultaneous requests, one succeeds.
 
     Raises InvitationExpired if the invitation no longer works, StudyError if the account may not join.
     """
@@ -256,6 +234,5 @@ def _create_user(invitation: Invitation) -> User:
     """Create an account without a password. It gets the invited e-mail address unless another account has it."""
     # Two accounts with one address could not be distinguished when a link is requested by e-mail.
     is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
-    return User.objects.create_user(
-        generate_user_name(invitation), email="" if is_address_unusable else invitation.email
-    )
+    email = "" if is_address_unusable else invitation.email
+    return User.objects.create_user(generate_user_name(invitation), email=email)

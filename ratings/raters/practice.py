@@ -5,7 +5,7 @@ as real items. A study asks for at most three; a rater with fewer than two third
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -19,9 +19,11 @@ from django.utils import timezone
 from ratings.accounts import signing_in
 from ratings.blinding import allow_list
 from ratings.blinding.material_rows import Payload
-from ratings.models import EVIDENCE, TRANSITION, Assignment, PracticeAnswer, Rater
+from ratings.models import EVIDENCE, TRANSITION, Assignment, PracticeAnswer, Rater, Study
 from ratings.protocol import study_protocol
 from ratings.raters import email_messages
+from ratings.raters.email_messages import Message
+from ratings.rating import next_item
 from ratings.studies import designs
 
 FILES = {TRANSITION: "transition.json", EVIDENCE: "evidence.json"}
@@ -50,6 +52,12 @@ class PracticeResult(NamedTuple):
     right: int
     of: int
 
+    @property
+    def is_passed(self) -> bool:
+        """Whether at least two thirds were right."""
+        # Integers instead of a comparison with 2/3, which floating point cannot represent.
+        return 3 * self.right >= 2 * self.of
+
 
 def count_requested(rater: Rater) -> int:
     """Return how many practice items the study asks for, without the spare one."""
@@ -73,12 +81,11 @@ def list_items(rater: Rater, given_answers: Mapping[str, PracticeAnswer] | None 
     given_answers = answers_by_key(rater) if given_answers is None else given_answers
     all_items = load_items(rater.study.kind)
     # The last ones: the order of the file decides what a shorter practice leaves out.
-    regular = (
-        [item for item in all_items if not item.spare][-count_requested(rater) :] if count_requested(rater) else []
-    )
-    return (
-        regular + [item for item in all_items if item.spare] if _needs_spare_item(regular, given_answers) else regular
-    )
+    n = count_requested(rater)
+    regular = [item for item in all_items if not item.spare][-n:] if n else []
+    rights = [given_answers[item.key].right for item in regular if item.key in given_answers]
+    needs_spare = len(rights) == len(regular) and not PracticeResult(sum(rights), len(rights)).is_passed
+    return [*regular, *(item for item in all_items if item.spare)] if needs_spare else regular
 
 
 def answers_by_key(rater: Rater) -> dict[str, PracticeAnswer]:
@@ -87,17 +94,9 @@ def answers_by_key(rater: Rater) -> dict[str, PracticeAnswer]:
 
 def store_answer(rater: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
     """Store the first answer to this item and return it; later answers return the first."""
-    right = verdict == item.answer
-    values = {"verdict": verdict, "confidence": confidence, "right": right}
+    values = {"verdict": verdict, "confidence": confidence, "right": verdict == item.answer}
     # The first answer counts: the explanation has been shown after it.
     return PracticeAnswer.objects.get_or_create(rater=rater, key=item.key, defaults=values)[0]
-
-
-def has_passed(rater: Rater) -> bool:
-    """Return whether at least two thirds of all answers were right."""
-    right, of = get_result(rater)
-    # Integers instead of a comparison with 2/3, which floating point cannot represent.
-    return 3 * right >= 2 * of
 
 
 @transaction.atomic
@@ -119,36 +118,17 @@ def load_items(kind: str) -> tuple[PracticeItem, ...]:
     return tuple(_parse_item(kind, entry) for entry in entries)
 
 
-def _needs_spare_item(regular: Sequence[PracticeItem], given_answers: Mapping[str, PracticeAnswer]) -> bool:
-    """Return whether all of these items were answered, and fewer than two thirds of them correctly."""
-    if not regular or any(item.key not in given_answers for item in regular):
-        return False
-    return 3 * sum(given_answers[item.key].right for item in regular) < 2 * len(regular)
-
-
 def _parse_item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
-    payload, context, target = (
-        _blind_transition_entry(entry)
-        if kind == TRANSITION
-        else (allow_list.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"]))
-    )
-    return PracticeItem(
-        key=entry["key"],
-        spare=entry.get("spare", False),
-        answer=entry["answer"],
-        lesson=entry["lesson"],
-        explanation=tuple(entry["explanation"]),
-        payload=payload,
-        context=context,
-        target=target,
-    )
-
-
-def _blind_transition_entry(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
-    step = entry["step"]
-    # The planted error is located by the same function as in real items, so practice teaches the same keys.
-    target = allow_list.find_error_keys(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
-    return allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"]), tuple(target)
+    context: Payload = {}
+    if kind == TRANSITION:
+        step, target = entry["step"], entry["wrong"]
+        payload, context = allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"])
+        # The planted error is located by the same function as in real items, so practice teaches the same keys.
+        target = allow_list.find_error_keys(step, step["outcome"], target) if target else []
+    else:
+        payload, target = allow_list.blind_evidence(entry["goal"], entry["steps"]), entry["wrong"]
+    texts = entry["answer"], entry["lesson"], tuple(entry["explanation"])
+    return PracticeItem(entry["key"], entry.get("spare", False), *texts, payload, context, tuple(target))
 
 
 def can_reach(rater: Rater) -> bool:
@@ -158,8 +138,7 @@ def can_reach(rater: Rater) -> bool:
 
 
 def recall_raters(now: datetime | None = None) -> int:
-    """Send one e-mail to every rater whose washout has ended and who has not begun session 2. Return how many were
-    sent.
+    """E-mail every rater whose washout has ended and who has not begun session 2, once. Return how many were sent.
 
     Workers run this once an hour. If the mail server rejects a message, the next run tries again.
     """
@@ -172,27 +151,16 @@ def recall_raters(now: datetime | None = None) -> int:
         # Two workers at once send one e-mail: only the first UPDATE sets the time.
         if not Rater.objects.filter(pk=rater.pk, recalled_at__isnull=True).update(recalled_at=now):
             continue
-        assert rater.user
-        left = rater.assignments.filter(rating__isnull=True, released_at__isnull=True).count()
-        url = email_messages.build_link(
-            signing_in.create_link(rater.user, "rater", email_messages.REMINDER_LIFETIME),
-            email_messages.make_url_builder(),
-        )
-        error = next(
-            email_messages.send_messages(
-                [email_messages.write_second_session(rater.user.email, rater.study, url, left)]
-            )
-        )
-        if error:
+        is_sent = _send_link(rater, email_messages.write_second_session, next_item.unrated_assignments(rater).count())
+        if not is_sent:
             # Cleared again, so that the next hourly run repeats the attempt.
             Rater.objects.filter(pk=rater.pk).update(recalled_at=None)
-        sent += not error
+        sent += is_sent
     return sent
 
 
-def announce_new_items(now: datetime | None = None) -> int:
-    """Send an e-mail to every rater who had rated everything and was then given more items. Return how many were
-    sent.
+def announce_new_items() -> int:
+    """E-mail every rater who had rated everything and was then given more items. Return how many were sent.
 
     Workers run this once an hour, for open studies. Each addition of items causes one e-mail. If the mail server
     rejects a message, the next run tries again. Raters who have already come back get none.
@@ -210,28 +178,27 @@ def announce_new_items(now: datetime | None = None) -> int:
         # Two workers at once send one e-mail: only the first UPDATE clears the time.
         if not Rater.objects.filter(pk=rater.pk, new_items_at=since).update(new_items_at=None):
             continue
-        left = rater.assignments.filter(rating__isnull=True, released_at__isnull=True).count()
+        left = next_item.unrated_assignments(rater).count()
         if has_come or (not left and not designs.is_pool_study(rater.study)):
             continue
-        assert rater.user
-        url = email_messages.build_link(
-            signing_in.create_link(rater.user, "rater", email_messages.REMINDER_LIFETIME),
-            email_messages.make_url_builder(),
-        )
-        error = next(
-            email_messages.send_messages([email_messages.write_new_items(rater.user.email, rater.study, url, left)])
-        )
-        if error:
+        is_sent = _send_link(rater, email_messages.write_new_items, left)
+        if not is_sent:
             # Only if nobody has stored a newer note in the meantime.
             Rater.objects.filter(pk=rater.pk, new_items_at__isnull=True).update(new_items_at=since)
-        sent += not error
+        sent += is_sent
     return sent
 
 
+def _send_link(rater: Rater, write: Callable[[str, Study, str, int], Message], n_left: int) -> bool:
+    """E-mail the rater a new link with this number of items left. Return whether it was sent."""
+    assert rater.user
+    token = signing_in.create_link(rater.user, "rater", email_messages.REMINDER_LIFETIME)
+    url = email_messages.build_link(token, email_messages.make_url_builder())
+    return not next(email_messages.send_messages([write(rater.user.email, rater.study, url, n_left)]))
+
+
 def _find_between_sessions() -> list[Rater]:
-    """Return raters of open crossover studies who have not been shown an item of session 2, nor been sent the e-mail
-    about it.
-    """
+    """Return raters of open crossover studies who were neither shown an item of session 2 nor sent the e-mail."""
     raters = Rater.objects.filter(
         study__status="open", study__protocol__design="crossover", user__isnull=False, simulated=False, imported_as="",
         withdrawn_at__isnull=True, finished_at__isnull=True, recalled_at__isnull=True,

@@ -279,11 +279,11 @@ def _annotate_counts(study: Study, *columns: str) -> Any:
     return counted.annotate(is_disputed=disputed)
 
 
-def build_item_summary(row: dict[str, object]) -> ItemSummary:
+def build_item_summary(row: dict[str, Any]) -> ItemSummary:
     """Return the summary of one row of `list_item_rows`."""
     # Values are unpacked by position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
     *source, yes, n_judged, n_ratings, disputed = row.values()
-    return ItemSummary(*source, yes, n_judged, n_ratings - n_judged, disputed)  # type: ignore[arg-type,operator]
+    return ItemSummary._make([*source, yes, n_judged, n_ratings - n_judged, disputed])
 
 
 def is_disputed(item_reference: str, yes: int, n_judged: int) -> bool:

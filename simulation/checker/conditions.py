@@ -68,13 +68,13 @@ def _require_order(
     text: str,
 ) -> Findings:
     """Yield an error if the second time is before the first; nothing if they cannot be compared."""
-    if (isinstance(first, Decimal) and isinstance(second, Decimal)) or (
-        isinstance(first, datetime) and isinstance(second, datetime)
-    ):
+    is_ordered: bool | None = None
+    if isinstance(first, Decimal) and isinstance(second, Decimal):
         is_ordered = first <= second
-    else:
-        return
-    yield from require("L13", is_ordered, subject, expected, got, text)
+    if isinstance(first, datetime) and isinstance(second, datetime):
+        is_ordered = first <= second
+    if is_ordered is not None:
+        yield from require("L13", is_ordered, subject, expected, got, text)
 
 
 def _check_durations(transition: Transition) -> Findings:

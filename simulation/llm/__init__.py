@@ -4,7 +4,7 @@ Each role builds a prompt (`prompt_sets`, `prompt_data`), sends it to a provider
 number of repair turns (`conversation`). A reply is hostile text until it has been parsed; one that cannot be parsed raises
 an error of `errors`. The built-in prompt sets are the folders in `prompts/`.
 
-May import: simulation.lab, simulation.checker, simulation.providers, wetbench_site.
+May import: simulation.lab, simulation.checker, simulation.providers.
 
 Without Django.
 """

@@ -3,7 +3,7 @@
 One dialect per API (`openai`, `anthropic`), one transport with a total deadline and a byte limit, one retry policy.
 Every way in which a call can fail is a class of `base`. Nothing here depends on the content of a prompt.
 
-May import: wetbench_site.
+May import: nothing else of ours.
 
 Without Django.
 """

@@ -217,7 +217,9 @@ def test_reference_name_depends_on_whether_labels_are_planted_or_declared(
 
 
 def test_reference_is_not_named_in_headings_that_apply_to_every_reference() -> None:
-    assert not [text for text in (FIGURES["roc"].title, FIGURES["roc"].note) if "lanted" in text or "nperturbed" in text]
+    assert not [
+        text for text in (FIGURES["roc"].title, FIGURES["roc"].note) if "lanted" in text or "nperturbed" in text
+    ]
     named = {
         "source",
         "localised",

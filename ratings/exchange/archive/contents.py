@@ -16,11 +16,11 @@ from ratings.exchange.archive import archive_files, imrmc, study_facts, study_fi
 from ratings.exchange.archive.archive_files import (
     RESULT_KINDS,
     ArchiveFile,
-    Field,
     create_table_file,
     create_text_file,
 )
 from ratings.exchange.archive.study_facts import CountRange
+from ratings.exchange.exports import Field
 from ratings.models import Analysis, Study
 from ratings.results.analyses import rating_columns, store
 from ratings.results.analyses.filters import Filters

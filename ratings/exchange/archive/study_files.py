@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import Case, Count, F, Q, Value, When
 
 from ratings.exchange.archive import archive_files
-from ratings.exchange.archive.archive_files import ArchiveFile, Field, create_table_file
-from ratings.exchange.exports import COLUMNS, RATING_FIELDS, iter_rating_cells
+from ratings.exchange.archive.archive_files import ArchiveFile, create_table_file
+from ratings.exchange.exports import COLUMNS, RATING_FIELDS, Field, iter_rating_cells
 from ratings.models import Item, MachineRating, PracticeAnswer, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.protocol.reference import public_perturbation

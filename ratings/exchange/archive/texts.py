@@ -110,7 +110,7 @@ def _is_printable(character: str) -> bool:
 
 @cache
 def _get_engine() -> Engine:
-    folder = settings.BASE_DIR / "templates" / "ratings" / "archive"
+    folder = str(settings.BASE_DIR / "templates" / "ratings" / "archive")
     return Engine(dirs=[folder], autoescape=False, builtins=[__name__])
 
 

@@ -241,7 +241,7 @@ class _Line(_Input):
     experiment: _OptionalShortName = ""
 
 
-class _TransitionLine(_Line, _Step):
+class _TransitionLine(_Step, _Line):
     goal: Annotated[str, Field(max_length=4_000)] = ""
     steps_before: Annotated[
         list[_TimedStep], AfterValidator(_check_order), Field(max_length=150), Allowed("a list of at most 150 objects")

@@ -20,7 +20,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            token = invitations.invite_by_label(lifecycle.get_study(options["study"]), options["label"])
+            rater = invitations.get_rater(lifecycle.get_study(options["study"]), options["label"])
+            token = invitations.create_invitation(rater)
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(email_messages.build_link(token, email_messages.make_url_builder(site=options["url"])))

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -190,7 +190,8 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
         return
     pooled = proportions.estimate_rates(data.table, by=None)[0]
     group = _name_rater_group(_find_rater_kinds(data).values())
-    rows = [[EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]]
+    everybody = [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
+    rows: list[list[Any]] = [everybody]
     models = {machine.name: machine.verdicts for machine in machines_of_study}
     kinds = {machine.name: machine.kind for machine in machines_of_study}
     ensembles = {}

@@ -227,10 +227,10 @@ def _build_contested_table(data: AnalysisData) -> Json:
                 n_judged, spread, disputed,
             ])  # fmt: skip
     rows.sort(key=lambda row: (not row[9], -row[8], row[0]))
-    disputed = sum(bool(row[9]) for row in rows)
+    n_disputed = sum(bool(row[9]) for row in rows)
     notes = [f"The first {CONTESTED:,} of {len(rows):,} items."] if len(rows) > CONTESTED else []
-    summary = f"Most raters contradict the reference of {disputed:,} of {len(rows):,} items."
-    return build_table("contested", rows[:CONTESTED], summary if disputed else "", notes)
+    summary = f"Most raters contradict the reference of {n_disputed:,} of {len(rows):,} items."
+    return build_table("contested", rows[:CONTESTED], summary if n_disputed else "", notes)
 
 
 def count_contested(data: AnalysisData) -> int:

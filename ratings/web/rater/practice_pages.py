@@ -118,7 +118,8 @@ def _show_summary(
     request: RaterRequest, exercises: list[PracticeItem], answers: dict[str, PracticeAnswer]
 ) -> HttpResponse:
     rows = [(number, item, answers[item.key]) for number, item in enumerate(exercises, start=1)]
-    context = {"rows": rows, "result": practice.get_result(request.rater), "passed": practice.has_passed(request.rater)}
+    result = practice.get_result(request.rater)
+    context = {"rows": rows, "result": result, "passed": result.is_passed}
     return _render_page(request, "ratings/practice_summary.html", exercises, None, context)
 
 

@@ -134,7 +134,7 @@ def test_practice_adds_an_item_if_fewer_than_two_of_three_are_right(rater: Rater
     answer_all(rater, right)
     assert len(practice.list_items(rater)) == 3 + more
     assert practice.get_result(rater) == (right, 3)
-    assert practice.has_passed(rater) is not bool(more)
+    assert practice.get_result(rater).is_passed is not bool(more)
 
 
 def test_practice_result_counts_only_the_first_answer_to_an_item(rater: Rater) -> None:

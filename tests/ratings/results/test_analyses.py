@@ -548,7 +548,7 @@ def test_sealed_study_is_not_analysed(db) -> None:
 
 def test_table_that_no_function_builds_or_no_declaration_names_is_an_error_that_names_it(monkeypatch) -> None:
     monkeypatch.setitem(tables.TABLE_SPECS, "extra", tables.TableSpec("Extra", ("source",)))
-    with pytest.raises(TypeError, match="no function in sections_\\*.py builds the tables extra of TABLE_SPECS"):
+    with pytest.raises(TypeError, match=r"no function in sections_\*\.py builds the tables extra of TABLE_SPECS"):
         tables.check_builders()
     with pytest.raises(TypeError, match="builds the table other, which TABLE_SPECS does not declare"):
         tables.builds("other")(lambda: {})

@@ -286,9 +286,7 @@ def test_exported_cells_read_back_the_same(text) -> None:
 def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
     text = "item,rater,verdict\na,x,1\na,y,0\na,z,1\n"
     assert read_table(text, raters=("x", "z")).table.raters == ("x", "z")
-    assert list_problems(text, raters=("x", "Q")) == [
-        "file: rater: there is no rater 'Q'; the raters are x, y, z"
-    ]
+    assert list_problems(text, raters=("x", "Q")) == ["file: rater: there is no rater 'Q'; the raters are x, y, z"]
     assert "line 5" in list_problems(text + "b,y,\n", raters=("x",))[0]
 
 
@@ -357,9 +355,7 @@ def test_exported_file_is_read_with_the_same_ratings_that_count_in_the_study() -
 
 
 def test_an_invalid_flag_of_an_export_is_a_problem() -> None:
-    assert list_problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith(
-        "line 2: counts: is 'x'"
-    )
+    assert list_problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith("line 2: counts: is 'x'")
 
 
 def test_long_table_is_independent_of_row_order() -> None:

@@ -97,9 +97,7 @@ def _unique_labels(pairs: list[list[str]]) -> dict[str, str]:
 
 
 def _find_marked_rows(finding: Finding, payload: Payload) -> Iterator[str]:
-    """Yield the rows that a finding refers to. A finding that concerns a material but none of its rows yields
-    nothing.
-    """
+    """Yield the rows that a finding refers to; none if it concerns a material but no row of it."""
     if match := _OBSERVATION_PATH.match(finding.subject):
         yield observation_key(int(match[1]) + 1)
     elif finding.subject in ("failure_reason", "success"):
@@ -112,16 +110,13 @@ def _find_marked_rows(finding: Finding, payload: Payload) -> Iterator[str]:
 
 
 def _find_subject(finding: Finding, payload: Payload) -> list[Payload]:
-    """Return the material that a finding concerns, in a list: by its index, else by a unique name, outputs first. []
-    if none.
-    """
+    """Return the material that a finding concerns: by its index, else by a unique name, outputs first; [] if none."""
     after: list[Payload] = payload["after"]
     if match := _MATERIAL_PATH.match(finding.subject):
         return after[int(match[1]) : int(match[1]) + 1]
     # Outputs first: an error is usually in what the step produced.
     for side in (after, payload["before"]):
-        matches = [material for material in side if material["name"] == finding.subject]
-        if matches:
+        if matches := [material for material in side if material["name"] == finding.subject]:
             # Two materials of one name: marking either would be a guess.
             return matches if len(matches) == 1 else []
     return []

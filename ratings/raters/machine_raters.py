@@ -22,13 +22,13 @@ from simulation.engine import runner
 from simulation.jobs import Outcome, Work, jobs
 from simulation.leases import Blocked, RetriesExhausted, leases
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.llm.model_rater import PLAUSIBILITY, SUFFICIENCY, Judgement, LLMRater, RatingInput, RatingKind
+from simulation.llm.model_rater import PLAUSIBILITY, SUFFICIENCY, RatingInput, RatingKind
 from simulation.models import Job
 from simulation.providers import CompletionFunction, Prompt
 from simulation.providers.base import Completion
 
-# The checker makes no calls, so committing every item by itself would only add transactions.
-CHECKER_BATCH = 50  # items per unit for the checker, which makes no calls
+# Items per unit for the checker, which makes no calls: committing every item by itself would only add transactions.
+CHECKER_BATCH = 50
 MAX_CONSECUTIVE_FAILURES = 3  # consecutive items without any response end the job
 Columns = dict[str, Any]
 
@@ -48,11 +48,10 @@ def run_rating_unit(work: Work) -> Outcome:
     # The position is the number of the item's calls in the call log, so it must be the same when the unit is repeated.
     position = items.filter(pk__lt=items_left[0].pk).count()
     work.report_progress(position, items.count(), f"{rater.label}, {rater.name}")
-    answers = (
-        [_rate_by_model(work, rater, items_left[0], position)]
-        if rater.run_id
-        else [_rate_by_checker(item) for item in items_left]
-    )
+    if rater.run_id:
+        answers = [_rate_by_model(work, rater, items_left[0], position)]
+    else:
+        answers = [_rate_by_checker(item) for item in items_left]
     # The answers and the progress are one commit, so a restarted worker finds either both or none.
     work.commit_write(lambda: _store_answers(rater, dict(zip(items_left, answers, strict=True)), work.params["round"]))
     return jobs.MORE_WORK
@@ -77,9 +76,8 @@ def estimate_max_cost(rater: MachineRater, items: Iterable[Item], n_more: int = 
         return None
     setup = RunConfig.from_json(rater.run.setup)
     texts = prompt_store.load_texts(setup.prompt_sha256)
-    rater_role = casting.build_rater(
-        setup, rating_kind(rater), *_frozen_texts(rater), PromptTools(_refuse_calls, lambda: texts, {})
-    )
+    tools = PromptTools(_refuse_calls, lambda: texts, {})
+    rater_role = casting.build_rater(setup, rating_kind(rater), *_frozen_texts(rater), tools)
     prompts = (rater_role.build_prompt(build_input(rater, item)) for item in items)
     # Bytes are an upper bound for tokens.
     sizes = [len(one.system.encode()) + len(one.messages[0].text.encode()) for one in prompts]
@@ -104,31 +102,35 @@ def _frozen_texts(rater: MachineRater) -> tuple[str, str]:
 
 
 def _rate_by_model(work: Work, rater: MachineRater, item: Item, position: int) -> Columns:
-    """Return the columns of the model's answer, or of its failure on this item.
-
-    If the provider is unavailable, raise the error and so end the job, because the failure does not depend on the
-    item.
-    """
+    """Return the columns of the model's answer, or of its failure on this item. An unavailable provider ends the job."""
+    # Answers of earlier jobs of the round are replayed from the call log, so that a continued round does not pay for
+    # them again.
+    jobs_of_round = model_raters.list_jobs(rater).filter(params__round=work.params["round"], pk__lte=work.job.pk)
+    job_ids = tuple(jobs_of_round.order_by("pk").values_list("pk", flat=True))
+    kind, texts = rating_kind(rater), _frozen_texts(rater)
     try:
-        return _answer_columns(_make_role(work, rater, position).rate_item(build_input(rater, item)))
+        role = runner.build_model_rater(work.lease, kind, *texts, position, job_ids)
+        answer = role.rate_item(build_input(rater, item))
     # These errors are about the item: the model responded, or its prompt cannot fit. They are stored and the next item
     # follows.
     except (Refusal, NoUsableAnswer, TooLong) as error:
         return _failure_columns(leases.classify_fault(error), str(error))
     except (RetriesExhausted, Blocked) as error:
         # An error about the context concerns this item alone, even though the provider reported it.
-        if error.reason != "context" and (
-            error.reason not in model_raters.NO_RESPONSE or _is_provider_down(work, rater)
-        ):
+        is_about_item = error.reason == "context" or (
+            error.reason in model_raters.NO_RESPONSE and not _is_provider_down(work, rater)
+        )
+        if not is_about_item:
             raise
         return _failure_columns(error.reason, str(error))
+    if answer.verdict is None:
+        columns = _failure_columns(model_raters.CANNOT_JUDGE)
+        return {**columns, "marks": list(answer.marks), "reasoning": answer.reason}
+    return _answer_columns(answer.verdict, answer.confidence, answer.marks, answer.reason)
 
 
 def _is_provider_down(work: Work, rater: MachineRater) -> bool:
-    """Return whether the provider fails, and not only this item: the items before it got no response either.
-
-    If so, delete the failures of those items, so that they count as unrated again.
-    """
+    """Return whether the items before got no response either. If so, delete their failures: they are unrated again."""
     # One item that a provider cannot process must not prevent the model from rating the others.
     last_ratings = rater.ratings.order_by("-at", "-pk")[: MAX_CONSECUTIVE_FAILURES - 1]
     without_response = [rating.pk for rating in last_ratings if rating.failed in model_raters.NO_RESPONSE]
@@ -143,43 +145,21 @@ def _is_provider_down(work: Work, rater: MachineRater) -> bool:
     return True
 
 
-def _make_role(work: Work, rater: MachineRater, position: int) -> LLMRater:
-    params = work.params
-    # Answers of earlier jobs of the round are replayed from the call log, so that a continued round does not pay for
-    # them again.
-    jobs_of_round = model_raters.list_jobs(rater).filter(params__round=params["round"], pk__lte=work.job.pk)
-    job_ids = tuple(jobs_of_round.order_by("pk").values_list("pk", flat=True))
-    return runner.build_model_rater(work.lease, rating_kind(rater), *_frozen_texts(rater), position, job_ids)
-
-
-def _answer_columns(judgement: Judgement) -> Columns:
-    if judgement.verdict is None:
-        return {
-            **_failure_columns(model_raters.CANNOT_JUDGE, ""),
-            "marks": list(judgement.marks),
-            "reasoning": judgement.reason,
-        }
-    return {
-        "verdict": judgement.verdict, "confidence": judgement.confidence, "marks": list(judgement.marks),
-        "reasoning": judgement.reason, "failed": "", "error": "",
-    }  # fmt: skip
-
-
 def _rate_by_checker(item: Item) -> Columns:
-    verdict = checker_rater.rate_payload(item.payload)
-    if verdict.verdict is None:
+    answer = checker_rater.rate_payload(item.payload)
+    if answer.verdict is None:
         return _failure_columns(model_raters.UNDECIDABLE, "no amount in the item could be compared with another")
-    return {
-        "verdict": verdict.verdict, "confidence": None, "marks": list(verdict.marks), "reasoning": verdict.reason,
-        "failed": "", "error": "",
-    }  # fmt: skip
+    return _answer_columns(answer.verdict, None, answer.marks, answer.reason)
 
 
-def _failure_columns(failed: str, error: str) -> Columns:
-    return {
-        # The widths of the two columns.
-        "verdict": None, "confidence": None, "marks": [], "reasoning": "", "failed": failed[:24], "error": error[:4000],
-    }  # fmt: skip
+def _answer_columns(verdict: bool | None, confidence: int | None, marks: Iterable[str], reason: str) -> Columns:
+    answer = {"verdict": verdict, "confidence": confidence, "marks": list(marks), "reasoning": reason}
+    return {**answer, "failed": "", "error": ""}
+
+
+def _failure_columns(failed: str, error: str = "") -> Columns:
+    # Cut to the widths of the two columns.
+    return {**_answer_columns(None, None, (), ""), "failed": failed[:24], "error": error[:4000]}
 
 
 def _store_answers(rater: MachineRater, answers: Mapping[Item, Columns], round: int) -> None:
@@ -191,9 +171,7 @@ def _store_answers(rater: MachineRater, answers: Mapping[Item, Columns], round: 
 
 
 def _mark_changed(rater: MachineRater) -> None:
-    """Increment the counter that makes stored analyses stale. A counter, because the clocks of two workers may
-    differ.
-    """
+    # A counter makes stored analyses stale, because the clocks of two workers may differ.
     MachineRater.objects.filter(pk=rater.pk).update(changes=F("changes") + 1)
 
 
@@ -202,13 +180,10 @@ def _finish_job(rater: MachineRater) -> Outcome:
     progress = model_raters.count_progress(rater)
     failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(progress.failed.items()))
     message = f"{rater.label}, {rater.name}: {progress.rated} of {progress.items} items rated{failed}"
-    failures = dict(progress.failed)
-    content = MachineRated(
-        rater=rater.label, name=rater.name, rated=progress.rated, items=progress.items, failed=failures
-    )
+    counts = {"rated": progress.rated, "items": progress.items, "failed": dict(progress.failed)}
     # Names and numbers only: the log is readable before the study is unblinded.
-    log_event(rater.study, content)
-    return {"said": message, "rated": progress.rated, "items": progress.items, "failed": failures}
+    log_event(rater.study, MachineRated(rater=rater.label, name=rater.name, **counts))
+    return {"said": message, **counts}
 
 
 _STATE_LABELS = {
@@ -270,8 +245,8 @@ class MachineProgress:
         return self.job is not None and self.job.status == "failed" and self.job.reason == "budget"
 
     @property
-    # An exhausted budget is a separate case: continuing without a larger one would fail at once.
     def can_continue(self) -> bool:
+        # An exhausted budget is a separate case: continuing without a larger one would fail at once.
         unfinished = self.job is not None and self.job.status in ("failed", "cancelled")
         return not self.is_running and not self.is_out_of_budget and bool(self.owed or unfinished)
 
@@ -281,46 +256,30 @@ class MachineProgress:
 
 
 def list_progress(study: Study) -> list[MachineProgress]:
-    """Return the progress of every model rater in the order of labels, with five queries whatever the number of
-    raters.
-    """
+    """Return the progress of every model rater in the order of labels, with five queries for any number of raters."""
     raters = list(MachineRater.objects.filter(study=study).select_related("run", "study").order_by("pk"))
     if not raters:
         return []
-    counts = _count_answers(study)
-    jobs = _load_last_jobs(study)
+    # Numbers of answers by rater and by the reason for a missing verdict ("" if there is a verdict).
+    counts: dict[int, dict[str, int]] = {}
+    answers = MachineRating.objects.filter(rater__study=study).order_by().values_list("rater", "failed")
+    for key, failed, number in answers.annotate(n=Count("pk")):
+        counts.setdefault(key, {})[failed] = number
+    # Results can be large and are not needed for the page.
+    job_rows = Job.objects.filter(kind=model_raters.KIND, subject=access.format_subject(study)).defer("result")
+    # A later row of the same rater replaces the earlier one, so the last job remains.
+    jobs = {job.params.get("rater", ""): job for job in job_rows.select_related("run").order_by("pk")}
     totals = run_usage.sum_usage_by_run(rater.run_id for rater in raters if rater.run_id)
     items = Item.objects.filter(study=study).count()
     lines = []
     for rater in raters:
         by_reason = counts.get(rater.pk, {})
-        reasons = [(reason, reason.replace("_", " "), number) for reason, number in sorted(by_reason.items()) if reason]
-        lines.append(
-            MachineProgress(
-                rater,
-                by_reason.get("", 0),
-                [(words, number) for reason, words, number in reasons if reason in model_raters.ANSWERED],
-                [(words, number) for reason, words, number in reasons if reason not in model_raters.ANSWERED],
-                items - sum(by_reason.values()),
-                totals.get(rater.run_id or 0),
-                jobs.get(str(rater.code)),
-            )
-        )
+        without: list[tuple[str, int]] = []
+        failures: list[tuple[str, int]] = []
+        for reason, number in sorted(by_reason.items()):
+            if reason:
+                (without if reason in model_raters.ANSWERED else failures).append((reason.replace("_", " "), number))
+        owed, usage = items - sum(by_reason.values()), totals.get(rater.run_id or 0)
+        job = jobs.get(str(rater.code))
+        lines.append(MachineProgress(rater, by_reason.get("", 0), without, failures, owed, usage, job))
     return lines
-
-
-def _count_answers(study: Study) -> dict[int, dict[str, int]]:
-    """Return the number of answers by rater and by the reason for a missing verdict ("" if there is a verdict)."""
-    counts: dict[int, dict[str, int]] = {}
-    rows = MachineRating.objects.filter(rater__study=study).order_by().values_list("rater", "failed")
-    for rater, failed, number in rows.annotate(n=Count("pk")):
-        counts.setdefault(rater, {})[failed] = number
-    return counts
-
-
-def _load_last_jobs(study: Study) -> dict[str, Job]:
-    """Return the last job of each model rater by its code."""
-    # Results can be large and are not needed for the page.
-    rows = Job.objects.filter(kind=model_raters.KIND, subject=access.format_subject(study)).defer("result")
-    # A later row of the same rater replaces the earlier one, so the last job remains.
-    return {job.params.get("rater", ""): job for job in rows.select_related("run").order_by("pk")}

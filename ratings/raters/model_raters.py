@@ -34,9 +34,7 @@ _NEEDS_PERSON = ("credentials", "bad_request")  # reasons that a person must fix
 
 
 class MachineAnswer(NamedTuple):
-    """A model's answer to an item. `verdict` is None if the model could not judge or gave no usable answer; `failed`
-    gives the reason.
-    """
+    """A model's answer to an item. `verdict` is None if it gave none; `failed` has the reason."""
 
     verdict: bool | None
     confidence: int | None
@@ -138,16 +136,14 @@ def count_progress(rater: MachineRater) -> MachineCounts:
 
 def list_names(study: Study) -> dict[str, MachineName]:
     """Return the name of every model rater of a study by label. Raises SealedError before the study is unblinded."""
-    _check_unblinded(study)
-    rows_ = study.machine_raters.order_by("pk").values_list("label", "name", "cast")
-    return {label: MachineName(name, "checker" if cast == CHECKER else "machine") for label, name, cast in rows_}
+    if not study.is_unblinded:
+        raise SealedError(f"{study.name} is {study.status}; model ratings are sealed until it is unblinded")
+    raters = study.machine_raters.order_by("pk").values_list("label", "name", "cast")
+    return {label: MachineName(name, "checker" if cast == CHECKER else "machine") for label, name, cast in raters}
 
 
 def load_answers(study: Study) -> dict[str, dict[UUID, MachineAnswer]]:
-    """Return each model's answers by label and item code, with one query. Raises SealedError before the study is
-    unblinded.
-    """
-    _check_unblinded(study)
+    """Return each model's answers by label and item code. Raises SealedError before the study is unblinded."""
     answers: dict[str, dict[UUID, MachineAnswer]] = {label: {} for label in list_names(study)}
     columns = ("rater__label", "item__code", "verdict", "confidence", "marks", "failed")
     ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
@@ -157,18 +153,12 @@ def load_answers(study: Study) -> dict[str, dict[UUID, MachineAnswer]]:
     return answers
 
 
-def _check_unblinded(study: Study) -> None:
-    if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; model ratings are sealed until it is unblinded")
-
-
 def _check_can_rate(study: Study, cast: str) -> None:
     if study.is_draft:
         raise StudyError(f"{study.name} is a draft: its items are not frozen yet. Open it first.")
     if cast == CHECKER and study.kind == EVIDENCE:
-        raise StudyError(
-            "The checker rates single steps, but the items of this study are records. Choose a model instead."
-        )
+        advice = "Choose a model instead."
+        raise StudyError(f"The checker rates single steps, but the items of this study are records. {advice}")
     # The call log stores the position in a small integer.
     if (number := Item.objects.filter(study=study).count()) > MAX_ITEMS:
         raise StudyError(f"{study.name} has {number} items; model raters support studies of at most {MAX_ITEMS}.")
@@ -176,9 +166,7 @@ def _check_can_rate(study: Study, cast: str) -> None:
 
 @transaction.atomic
 def _create_rater(study: Study, cast: str, context: bool | None, by: User | None, terms: RunOptions) -> MachineRater:
-    """Create a model rater and freeze everything that its answers depend on. Two simultaneous requests create only
-    one.
-    """
+    """Create a model rater and freeze what its answers depend on. Two simultaneous requests create only one."""
     # The study's row, because the rater's row does not exist yet and cannot be locked.
     Study.objects.select_for_update().get(pk=study.pk)
     if existing := MachineRater.objects.filter(study=study, cast=cast).first():
@@ -217,22 +205,17 @@ def _choose_context(study: Study, cast: str, requested: bool | None) -> bool:
 
 
 def _check_unchanged(rater: MachineRater, context: bool | None, terms: RunOptions) -> None:
-    """Raise StudyError if this request would change the input of a model rater that exists: its answers must be
-    comparable.
-    """
+    """Raise StudyError if this request would change the input of a model rater: its answers must be comparable."""
     if context is not None and context != rater.setup.get("with_context"):
-        raise StudyError(
-            f"{rater.label} ({rater.name}) received the {describe_input(rater)} from the start and must continue with it."
-        )
+        received = f"received the {describe_input(rater)} from the start"
+        raise StudyError(f"{rater.label} ({rater.name}) {received} and must continue with it.")
     frozen = rater.setup.get("prompt_set", {})
     if (requested_set := terms.get("prompt_set")) and frozen:
         name_part, _, version = requested_set.partition("@")
         # A version may be abbreviated, as it is displayed.
         if name_part != frozen["name"] or not frozen["sha256"].startswith(version):
-            prompt_version = f"{frozen['name']}@{frozen['sha256'][:12]}"
-            raise StudyError(
-                f"{rater.label} ({rater.name}) has used the prompts {prompt_version} and must continue with them."
-            )
+            used = f"has used the prompts {frozen['name']}@{frozen['sha256'][:12]}"
+            raise StudyError(f"{rater.label} ({rater.name}) {used} and must continue with them.")
 
 
 def list_jobs(rater: MachineRater) -> QuerySet[Job]:
@@ -255,10 +238,8 @@ def _request_job(rater: MachineRater, retry: bool, by: User | None, terms: RunOp
     if not n_left:
         return RequestResult(rater, None, 0)
     job = jobs.request_job(KIND, params, subject=access.format_subject(rater.study), user=by, run=rater.run)
-    with_context = bool(rater.setup.get("with_context"))
-    log_event(
-        rater.study, MachineOrdered(rater=rater.label, name=rater.name, items=n_left, with_context=with_context), by
-    )
+    order = {"rater": rater.label, "name": rater.name, "items": n_left}
+    log_event(rater.study, MachineOrdered(**order, with_context=bool(rater.setup.get("with_context"))), by)
     return RequestResult(rater, job, n_left)
 
 
@@ -279,9 +260,7 @@ def _job_params(rater: MachineRater, retry: bool) -> dict[str, Any]:
 
 
 def _update_limits(rater: MachineRater, run: Run, terms: RunOptions) -> None:
-    """Apply the given limits to the run. If a person had to fix something, reopen its rate limiters. Locks the run's
-    row.
-    """
+    """Apply the given limits to the run, whose row is locked. If a person fixed something, reopen its rate limiters."""
     latest = list_jobs(rater).order_by("-pk").first()
     # A wrong key or a rejected request paused the run; a new request means that somebody has corrected it.
     if (latest and latest.reason in _NEEDS_PERSON) or rater.ratings.filter(failed__in=_NEEDS_PERSON).exists():

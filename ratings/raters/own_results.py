@@ -1,5 +1,4 @@
-"""A rater's own result: their answers compared with the reference labels. Shown after unblinding, if the study allows
-it.
+"""A rater's own result, compared with the reference labels. Shown after unblinding, if the study allows it.
 
 Raters know their own answers and may see an item again in another study. So no number may reveal whether one answer
 was right: none is based on fewer than MIN_ANSWERS answers, none shows that all or none were right, and omitted
@@ -42,20 +41,15 @@ class Share(NamedTuple):
 
 
 class OwnResult(NamedTuple):
-    """A rater's own result, in shares of right answers: `total` of all answers, `kinds` by kind of item, `confidence`
-    by confidence.
-
-    `left_out`: whether any of these is omitted; `same_again`: repeated items with the same answer; `unknown`: number
-    of answers to items without a reference label; `not_judged`: number of answers without a verdict.
-    """
+    """A rater's own result, in shares of right answers: of all answers, by kind of item and by confidence."""
 
     total: Share | None
-    left_out: bool
+    left_out: bool  # whether any share is omitted
     kinds: tuple[Share, ...]
     confidence: tuple[Share, ...]
-    same_again: Share | None
-    unknown: int
-    not_judged: int
+    same_again: Share | None  # repeated items with the same answer
+    unknown: int  # answers to items without a reference label
+    not_judged: int  # answers without a verdict
 
 
 class _Answer(NamedTuple):
@@ -76,40 +70,37 @@ class _Answer(NamedTuple):
 
 
 def is_available(rater: Rater) -> bool:
-    """Return whether this rater may see their own result.
-
-    They may if the study is unblinded, its document allows it and the rater was not dropped.
-    """
-    return (
-        rater.study.is_unblinded and not rater.dropped and study_protocol.load_protocol(rater.study.protocol).feedback
-    )
+    """Return whether the study is unblinded and its document lets this rater, who was not dropped, see the result."""
+    study = rater.study
+    return study.is_unblinded and not rater.dropped and study_protocol.load_protocol(study.protocol).feedback
 
 
 def own_result(rater: Rater) -> OwnResult:
     """Return the result of one rater, from the ratings that count. Raises StudyError if it may not be shown."""
     if not is_available(rater):
         raise StudyError(f"{rater.study.name} does not show results to raters at present")
+    live = Rating.objects.filter(assignment__rater=rater, assignment__released_at__isnull=True)
+    ratings = list(live.select_related("assignment__item__source"))
     # The same answers as in the study's results: repeats and surplus ratings are counted nowhere.
-    counted = [r for r in _load_ratings(rater) if r.assignment.occasion == 1 and not r.assignment.surplus]
+    counted = [r for r in ratings if r.assignment.occasion == 1 and not r.assignment.surplus]
     judged = [r for r in counted if not r.cannot_judge]
     known = [answer for rating in judged if (answer := _to_answer(rating))]
     total = _build_share("right in all", known)
-    kinds, confidence = _share_by_kind(rater, known), _share_by_confidence(known)
-    told_kinds, told_confidence = _choose_safe(kinds), _choose_safe(confidence)
+    by_kind = [
+        _build_share(name, [a for a in known if a.kind == kind]) for kind, name in LABELS[rater.study.kind].items()
+    ]
+    by_confidence = [_build_share(str(n), [a for a in known if a.confidence == n]) for n in range(1, 6)]
+    kinds, confidence = _choose_safe(by_kind), _choose_safe(by_confidence)
+    n_shares = sum(share.of > 0 for share in (*by_kind, *by_confidence))
     return OwnResult(
-        total=total if _is_safe(total) else None,
-        left_out=len(told_kinds) + len(told_confidence) < len(kinds) + len(confidence),
-        kinds=told_kinds,
-        confidence=told_confidence,
-        same_again=_share_repeated_alike(_load_ratings(rater)),
+        total if _is_safe(total) else None,
+        len(kinds) + len(confidence) < n_shares,
+        kinds,
+        confidence,
+        _share_repeated_alike(ratings),
         unknown=len(judged) - len(known),
         not_judged=len(counted) - len(judged),
     )
-
-
-def _load_ratings(rater: Rater) -> list[Rating]:
-    ratings_of_rater = Rating.objects.filter(assignment__rater=rater, assignment__released_at__isnull=True)
-    return list(ratings_of_rater.select_related("assignment__item__source"))
 
 
 def _to_answer(rating: Rating) -> _Answer | None:
@@ -120,20 +111,9 @@ def _to_answer(rating: Rating) -> _Answer | None:
     return _Answer(rating.verdict, rating.confidence, label, source.perturbation)
 
 
-def _share_by_kind(rater: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:
-    shares = [
-        _build_share(name, [a for a in known if a.kind == kind]) for kind, name in LABELS[rater.study.kind].items()
-    ]
-    return tuple(share for share in shares if share.of)
-
-
-def _share_by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
-    shares = [_build_share(str(number), [a for a in known if a.confidence == number]) for number in range(1, 6)]
-    return tuple(share for share in shares if share.of)
-
-
 def _choose_safe(shares: Sequence[Share]) -> tuple[Share, ...]:
     """Return the shares that may be shown: none reveals a single answer, nor does the sum of the omitted ones."""
+    shares = [share for share in shares if share.of]
     # The smallest safe share is dropped first, because it costs the rater the least information.
     safe = sorted(filter(_is_safe, shares), key=lambda share: share.of)
     while safe:

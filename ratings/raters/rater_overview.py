@@ -1,8 +1,5 @@
-"""The raters of a study and their progress. Rows contain pseudonymous labels; only admins see the address they
-invited.
-"""
+"""The raters of a study and their progress, under pseudonymous labels; only admins see the address they invited."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -45,38 +42,37 @@ class RaterRow(NamedTuple):
 def list_raters(study: Study) -> list[RaterRow]:
     """Return every rater in order. The number of queries does not depend on the number of raters."""
     is_pool = load_protocol(study.protocol).design == "pool"
-    practice, progress, invitations = (
-        _count_practice(study),
-        count_study(study).raters,
-        _load_last_invitations(study),
-    )
-    return [
-        _build_row(
-            rater, progress.get(rater.pk, NO_PROGRESS), practice.get(rater.pk), invitations.get(rater.pk), is_pool
+    counts = count_study(study).raters
+    answers = PracticeAnswer.objects.filter(rater__study=study).order_by().values_list("rater")
+    practice = {
+        key: (right, n) for key, right, n in answers.annotate(right=Count("pk", filter=Q(right=True)), n=Count("pk"))
+    }
+    # Later rows replace earlier ones, so the newest invitation remains.
+    oldest_first = Invitation.objects.filter(rater__study=study).order_by("created_at", "pk")
+    invitations = {invitation.rater_id: invitation for invitation in oldest_first}
+    rows = []
+    # One annotation instead of a query for each rater.
+    for rater in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number"):
+        progress, invitation = counts.get(rater.pk, NO_PROGRESS), invitations.get(rater.pk)
+        times = (rater.last_seen_at, rater.last_shown, progress.last_rated)
+        rows.append(
+            RaterRow(
+                label=rater.label,
+                simulated=rater.simulated,
+                imported=bool(rater.imported_as),
+                state=_describe_state(rater, progress, invitation, is_pool),
+                done=progress.live_rated,
+                total=None if is_pool else progress.live,
+                practice=practice.get(rater.pk),
+                # The times in an import were not measured by this site.
+                median_seconds=None if rater.imported_as else progress.median_seconds,
+                last_seen=max((time for time in times if time), default=None),
+                invitation=invitation,
+                taken=rater.user_id is not None,
+                withdrawn=rater.withdrawn_at is not None,
+            )
         )
-        # One annotation instead of a query for each rater.
-        for rater in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number")
-    ]
-
-
-def _build_row(
-    rater: Any, progress: RaterCounts, practice: tuple[int, int] | None, invitation: Invitation | None, is_pool: bool
-) -> RaterRow:
-    return RaterRow(
-        label=rater.label,
-        simulated=rater.simulated,
-        imported=bool(rater.imported_as),
-        state=_describe_state(rater, progress, invitation, is_pool),
-        done=progress.live_rated,
-        total=None if is_pool else progress.live,
-        practice=practice,
-        # The times in an import were not measured by this site.
-        median_seconds=None if rater.imported_as else progress.median_seconds,
-        last_seen=max((t for t in (rater.last_seen_at, rater.last_shown, progress.last_rated) if t), default=None),
-        invitation=invitation,
-        taken=rater.user_id is not None,
-        withdrawn=rater.withdrawn_at is not None,
-    )
+    return rows
 
 
 def count_unrated(study: Study) -> dict[int, int | None]:
@@ -86,18 +82,6 @@ def count_unrated(study: Study) -> dict[int, int | None]:
     return {
         rater.pk: None if is_pool or not rater.user_id else counts.live - counts.live_rated for rater, counts in rows
     }
-
-
-def _count_practice(study: Study) -> Mapping[int, tuple[int, int]]:
-    answers = PracticeAnswer.objects.filter(rater__study=study).order_by().values("rater")
-    counts = answers.annotate(n=Count("pk"), good=Count("pk", filter=Q(right=True)))
-    return {row["rater"]: (row["good"], row["n"]) for row in counts}
-
-
-def _load_last_invitations(study: Study) -> Mapping[int, Invitation]:
-    oldest_first = Invitation.objects.filter(rater__study=study).order_by("created_at", "pk")
-    # Later rows replace earlier ones, so the newest invitation remains.
-    return {invitation.rater_id: invitation for invitation in oldest_first}
 
 
 def _describe_state(rater: Any, progress: RaterCounts, invitation: Invitation | None, is_pool: bool) -> str:
@@ -115,10 +99,6 @@ def _describe_state(rater: Any, progress: RaterCounts, invitation: Invitation | 
         return "ready"
     if rater.user_id:
         return "agreed"
-    return _describe_invitation(invitation)
-
-
-def _describe_invitation(invitation: Invitation | None) -> str:
     if invitation is None or invitation.revoked_at:
         return "free"
     if invitation.send_error:

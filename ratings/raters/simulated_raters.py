@@ -16,7 +16,6 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
@@ -52,9 +51,7 @@ class SimulationResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Skill:
-    """How well the simulated raters perform: the shares of errors called errors, and of unperturbed items called
-    plausible.
-    """
+    """How well simulated raters perform: shares of errors called errors, and of unperturbed items called plausible."""
 
     obvious: float
     subtle: float
@@ -84,7 +81,6 @@ def simulate_raters(
     located: float = LOCATED,
     seed: int,
     progress: ProgressCallback | None = None,
-    by: User | None = None,
 ) -> SimulationResult:
     """Give the study `n` simulated raters, who rate all their items. The same seed gives the same answers.
 
@@ -101,14 +97,13 @@ def simulate_raters(
             progress(n_new, total)
     labels = tuple(rater.label for rater in raters)
     if n_new:
-        lifecycle.log_event(study, study_events.Simulated(raters=labels, seed=seed), by)
+        lifecycle.log_event(study, study_events.Simulated(raters=labels, seed=seed))
     return SimulationResult(labels, n_new, revoked, replanned)
 
 
 @transaction.atomic
 def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
-    """Return `n` simulated raters, the labels of raters whose links were revoked, and whether open places were
-    planned again.
+    """Return `n` simulated raters, labels of raters whose links were revoked, and whether open places were replanned.
 
     Missing raters take first places to which nobody was invited, then places whose invitation nobody has accepted. If
     these are too few, the open places are planned again for more raters.
@@ -119,11 +114,13 @@ def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ..
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:
         raise StudyError(f"{n} simulated raters: it must be at least 1")
-    simulated = study.raters.filter(
-        simulated=True, imported_as=""
-    )  # without imported ones, which another program simulated
+    # Without imported ones, which another program simulated.
+    simulated = study.raters.filter(simulated=True, imported_as="")
     missing = max(n - simulated.count(), 0)
-    open_places, not_accepted = running_raters.list_open_places(study), _find_not_accepted(study)
+    open_places = running_raters.list_open_places(study)
+    # Somebody who accepts an invitation at the same moment either joins first or finds the link revoked.
+    invited = study.raters.filter(invited_at__isnull=False, user__isnull=True, withdrawn_at__isnull=True)
+    not_accepted = list(invited.order_by("number"))
     is_replanned = missing > len(open_places) + len(not_accepted)
     if is_replanned:
         _check_can_replan(study, missing, open_places)
@@ -137,14 +134,6 @@ def _take_rater_places(study: Study, n: int) -> tuple[list[Rater], tuple[str, ..
             invitations.revoke_invitation(rater)
     Rater.objects.filter(pk__in=[rater.pk for rater in chosen]).update(simulated=True, invited_at=None)
     return list(simulated.order_by("number")), revoked, is_replanned
-
-
-def _find_not_accepted(study: Study) -> list[Rater]:
-    """Return invited raters who have not joined. Somebody who accepts at the same moment either joins first or finds
-    the link revoked.
-    """
-    invited = study.raters.filter(invited_at__isnull=False, user__isnull=True, withdrawn_at__isnull=True)
-    return list(invited.order_by("number"))
 
 
 def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> None:
@@ -164,12 +153,9 @@ def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> N
 
 
 def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
-    """Return how many ratings are expected. In a pool study this is an upper bound: people may claim some, or pairs
-    run out.
-    """
+    """Return how many ratings are expected; in a pool study at most, as people may claim some, or pairs run out."""
     if not designs.is_pool_study(study):
-        unrated = Assignment.objects.filter(rater__in=raters, rating__isnull=True, released_at__isnull=True)
-        return unrated.count()
+        return Assignment.objects.filter(rater__in=raters, rating__isnull=True, released_at__isnull=True).count()
     progress = [next_item.count_progress(rater) for rater in raters]
     n_taken = Assignment.objects.filter(rater__study=study, occasion=FIRST, slot__isnull=False).count()
     return min(study.items.count() * study.ratings_per_item - n_taken, sum(seen.total - seen.done for seen in progress))
@@ -177,9 +163,8 @@ def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
 
 def _rate_in_turn(raters: Sequence[Rater], skill: Skill, seed: int) -> Iterator[SubmissionResult]:
     """Let the raters rate one item each in turn, without consent, guide or practice, and yield every result."""
-    Rater.objects.filter(pk__in=[rater.pk for rater in raters], started_at__isnull=True).update(
-        started_at=timezone.now()
-    )
+    not_started = Rater.objects.filter(pk__in=[rater.pk for rater in raters], started_at__isnull=True)
+    not_started.update(started_at=timezone.now())
     active = [rater for rater in raters if not rater.withdrawn_at]  # a withdrawn rater has no more items
     while active:
         # One item each in turn, so that in a pool no simulated rater takes everything.
@@ -194,24 +179,22 @@ def _rate_item(assignment: Assignment, rater: Rater, skill: Skill, seed: int) ->
     """Rate one item from its source and return the result. Repeats and items of session 2 get new noise."""
     next_item.mark_opened(assignment)
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
-    judge = _judge_evidence_item if rater.study.kind == EVIDENCE else _judge_transition_item
+    content = source.item.payload_sha256
     # New noise for a repeat, or simulated test-retest agreement would be perfect.
     noise_key = rater.label if assignment.occasion == FIRST else f"{rater.label} again"
     noise_key = noise_key if assignment.session == 1 else f"{noise_key} in session 2"
-    verdict, confidence = judge(source, rater.label, skill, seed, noise_key)
+    if rater.study.kind == EVIDENCE:
+        # The verdict of the first classifier, or else the truth. The smallest key: the choice is the same in each run.
+        expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
+        verdict, confidence = judge_evidence(expected, content, rater.label, skill, seed, noise_key)
+    else:
+        kind = error_kind(source.perturbation, source.reference)
+        verdict, confidence = judge_transition(kind, content, rater.label, skill, seed, noise_key)
     marks: tuple[str, ...] = ()
     if not verdict and assignment.marks != "off":
-        content = source.item.payload_sha256
         marks = choose_marks(source.target, list_mark_keys(source.item.payload), content, skill, seed, noise_key)
     # A random submission id: repeating the simulation finds the items answered and submits nothing.
     return submit.submit_rating(assignment, verdict, confidence, uuid.uuid4(), marks=marks)
-
-
-def _judge_transition_item(
-    source: ItemSource, label: str, skill: Skill, seed: int, noise_key: str = ""
-) -> tuple[bool, int]:
-    kind = error_kind(source.perturbation, source.reference)
-    return judge_transition(kind, source.item.payload_sha256, label, skill, seed, noise_key or label)
 
 
 def error_kind(perturbation: str, reference: str) -> str:
@@ -222,42 +205,25 @@ def error_kind(perturbation: str, reference: str) -> str:
 def judge_transition(
     perturbation: str, content: str, label: str, skill: Skill, seed: int, noise_key: str
 ) -> tuple[bool, int]:
-    """Return the verdict, which is plausible unless the evidence of error exceeds the rater's threshold, and the
-    confidence.
-    """
+    """Return the verdict, plausible unless the evidence of error exceeds the rater's threshold, and the confidence."""
     # The centre is chosen per kind of error, the threshold per rater: together they give the requested share on
     # average.
-    mean = _threshold_distance(skill.error_shares()[perturbation])
-    distance = _error_evidence(content, noise_key, seed) + mean - _rater_shift(label, seed)
+    distance = _distance_from_threshold(skill.error_shares()[perturbation], content, label, seed, noise_key)
     return distance <= 0, _confidence_of(distance)
-
-
-def _judge_evidence_item(
-    source: ItemSource, label: str, skill: Skill, seed: int, noise_key: str = ""
-) -> tuple[bool, int]:
-    """Return the first classifier's verdict, or else the truth of the record, unless noise reverses it."""
-    # The smallest key, so that the choice is the same in each run.
-    expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
-    return judge_evidence(expected, source.item.payload_sha256, label, skill, seed, noise_key or label)
 
 
 def judge_evidence(
     expected: bool, content: str, label: str, skill: Skill, seed: int, noise_key: str
 ) -> tuple[bool, int]:
     """Return the expected verdict unless noise reverses it, and the confidence."""
-    distance = (
-        _error_evidence(content, noise_key, seed) + _threshold_distance(1 - skill.agreement) - _rater_shift(label, seed)
-    )
+    distance = _distance_from_threshold(1 - skill.agreement, content, label, seed, noise_key)
     return expected == (distance <= 0), _confidence_of(distance)
 
 
 def choose_marks(
     target: Collection[str], keys: Iterable[str], content: str, skill: Skill, seed: int, noise_key: str
 ) -> tuple[str, ...]:
-    """Return the one row marked in an item called an error.
-
-    In the share `located` of cases it is one of `target`, the keys of the planted error, else another of `keys`.
-    """
+    """Return the row marked in an item called an error: in the share `located` one of `target`, else another of `keys`."""
     # A generator per item and rater: the order of rating must not change an answer.
     rng = random.Random(f"{seed}/marks/{noise_key}/{content}")
     is_located = rng.random() < skill.located
@@ -265,28 +231,18 @@ def choose_marks(
     return (rng.choice(choices),) if choices else ()
 
 
-def _rater_shift(label: str, seed: int) -> float:
-    """Return the shift of this rater's threshold; above 0, the rater calls fewer items errors than others do."""
-    return random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
-
-
-def _error_evidence(content: str, noise_key: str, seed: int) -> float:
-    """Return the evidence of error in an item without its mean: a standard normal number, partly shared by all
-    raters.
-    """
+def _distance_from_threshold(share: float, content: str, label: str, seed: int, noise_key: str) -> float:
+    """Return how far an item's evidence of error exceeds the rater's threshold; it does in this share of answers."""
     shared_part = random.Random(f"{seed}/item/{content}").gauss(0, 1)
     own_part = random.Random(f"{seed}/{noise_key}/{content}").gauss(0, 1)
     # The two weights give variance 1, and a correlation of SHARED between two raters.
-    return sqrt(SHARED) * shared_part + sqrt(1 - SHARED) * own_part
-
-
-def _threshold_distance(share: float) -> float:
-    """Return the mean distance from the threshold for which this share of answers exceeds it, given the spread of
-    raters.
-    """
+    noise = sqrt(SHARED) * shared_part + sqrt(1 - SHARED) * own_part
     # The thresholds vary, so the variance of the difference is 1 + RATER_SPREAD²; without the factor extreme shares
     # would be missed.
-    return NormalDist().inv_cdf(share) * sqrt(1 + RATER_SPREAD**2)
+    mean = NormalDist().inv_cdf(share) * sqrt(1 + RATER_SPREAD**2)
+    # Above 0, the rater calls fewer items errors than others do.
+    rater_shift = random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
+    return noise + mean - rater_shift
 
 
 def _confidence_of(distance: float) -> int:

@@ -180,7 +180,7 @@ def _finish_job(rater: MachineRater) -> Outcome:
     progress = model_raters.count_progress(rater)
     failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(progress.failed.items()))
     message = f"{rater.label}, {rater.name}: {progress.rated} of {progress.items} items rated{failed}"
-    counts = {"rated": progress.rated, "items": progress.items, "failed": dict(progress.failed)}
+    counts: Columns = {"rated": progress.rated, "items": progress.items, "failed": dict(progress.failed)}
     # Names and numbers only: the log is readable before the study is unblinded.
     log_event(rater.study, MachineRated(rater=rater.label, name=rater.name, **counts))
     return {"said": message, **counts}

@@ -238,7 +238,7 @@ def _request_job(rater: MachineRater, retry: bool, by: User | None, terms: RunOp
     if not n_left:
         return RequestResult(rater, None, 0)
     job = jobs.request_job(KIND, params, subject=access.format_subject(rater.study), user=by, run=rater.run)
-    order = {"rater": rater.label, "name": rater.name, "items": n_left}
+    order: dict[str, Any] = {"rater": rater.label, "name": rater.name, "items": n_left}
     log_event(rater.study, MachineOrdered(**order, with_context=bool(rater.setup.get("with_context"))), by)
     return RequestResult(rater, job, n_left)
 

@@ -101,7 +101,9 @@ def build_result_figure(job: Job, name: str, files: list[FigureFile]) -> StoredF
         return None
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     inline = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
-    return StoredFigure(name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], inline[0], inline[1], files)
+    return StoredFigure(
+        name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], inline[0], inline[1], files
+    )
 
 
 def _build_figure(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> StoredFigure:

@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
@@ -46,53 +47,60 @@ class StudyRequest(HttpRequest):
 
 P = ParamSpec("P")
 GuardedView = Callable[..., HttpResponseBase]
+RaterView = Callable[[RaterRequest], HttpResponseBase]
 
 
-def rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> GuardedView:
+def rater_page(view: RaterView) -> GuardedView:
     """Allow users who rate in any study, and forbid caching. Visitors are sent to the sign-in page (401 for htmx)."""
 
-    @login_not_required
-    @wraps(view)
-    def serve_rater(request: RaterRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-        if not request.user.is_authenticated:
-            return _forbid_caching(_ask_to_sign_in(request))
+    def require_rater(request: RaterRequest) -> None:
         if not access.list_raters(request.user).exists():
             raise Http404
-        return _forbid_caching(view(request, *args, **kwargs))
 
-    return serve_rater
+    return _serve_raters(view, require_rater)
 
 
-def study_rater_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> GuardedView:
+def study_rater_page(view: RaterView) -> GuardedView:
     """Like `rater_page`, for URLs with `<uuid:rater>`: sets `request.rater` to the user's own rater in that study."""
 
-    @login_not_required
-    @wraps(view)
-    def serve_study_rater(request: RaterRequest, *args: Any, rater: UUID, **kwargs: Any) -> HttpResponseBase:
-        if not request.user.is_authenticated:
-            return _forbid_caching(_ask_to_sign_in(request))
+    def set_rater(request: RaterRequest, rater: UUID) -> None:
         request.rater = access.get_rater_or_404(request.user, rater)
-        return _forbid_caching(view(request, *args, **kwargs))
 
-    return serve_study_rater
+    return _serve_raters(view, set_rater)
 
 
-def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> GuardedView:
+def item_page(view: RaterView) -> GuardedView:
     """Like `study_rater_page`, for URLs with `<uuid:code>`: sets `request.assignment` to the user's own one."""
 
-    @login_not_required
-    @wraps(view)
-    def serve_item(request: RaterRequest, *args: Any, code: UUID, **kwargs: Any) -> HttpResponseBase:
-        if not request.user.is_authenticated:
-            return _forbid_caching(_ask_to_sign_in(request))
+    def set_assignment(request: RaterRequest, code: UUID) -> None:
         # A page shows the answer and the unsaved answer, so both are loaded here. A POST reads them later, under
         # a lock: loaded here they could be out of date.
         related = () if request.method == "POST" else ("rating", "unsaved_answer")
         request.assignment = access.get_assignment_or_404(request.user, code, *related)
         request.rater = request.assignment.rater
-        return _forbid_caching(view(request, *args, **kwargs))
 
-    return serve_item
+    return _serve_raters(view, set_assignment)
+
+
+def _serve_raters(view: RaterView, prepare: Callable[..., None]) -> GuardedView:
+    """Wrap a view for raters. `prepare` takes the request and the parts of its URL, and sets what the view reads."""
+
+    @login_not_required
+    @wraps(view)
+    def serve_rater(request: RaterRequest, **url_parts: Any) -> HttpResponseBase:
+        response: HttpResponseBase
+        if request.user.is_authenticated:
+            prepare(request, **url_parts)
+            response = view(request)
+        else:
+            # htmx would swap a sign-in page into the fragment; the 401 makes the page open its sign-in dialog instead.
+            response = HttpResponse(status=401) if request.htmx else redirect_to_login(request.get_full_path())
+        # The back button after signing out, or the next person at this computer, must not see the page again.
+        response["Cache-Control"] = "no-store"
+        patch_vary_headers(response, ["HX-Request", "Cookie"])
+        return response
+
+    return serve_rater
 
 
 def study_page(*roles: str) -> Callable[[Callable[Concatenate[StudyRequest, P], HttpResponseBase]], GuardedView]:
@@ -127,13 +135,8 @@ def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBas
     return serve_staff_or_member
 
 
-def _ask_to_sign_in(request: RaterRequest) -> HttpResponse:
-    # htmx would swap a sign-in page into the fragment; the 401 makes the page open its sign-in dialog instead.
-    return HttpResponse(status=401) if request.htmx else redirect_to_login(request.get_full_path())
-
-
-def _forbid_caching(response: HttpResponseBase) -> HttpResponseBase:
-    # The back button after signing out, or the next person at this computer, must not see the page again.
-    response["Cache-Control"] = "no-store"
-    patch_vary_headers(response, ["HX-Request", "Cookie"])
+def redirect_after_post(to: str, *args: Any) -> HttpResponse:
+    """Redirect to another page with status 303: every browser follows with a GET and does not submit the form again."""
+    response = redirect(to, *args)
+    response.status_code = 303
     return response

@@ -12,14 +12,6 @@ from simulation.jobs import job_files, jobs
 from simulation.models import Job, JobFile, Leased
 from simulation.runs import create, failure_reasons
 
-_LABELS = {
-    "queued": "Queued",
-    "running": "Running",
-    "waiting": "Waiting",
-    "done": "Done",
-    "failed": "Failed",
-    "cancelled": "Stopped",
-}
 _TONES = {"running": "info", "waiting": "info", "done": "ok", "failed": "danger", "cancelled": "warn"}
 
 
@@ -47,16 +39,23 @@ def describe_job(job: Job, user: Any = None) -> JobStatus:
     paused = bool(live and job.run and job.run.paused_at)
     # Asked only for live jobs: the check costs a query.
     alive = live and not paused and create.has_live_worker()
-    silent = _count_silent_seconds(job)
     no_worker = live and not paused and not alive
-    may_steer = _can_control(job, user)
+    notice = "No worker is running: start one with" if no_worker else ""
+    if silent := _count_silent_seconds(job):
+        takeover = "" if no_worker else " Another worker will take over soon."
+        notice = f"The worker has not responded for {silent} s.{takeover}"
+    # A page may show jobs of two variants.
+    variant, may_steer = job.params.get("variant"), _can_control(job, user)
+    label = "Stopped" if job.status == "cancelled" else job.status.capitalize()
+    if live and (paused or job.cancel_requested_at):
+        label = "Stopping" if job.cancel_requested_at else "Paused"
     return JobStatus(
         job=job,
-        title=_format_title(job),
-        label=_choose_label(job, paused),
+        title=jobs.get_title(job.kind) + (f", {variant}" if variant else ""),
+        label=label,
         tone="warn" if paused else _TONES.get(job.status, ""),
         message=_describe_progress(job),
-        notice=_build_notice(job, no_worker, silent),
+        notice=notice,
         start_worker=no_worker,
         # A job that nobody works on changes rarely: every open page would poll in vain.
         poll=0 if not live else 10 if no_worker or paused or job.status != "running" else 2,
@@ -68,23 +67,11 @@ def describe_job(job: Job, user: Any = None) -> JobStatus:
     )
 
 
-def _format_title(job: Job) -> str:
-    """Return the title of the job's kind, with the variant if it has one: a page may show jobs of two variants."""
-    variant = job.params.get("variant")
-    return f"{jobs.get_title(job.kind)}, {variant}" if variant else jobs.get_title(job.kind)
-
-
 def _can_control(job: Job, user: Any) -> bool:
     try:
         return user is not None and access.get_job_access(user, job).may_control
     except Http404:  # the job is shown on a page of a user who may not open the job itself
         return False
-
-
-def _choose_label(job: Job, paused: bool) -> str:
-    if job.cancel_requested_at and job.status in Leased.RUNNABLE:
-        return "Stopping"
-    return "Paused" if paused else _LABELS[job.status]
 
 
 def _describe_progress(job: Job) -> str:
@@ -93,7 +80,8 @@ def _describe_progress(job: Job) -> str:
             return "It starts as soon as a worker is free."
         case "waiting":
             retry_note = f" Next attempt at {job.not_before:%H:%M:%S} UTC." if job.not_before else ""
-            explanation = f"{failure_reasons.describe_reason(job.status, job.reason).capitalize()}. {failure_reasons.describe_remedy(job.status, job.reason)}"
+            reason = failure_reasons.describe_reason(job.status, job.reason).capitalize()
+            explanation = f"{reason}. {failure_reasons.describe_remedy(job.status, job.reason)}"
             return f"{explanation if job.reason else ''}{retry_note}".strip()
         case "done":
             return str(job.result.get("said", ""))
@@ -109,16 +97,7 @@ def _count_silent_seconds(job: Job) -> int:
     """Return the seconds since the worker's last heartbeat, or 0 if no worker has the job or the silence is short."""
     if job.status != "running" or job.lease_until is None:
         return 0
-    # Each heartbeat sets the lease to end LEASE_SECONDS later, so the end of the lease gives the time of the
-    # heartbeat.
+    # Each heartbeat sets the lease to end LEASE_SECONDS later, so the end of the lease gives the heartbeat's time.
     last_heartbeat = job.lease_until - timedelta(seconds=settings.LEASE_SECONDS)
     silence = (timezone.now() - last_heartbeat).total_seconds()
     return int(silence) if silence > settings.WORKER_SILENT_SECONDS else 0
-
-
-def _build_notice(job: Job, missing: bool, silent: int) -> str:
-    if silent:
-        return f"The worker has not responded for {silent} s." + (
-            "" if missing else " Another worker will take over soon."
-        )
-    return "No worker is running: start one with" if missing else ""

@@ -26,12 +26,8 @@ def show_job(request: StudyRequest, job: UUID) -> HttpResponse:
     """Show the job's page; for htmx only the fragment, which polls until the job has ended."""
     permitted = _get_permitted_job(request, job)
     partial = request.htmx and not request.htmx.history_restore_request
-    context = {
-        "job": permitted.job,
-        "study": permitted.study,
-        "role": permitted.role,
-        "may_run": permitted.role in ("superuser", "admin"),
-    }
+    context = {"job": permitted.job, "study": permitted.study, "role": permitted.role}
+    context["may_run"] = permitted.role in ("superuser", "admin")
     if not partial:
         context["title"] = jobs.get_title(permitted.job.kind)
     response = render(request, "ratings/_job.html" if partial else "ratings/job.html", context)
@@ -44,9 +40,7 @@ def show_job(request: StudyRequest, job: UUID) -> HttpResponse:
 def download_job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
     """Stream a result file of the job. Downloads of a study's archive are recorded in the study's log."""
     permitted = _get_permitted_job(request, job)
-    result_file = next(
-        (candidate for candidate in job_files.list_finished_files(permitted.job) if candidate.pk == file), None
-    )
+    result_file = next((row for row in job_files.list_finished_files(permitted.job) if row.pk == file), None)
     if result_file is None or permitted.job.status != "done":
         raise Http404
     headers = {
@@ -54,14 +48,12 @@ def download_job_file(request: StudyRequest, job: UUID, file: int) -> HttpRespon
         "Content-Disposition": content_disposition_header(True, result_file.name) or "attachment",
         "Cache-Control": "private, no-store",
     }
-    if (
-        permitted.job.kind == archive_requests.JOB_KIND
-        and permitted.job.params["variant"] != archive_requests.BLINDED
-        and (challenge := reauthentication.ask_to_sign_in(request))
-    ):
+    is_archive = permitted.job.kind == archive_requests.JOB_KIND
+    is_unblinded_archive = is_archive and permitted.job.params["variant"] != archive_requests.BLINDED
+    if is_unblinded_archive and (challenge := reauthentication.ask_to_sign_in(request)):
         return challenge
     # A HEAD request transfers nothing, so it is not recorded as a download.
-    if request.method == "GET" and permitted.study and permitted.job.kind == archive_requests.JOB_KIND:
+    if request.method == "GET" and permitted.study and is_archive:
         archive_requests.log_download(permitted.study, permitted.job, request.user, result_file.sha256)
     pieces = job_files.iter_file(result_file) if request.method == "GET" else iter(())
     return StreamingHttpResponse(pieces, content_type=result_file.content_type, headers=headers)

@@ -62,7 +62,9 @@ def list_casts(environ: Environment = os.environ) -> list[CastOption]:
     """Return every cast, with two queries: first the rule-based casts, then those with language models, by name."""
     models = {row.name: row for row in LanguageModel.objects.all()}
     with_models = [_model_option(row, models, environ) for row in CastDefinition.objects.all()]
-    return [*map(_rule_based_option, casting.CASTS.values()), *with_models]
+    roles = ("name", "description", *ROLES)
+    rule_based = [CastOption(*(getattr(info, role) for role in roles)) for info in casting.CASTS.values()]
+    return [*rule_based, *with_models]
 
 
 def list_raters(environ: Environment = os.environ) -> list[RaterOption]:
@@ -72,19 +74,10 @@ def list_raters(environ: Environment = os.environ) -> list[RaterOption]:
     # A cast without a language model as classifier cannot rate.
     judges = {name: data["evidence_classifier"].get("model") for name, data in casts_.items()}
     of_casts = [
-        _rater_option(
-            name,
-            model,
-            f"Its classifier, {model}. {casts_[name]['description']}",
-            models,
-            environ,
-            bool(casts_[name].get("scripted")),
-        )._replace(of_cast=True)
-        for name, model in judges.items()
-        if model
+        _rater_option(name, models.get(model), model, environ, casts_[name]) for name, model in judges.items() if model
     ]
     # A cast precedes a model of the same name, as it does when it is requested.
-    return [*of_casts, *(_rater_option(name, name, "", models, environ) for name in models if name not in casts_)]
+    return [*of_casts, *(_rater_option(name, row, name, environ) for name, row in models.items() if name not in casts_)]
 
 
 def list_names() -> list[str]:
@@ -142,24 +135,11 @@ def is_retired(model: LanguageModel, today: date) -> bool:
 
 
 class RetiredModel(NamedTuple):
-    """A model that its provider has switched off, and the casts that use it.
-
-    `variable` names the variable with the provider's base URL, which may be another server.
-    """
+    """A model that its provider has switched off, the casts that use it, and the same as a sentence."""
 
     model: str
-    model_id: str
-    retires_on: date | None
     casts: tuple[str, ...]
-    variable: str
-
-    @property
-    def message(self) -> str:
-        date_text = f" on {self.retires_on}" if self.retires_on else ""
-        return (
-            f"{self.model_id} was switched off{date_text}: it answers only if {self.variable} points elsewhere "
-            f"(used by {', '.join(self.casts)})."
-        )
+    message: str
 
 
 def find_retired(casts: Iterable[str], today: date | None = None) -> list[RetiredModel]:
@@ -169,17 +149,17 @@ def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retire
         for name in {player["model"] for player in list_roles(_load_cast(cast)) if "model" in player}:
             casts_of_model.setdefault(name, []).append(cast)
     rows = LanguageModel.objects.filter(name__in=casts_of_model).order_by("name")
+    retired = [row for row in rows if is_retired(row, today or timezone.localdate())]
+    users = [(row, tuple(casts_of_model[row.name])) for row in retired]
     return [
-        RetiredModel(
-            row.name,
-            row.model_id,
-            row.retires_on,
-            tuple(casts_of_model[row.name]),
-            PROVIDERS[row.provider].base_url_variable,
-        )
-        for row in rows
-        if is_retired(row, today or timezone.localdate())
+        RetiredModel(row.name, casts, f"{_describe_end(row)} (used by {', '.join(casts)}).") for row, casts in users
     ]
+
+
+def _describe_end(model: LanguageModel) -> str:
+    # The variable of the base URL may point to a compatible server, which still answers.
+    day, variable = f" on {model.retires_on}" if model.retires_on else "", PROVIDERS[model.provider].base_url_variable
+    return f"{model.model_id} was switched off{day}: it answers only if {variable} points elsewhere"
 
 
 def _load_cast(name: str) -> dict[str, Any]:
@@ -242,20 +222,12 @@ def _check_keys(config: dict[str, Any], environ: Environment) -> dict[str, Any]:
     return config
 
 
-def _rule_based_option(info: casting.CastInfo) -> CastOption:
-    return CastOption(info.name, info.description, info.agent, info.transition_model, info.evidence_classifier)
-
-
 def _model_option(row: CastDefinition, models: Mapping[str, LanguageModel], environ: Environment) -> CastOption:
     speakers = dict.fromkeys(player["model"] for player in list_roles(row.data) if "model" in player)
     lost = sorted(set(speakers) - set(models))
     models_of_cast = [models[name] for name in speakers if name in models]
-    reasons, scripted = [_describe_missing(lost)] if lost else [], bool(row.data.get("scripted"))
-    reasons += (
-        [missing]
-        if (missing := _find_unreachable((model.provider for model in models_of_cast), environ, scripted))
-        else []
-    )
+    unreachable = _find_unreachable((one.provider for one in models_of_cast), environ, bool(row.data.get("scripted")))
+    reasons = [_describe_missing(lost) if lost else "", unreachable]
     agent, transition_model, classifier = (get_role_name(row.data[role]) for role in ROLES)
     return CastOption(
         row.name,
@@ -266,29 +238,20 @@ def _model_option(row: CastDefinition, models: Mapping[str, LanguageModel], envi
         panel=tuple(get_role_name(player) for player in row.data.get("panel", ())),
         speaks=bool(speakers),
         answers_by_model="model" in row.data["transition_model"],
-        why_not="; ".join(reasons),
+        why_not="; ".join(filter(None, reasons)),
         warnings=tuple(_iter_warnings(models_of_cast, timezone.localdate())),
     )
 
 
 def _rater_option(
-    name: str,
-    model: str,
-    description: str,
-    models: Mapping[str, LanguageModel],
-    environ: Environment,
-    scripted: bool = False,
+    name: str, row: LanguageModel | None, model: str, environ: Environment, cast: Mapping[str, Any] | None = None
 ) -> RaterOption:
-    row = models.get(model)
+    description = f"Its classifier, {model}. {cast['description']}" if cast else ""
     if row is None:
-        return RaterOption(name, description, why_not=_describe_missing([model]))
-    description = description or f"{row.model_id}, {row.provider}"
-    return RaterOption(
-        name,
-        description,
-        why_not=_find_unreachable([row.provider], environ, scripted),
-        warnings=tuple(_iter_warnings([row], timezone.localdate())),
-    )
+        return RaterOption(name, description, of_cast=bool(cast), why_not=_describe_missing([model]))
+    why_not = _find_unreachable([row.provider], environ, bool(cast and cast.get("scripted")))
+    warnings = tuple(_iter_warnings([row], timezone.localdate()))
+    return RaterOption(name, description or f"{row.model_id}, {row.provider}", bool(cast), why_not, warnings)
 
 
 def _describe_missing(models: list[str]) -> str:
@@ -316,10 +279,7 @@ def _find_unreachable(providers: Iterable[str], environ: Environment, scripted: 
 
 def _iter_warnings(models: Iterable[LanguageModel], today: date) -> Iterable[str]:
     for model in models:
-        variable = PROVIDERS[model.provider].base_url_variable
         if is_retired(model, today):
-            date_text = f" on {model.retires_on}" if model.retires_on else ""
-            # Only a warning: a compatible server may still answer under that address.
-            yield f"{model.model_id} was switched off{date_text}: it answers only if {variable} points elsewhere."
+            yield f"{_describe_end(model)}."
         elif model.lifecycle == "retiring":
             yield f"{model.model_id} will be switched off on {model.retires_on}."

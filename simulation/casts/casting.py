@@ -126,9 +126,7 @@ def build_cast(
     return Cast(
         agent=_build_agent(setup.agent, spec, seed, prompter, chosen),
         transition_model=_build_transition_model(setup.transition_model, spec, seed, prompter),
-        judges=tuple(
-            Judge(player.name, _build_classifier(player, setup, spec, prompter)) for player in setup.classifiers
-        ),
+        judges=tuple(Judge(one.name, _build_classifier(one, setup, spec, prompter)) for one in setup.classifiers),
     )
 
 

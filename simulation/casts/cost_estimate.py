@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from simulation.casts import pricing
 from simulation.casts.pricing import Price
 from simulation.casts.run_config import RoleConfig, RunConfig
+from simulation.llm.conversation import TURNS
 
-TURNS: Final = 3  # a truncated answer is requested again, or a malformed outcome repaired, at most twice
 VERDICT_TURNS: Final = 2  # one repair
 # UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end of an
 # episode. Rounded up from the measured lengths, because a budget that is too small stops a run.
@@ -92,23 +92,19 @@ def estimate_ratings(
     Each prompt is sent, repeated if the reply is truncated, and repaired once.
     """
     rater = RunConfig.from_json(setup).rater if setup else None
-    role_calls = (
-        # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
-        [RoleCalls(rater, [Calls(size + _repair_bytes(rater), TURNS) for size in sizes], 0)]
-        if rater and rater.model
-        else []
-    )
-    return _sum_estimate(setup, [one._replace(usual=len(one.calls)) for one in role_calls], prices)
+    if not rater or not rater.model:
+        return _sum_estimate(setup, [], prices)
+    # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
+    calls = [Calls(size + _repair_bytes(rater), TURNS) for size in sizes]
+    return _sum_estimate(setup, [RoleCalls(rater, calls, usual=len(calls))], prices)
 
 
 def find_unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
     """Return each model that bills classes of tokens for which it has no price, as "model: class, class"."""
     models = setup.get("models", {})
-    missing = {
-        # A model may have a price for tokens in and out and none for cached ones, which it bills as well.
-        name: pricing.missing_classes(prices.get(name), models[name].get("options", {}).get("caching", "none"))
-        for name in names
-    }
+    # A model may have a price for tokens in and out and none for cached ones, which it bills as well.
+    caching = {name: models[name].get("options", {}).get("caching", "none") for name in names}
+    missing = {name: pricing.missing_classes(prices.get(name), kind) for name, kind in caching.items()}
     return [f"{name}: {', '.join(classes)}" for name, classes in missing.items() if classes]
 
 

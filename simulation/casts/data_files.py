@@ -3,11 +3,10 @@
 Every problem has the form "path:line: field: is 'value'; allowed: ...". Models collect all problems of a file at once.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
@@ -28,6 +27,7 @@ from wetbench_site.validation import (
     format_problem,
     locate_problems,
     need_unique,
+    one_of,
     read_json_file,
     reject,
     reject_parts,
@@ -36,8 +36,7 @@ from wetbench_site.validation import (
 KINDS = ("models", "prices", "casts")
 ROLES = ("agent", "transition_model", "evidence_classifier")
 TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
-MIN_THINKING_TOKENS = 1024  # tokens; Anthropic's minimum
-MAX_COUNT = 10**9  # tokens
+_MIN_THINKING_TOKENS = 1024  # Anthropic's minimum
 _MAX_PRICE = Decimal(10**5)  # dollars per million tokens
 
 Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as in its data file
@@ -63,15 +62,6 @@ class ModelFiles(NamedTuple):
     casts: list[dict[str, Any]]
 
 
-def _need_name(name: str) -> str:
-    # Lower case only, so that two names never differ by case alone.
-    return name if re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,79}", name) else reject()
-
-
-def _need_provider(name: str) -> str:
-    return name if name in PROVIDERS else reject()
-
-
 def _need_price(text: str) -> str:
     value = _parse_decimal(text)
     # The database stores six places; the exponent of NaN and infinity is a letter.
@@ -93,20 +83,18 @@ def _parse_decimal(text: str) -> Decimal:
 
 
 def _need_known_model(name: str, info: ValidationInfo) -> str:
-    return (
-        name
-        if name in info.context["models"]
-        else reject(", ".join(sorted(info.context["models"])) or "no model is known")
-    )
+    models: Models = info.context["models"]
+    return name if name in models else reject(", ".join(sorted(models)) or "no model is known")
 
 
+# Lower case only, so that two names never differ by case alone.
 Name = Annotated[
     str,
-    AfterValidator(_need_name),
+    Field(pattern="^[a-z0-9][a-z0-9._-]{0,79}$"),
     Allowed("a to z, 0 to 9, dot, hyphen, underscore; at most 80, starting with a letter or digit"),
 ]
 Word = Annotated[str, Field(min_length=1, max_length=120)]
-Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Count = Annotated[int, Field(ge=1, le=10**9)]  # tokens
 # As text, because JSON numbers are binary fractions, and money and requests need the exact digits.
 DollarText = Annotated[str, AfterValidator(_need_price), Allowed('dollars per million tokens in quotes, like "1.25"')]
 Temperature = Annotated[str, AfterValidator(_need_temperature), Allowed('a number from 0 to 2 in quotes, like "0.7"')]
@@ -166,7 +154,7 @@ class ModelEntry(StrictModel):
     """A language model with its prices. A lifecycle names its source and the day on which the source was read."""
 
     name: Name
-    provider: Annotated[str, AfterValidator(_need_provider), Allowed(", ".join(PROVIDERS))]
+    provider: Annotated[str, *one_of(tuple(PROVIDERS))]
     model_id: Annotated[VisibleText, Field(max_length=120)]
     aliases: list[Word] = []
     options: OptionsEntry = OptionsEntry()
@@ -233,9 +221,9 @@ class ModelRole(StrictModel):
         if params.max_tokens > most:
             reject_parts([("max_tokens", format_problem(params.max_tokens, f"a whole number from 1 to {most}"))])
         # Thinking is part of the reply's tokens, so it must leave room for an answer.
-        most = max(params.max_tokens - 1, MIN_THINKING_TOKENS)
-        if params.thinking_budget is not None and not MIN_THINKING_TOKENS <= params.thinking_budget <= most:
-            allowed = f"a whole number from {MIN_THINKING_TOKENS} to {most}, or null"
+        most = max(params.max_tokens - 1, _MIN_THINKING_TOKENS)
+        if params.thinking_budget is not None and not _MIN_THINKING_TOKENS <= params.thinking_budget <= most:
+            allowed = f"a whole number from {_MIN_THINKING_TOKENS} to {most}, or null"
             reject_parts([("thinking_budget", format_problem(params.thinking_budget, allowed))])
         return params
 
@@ -315,23 +303,14 @@ class ModelFile(StrictModel):
     casts: Annotated[list[CastEntry], need_unique("name")] = []
 
 
-PLAYS = {
-    role: get_args(rules.model_fields["plays"].annotation)
-    for role, rules in zip(ROLES, (AgentRules, TransitionRules, ClassifierRules), strict=True)
-}
-
-
 def load_data_files(directory: Path) -> DataFiles:
     """Return the actions and experiments of a directory. Raises CatalogueError with every problem."""
     # A wrong directory must not look like a laboratory without actions: `load_lab` would remove the existing ones.
     empty = [kind for kind in ("actions", "experiments") if not any((directory / kind).glob("*.json"))]
-    if empty:
-        raise CatalogueError(
-            "\n".join(f"{format_file(directory / kind)}: contains no data file; needed: *.json" for kind in empty)
-        )
+    if problems := [f"{format_file(directory / kind)}: contains no data file; needed: *.json" for kind in empty]:
+        raise CatalogueError("\n".join(problems))
     actions, raw_actions = catalogue.load_catalogue(directory / "actions")
     specs = experiments.load_experiments(directory / "experiments", actions)
-    problems = []
     # Handlers and hidden truth are checked here, because the pure laboratory must not import the simulator.
     for name, problem in casting.check_handlers(actions):
         problems += locate_problems(directory / "actions" / f"{name}.json", [f"handler: {problem}"])

@@ -3,7 +3,7 @@
 If any file is invalid, nothing is loaded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -41,7 +41,15 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
                     for data in action_files
                 ],
             ),
-            "experiments": _upsert_rows(Experiment, ["slug"], [_experiment_row(data) for _, data in specs]),
+            "experiments": _upsert_rows(
+                Experiment,
+                ["slug"],
+                [
+                    {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
+                    | {"data": data, "sha256": hash_json(data)}
+                    for _, data in specs
+                ],
+            ),
         }
         # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
@@ -81,30 +89,23 @@ def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
             for data in files.models
         ],
     )
-    prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
-    prices += [(price["model"], price) for price in files.prices]
     keys = dict(LanguageModel.objects.values_list("name", "pk"))
+    prices = [_price_row(keys[data["name"]], price) for data in files.models for price in data.get("prices", ())]
+    prices += [_price_row(keys[price["model"]], price) for price in files.prices]
     return {
         "models": models,
-        "prices": _upsert_rows(ModelPrice, ["model_id", "effective_from"], _latest_prices(keys, prices)),
+        # Later files replace earlier prices of the same day.
+        "prices": _upsert_rows(
+            ModelPrice,
+            ["model_id", "effective_from"],
+            list({(row["model_id"], row["effective_from"]): row for row in prices}.values()),
+        ),
         "casts": _upsert_rows(
             CastDefinition,
             ["name"],
             [{"name": data["name"], "description": data["description"], "data": data} for data in files.casts],
         ),
     }
-
-
-def _experiment_row(data: dict[str, Any]) -> dict[str, Any]:
-    columns = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
-    return columns | {"data": data, "sha256": hash_json(data)}
-
-
-def _latest_prices(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return one price per model and day: the last one given."""
-    rows = [_price_row(keys[name], price) for name, price in prices]
-    # Later files replace earlier prices of the same day.
-    return list({(row["model_id"], row["effective_from"]): row for row in rows}.values())
 
 
 def _price_row(model: int, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,8 +127,7 @@ def _upsert_rows(model: type[Model], keys: Sequence[str], rows: Sequence[Mapping
     changed = [
         fields for row, fields in pairs if row and any(getattr(row, name) != value for name, value in fields.items())
     ]
-    # One statement with conflict handling instead of a save for each row: two simultaneous loads neither fail nor
-    # duplicate.
+    # One statement with conflict handling: two simultaneous loads neither fail nor duplicate.
     model._default_manager.bulk_create(
         [model(**fields) for fields in (*new, *changed)],
         update_conflicts=True,

@@ -10,16 +10,12 @@ from simulation.providers.base import Usage
 MILLION: Final = Decimal(1_000_000)
 MICRO: Final = Decimal("0.000001")  # precision of the call log
 # English has about four bytes per token; barcodes, numbers, JSON and other scripts approach two. Half the number of
-# bytes exceeds the token count of any tokenizer in use for such prompts, including the few tokens around each
-# message.
+# bytes exceeds the token count of any tokenizer in use for such prompts, with the few tokens around each message.
 MIN_BYTES_PER_TOKEN: Final = 2
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens of each class.
-
-    None means that the price is unknown, not that the tokens are free.
-    """
+    """US dollars per million tokens of each class; None if the price is unknown."""
 
     input: Decimal | None = None
     cache_read: Decimal | None = None

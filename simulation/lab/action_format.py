@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
+from wetbench_site.text import is_storable
 
 MAX_LENGTH = 50_000  # maximum number of characters in an agent's answer
 # Limits on one answer, because everything in it is stored and shown.
@@ -204,7 +205,7 @@ def _strip_quotes(text: str) -> str:
 
 def _check_storable(text: str) -> None:
     """Raise ActionFormatError if the text is too long, or has NUL or unpaired surrogates, which databases reject."""
-    if len(text) > MAX_LENGTH or "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if len(text) > MAX_LENGTH or not is_storable(text):
         raise ActionFormatError("The answer holds characters that are not text")
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
@@ -13,6 +14,7 @@ from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
 MANIFEST = "ManifestMaterials"
+REJECTIONS_ALLOWED = 3  # this many consecutive rejections end an episode
 _WORD = re.compile(r"[\w.%µ]+")
 
 
@@ -43,9 +45,6 @@ def _is_named_in(request: str, name: str) -> bool:
 
 def _stem_word(word: str) -> str:
     return word.lower().strip(".").removesuffix("s")  # singular and plural
-
-
-REJECTIONS_ALLOWED = 3  # this many consecutive rejections end an episode
 
 
 class Ending(StrEnum):
@@ -119,24 +118,12 @@ class Bench:
         return sum(1 for step in self.history if self._costs_step(step))
 
     @property
-    # Only consecutive rejections end an episode, so the count starts at the end of the history.
     def consecutive_rejections(self) -> int:
-        count = 0
-        for step in reversed(self.history):
-            if step.outcome.success:
-                break
-            count += 1
-        return count
+        return sum(1 for _ in takewhile(lambda step: not step.outcome.success, reversed(self.history)))
 
     def get_situation(self) -> Situation:
-        return Situation(
-            self.goal,
-            self.catalogue,
-            self.inventory,
-            tuple(self.history),
-            self.elapsed,
-            self.max_steps - self.steps_used,
-        )
+        steps_left = self.max_steps - self.steps_used
+        return Situation(self.goal, self.catalogue, self.inventory, tuple(self.history), self.elapsed, steps_left)
 
     def resolve_action(self, action: Action) -> tuple[Action, Outcome | None]:
         """Return the action with its catalogue name, and its outcome, or None if it needs a transition model."""
@@ -159,13 +146,12 @@ class Bench:
         if problem := _find_problem(outcome, inputs):
             raise LabError(f"{action.name} was answered with an impossible outcome: {problem}")
         number = len(self.history) + 1
-        action_type = self.catalogue.find_type(action.name)
-        accepted = outcome.success and action_type is not None
+        action_type = self.catalogue.find_type(action.name) if outcome.success else None
         step = Step(
             number=number,
             started_at=self.elapsed,
             # A rejected action takes no time: nothing was done.
-            ended_at=self.elapsed + (action_type.compute_seconds(action) if accepted and action_type else 0),
+            ended_at=self.elapsed + (action_type.compute_seconds(action) if action_type else 0),
             action=action,
             inputs=inputs,
             outcome=outcome,

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from simulation.lab import quantities
 from simulation.lab.actions import FIDELITIES, KINDS, ActionType, Catalogue, Duration
@@ -16,6 +16,7 @@ from wetbench_site.validation import (
     Allowed,
     StrictModel,
     Text,
+    find_field_problems,
     find_problems,
     format_problem,
     locate_problems,
@@ -68,7 +69,7 @@ class CountsEntry(StrictModel):
 class DurationEntry(StrictModel):
     """See `actions.Duration`."""
 
-    default: Annotated[Any, BeforeValidator(_need_duration)]
+    default: Annotated[Any, AfterValidator(_need_duration), Allowed('a duration like "10 min"')]
     parameter: str = ""
     per_material: bool = False
     sum: Annotated[
@@ -146,8 +147,8 @@ def _check_keys(keys: Any) -> list[tuple[str, str]]:
         if not isinstance(kind, Mapping) or kind.get("type") not in _VALUE_TYPES:
             problems.append((f"keys.{key}", f"must be an object with a type; allowed: {', '.join(_VALUE_TYPES)}"))
         else:
-            found = find_problems(ParameterEntry, {"name": key or "key", "description": "a key", **kind})
-            problems += [(f"keys.{key}.{path}", message) for path, _, message in (one.partition(": ") for one in found)]
+            found = find_field_problems(ParameterEntry, {"name": key or "key", "description": "a key", **kind})
+            problems += [(f"keys.{key}.{problem.field}", problem.message) for problem in found]
     return problems
 
 

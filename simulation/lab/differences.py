@@ -12,9 +12,7 @@ from simulation.lab.outcomes import Observation, Outcome
 # Lineage is not compared, because raters do not see it.
 _MATERIAL_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 
-_TRAILING_ZEROS = re.compile(
-    r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)"
-)  # trailing zeros after the decimal point
+_TRAILING_ZEROS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # after the decimal point
 _GAP = re.compile(r"(?<=\d)[\s-](?=[^\W\d_]|[°%])")  # between a number and its unit
 _LITRES = re.compile(r"(?<=\d)([uμmn]?)l\b")
 _MICRO = re.compile(r"(?<=\d)u(?=[LgMm])")
@@ -94,7 +92,7 @@ def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key
     """Pair entries with the same first key, then the rest by the next key and so on, and finally by their order."""
     matches: dict[int, int] = {}
     free = list(range(len(old)))
-    for key in (*keys, _constant_key):
+    for key in (*keys, lambda entry: "any"):
         by_key: dict[str, list[int]] = {}
         for at in free:
             by_key.setdefault(key(old[at]), []).append(at)
@@ -105,10 +103,6 @@ def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key
         free = [at for at in free if at not in matches.values()]
     pairs = [_Pair(at, old[matches[at]] if at in matches else None, entry) for at, entry in enumerate(new)]
     return pairs + [_Pair(at, old[at], None) for at in free]
-
-
-def _constant_key(entry: Entry) -> str:
-    return "any"
 
 
 def _compare_values(path: str, old: Any, new: Any) -> Iterator[Difference]:

@@ -1,6 +1,5 @@
 """Validate an experiment file: materials with their contents and wells, the protocol, the rubric and the shortfalls."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
@@ -70,37 +69,26 @@ def parse_concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
 
 
 def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
-    for dimension in dimensions if isinstance(text, str) else ():
-        try:
-            value = quantities.parse_quantity(text, dimension).value
-        except quantities.QuantityError:
-            continue
-        if value >= 0:
-            return dimension, value
+    found = quantities.find_quantity(text, *dimensions) if isinstance(text, str) else None
+    if found and found.value >= 0:
+        return found.dimension, found.value
     units = ", ".join(unit for dimension in dimensions for unit in quantities.list_units(dimension) if unit)
     raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")
 
 
 def _parse_volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
-    try:
-        return quantities.parse_quantity(properties[name], "volume").value
-    except (KeyError, quantities.QuantityError):
-        return None
-
-
-def _need_key(key: str) -> str:
-    return key if re.fullmatch(r"[a-z][a-z0-9_]{0,59}", key) else reject()
-
-
-def _need_slug(slug: str) -> str:
-    return slug if re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", slug) else reject()
+    found = quantities.find_quantity(properties.get(name), "volume")
+    return found.value if found else None
 
 
 def _need_mass(text: str) -> str:
     return text if parse_amount(text, "mass").value > 0 else reject("more than zero")
 
 
-Key = Annotated[str, AfterValidator(_need_key), Allowed("small letters, digits and underscores")]
+Key = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,59}$"), Allowed("small letters, digits and underscores")]
+Slug = Annotated[
+    str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$"), Allowed("small letters and digits, joined by single hyphens")
+]
 
 
 class ContentEntry(StrictModel):
@@ -160,7 +148,7 @@ class WellEntry(StrictModel):
             # The file itself must not reveal what it declares as unknown.
             if not content.known:
                 problems.append((f"properties.{name}", f"shows what contents.{component} hides; allowed: omit it"))
-            elif not _is_same_concentration(shown, written):
+            elif _find_concentration(shown) is None or _find_concentration(shown) != _find_concentration(written):
                 problems.append((f"properties.{name}", format_problem(shown, f"{written!r}, as in contents")))
         reject_parts(problems)
         return self
@@ -196,14 +184,8 @@ def _check_property(name: str, value: Any) -> str:
     return ""
 
 
-def _is_same_concentration(shown: Any, written: Any) -> bool:
-    for dimension in _CONCENTRATIONS:
-        try:
-            first, second = (quantities.parse_quantity(text, dimension).value for text in (shown, written))
-        except quantities.QuantityError:
-            continue
-        return first == second
-    return False
+def _find_concentration(text: Any) -> quantities.Quantity | None:
+    return quantities.find_quantity(text, *_CONCENTRATIONS)
 
 
 class StepEntry(StrictModel):
@@ -255,19 +237,13 @@ class ShortfallEntry(StrictModel):
 class ExperimentEntry(StrictModel):
     """The file of one experiment. See `experiments.ExperimentSpec`; the offline cast checks `truth`."""
 
-    slug: Annotated[str, AfterValidator(_need_slug), Allowed("small letters and digits, joined by single hyphens")]
+    slug: Slug
     name: Text
     group: Text
     goal: Text
     max_steps: Annotated[int, Field(ge=1, le=1000)]
     provenance: Text
-    materials: Annotated[
-        list[MaterialEntry],
-        Field(min_length=1),
-        need_unique("key"),
-        need_unique("name"),
-        Allowed("a list of at least one material"),
-    ]
+    materials: Annotated[list[MaterialEntry], Field(min_length=1), Allowed("a list of at least one material")]
     truth: dict[str, Any] = {}
     protocol: list[StepEntry] = []
     rubric: Annotated[
@@ -278,7 +254,7 @@ class ExperimentEntry(StrictModel):
 
     @field_validator("materials")
     @classmethod
-    def _need_unique_wells(cls, materials: list[MaterialEntry]) -> list[MaterialEntry]:
+    def _need_unique_materials(cls, materials: list[MaterialEntry]) -> list[MaterialEntry]:
         reject_parts(_find_repeated(list_materials_and_wells(materials)))
         return materials
 

@@ -67,29 +67,19 @@ def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
 def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
     """Build an experiment from the validated data of a file or database row."""
     return ExperimentSpec(
-        slug=data["slug"],
-        name=data["name"],
-        group=data["group"],
-        goal=data["goal"],
-        max_steps=data["max_steps"],
+        **{key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")},
+        **{key: tuple(data.get(key, ())) for key in ("protocol", "rubric", "shortfalls")},
         materials=tuple((entry["key"], _build_material(entry)) for entry in data["materials"]),
-        truth=data.get("truth", {}),
-        protocol=tuple(data.get("protocol", ())),
-        rubric=tuple(data.get("rubric", ())),
-        provenance=data.get("provenance", ""),
         manifest=tuple((entry["key"], _build_material(entry)) for entry in data.get("manifest", ())),
-        shortfalls=tuple(data.get("shortfalls", ())),
+        truth=data.get("truth", {}),
+        provenance=data.get("provenance", ""),
     )
 
 
 def _build_material(entry: Mapping[str, Any]) -> NewMaterial:
+    same = ("name", "available_for_use", "material_type", "environmental_condition")
     return NewMaterial(
-        name=entry["name"],
-        properties=_visible_properties(entry),
-        available_for_use=entry["available_for_use"],
-        material_type=entry["material_type"],
-        environmental_condition=entry["environmental_condition"],
-        ledger=_build_ledger(entry),
+        **{key: entry[key] for key in same}, properties=_visible_properties(entry), ledger=_build_ledger(entry)
     )
 
 
@@ -130,17 +120,16 @@ def _build_ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "tare" in entry:
         ledger["tare"] = _format_decimal(quantities.parse_quantity(entry["tare"], "mass").value)
     if "wells" in entry:
-        ledger["wells"] = [_build_well(well) for well in entry["wells"]]
+        ledger["wells"] = [
+            {
+                "well": well["well"],
+                "name": well["name"],
+                "properties": _visible_properties(well),
+                "ledger": _build_ledger(well),
+            }
+            for well in entry["wells"]
+        ]
     return ledger
-
-
-def _build_well(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "well": entry["well"],
-        "name": entry["name"],
-        "properties": _visible_properties(entry),
-        "ledger": _build_ledger(entry),
-    }
 
 
 def _build_component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:

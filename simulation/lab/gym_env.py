@@ -15,10 +15,13 @@ from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
+from wetbench_site.text import is_storable
 
 # Samples are drawn from these: enough to show what a text may contain, few enough to read.
 _LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
 _MAX_SAMPLE_LENGTH = 200  # characters of a random sample; the space itself is larger
+_UNREADABLE = "(unreadable)"
+_SEEDS = 2**31  # number of possible seeds for roles and barcodes; 31 bits fit into any integer column
 
 
 class UnicodeText(spaces.Space[str]):
@@ -39,13 +42,7 @@ class UnicodeText(spaces.Space[str]):
         return "".join(_LETTERS[index] for index in self.np_random.integers(0, len(_LETTERS), size=length))
 
     def contains(self, x: Any) -> bool:
-        return (
-            isinstance(x, str)
-            and len(x) <= self.max_length
-            and "\x00" not in x
-            and not any("\ud800" <= letter <= "\udfff" for letter in x)
-            # Unpaired surrogates cannot be encoded as UTF-8, so they can be neither stored in a database nor sent.
-        )
+        return isinstance(x, str) and len(x) <= self.max_length and is_storable(x)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.max_length == other.max_length
@@ -70,10 +67,6 @@ class ActionSpace(UnicodeText):
         return super().contains(x)
 
 
-_UNREADABLE = "(unreadable)"
-_SEEDS = 2**31  # number of possible seeds for roles and barcodes; 31 bits fit into any integer column
-
-
 class SimulatedRoles(NamedTuple):
     """The roles besides the agent: the transition model and the evidence classifier."""
 
@@ -92,9 +85,8 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     The reward is 1.0 for a submission judged sufficient, otherwise 0. An episode is terminated by submitting, quitting
     or three consecutive rejections, and truncated when all steps are used. Text that cannot be parsed as an action
-    counts as a rejected step.
-    ManifestMaterials is off unless `manifest` is True.
-    Nothing here reads a clock: the same seed and the same actions give the same episode.
+    counts as a rejected step. ManifestMaterials is off unless `manifest` is True. Nothing here reads a clock: the same
+    seed and the same actions give the same episode.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
@@ -155,10 +147,15 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     def render(self) -> str | None:
         """Return the episode so far as text, or None unless `render_mode` is "ansi"."""
-        if self.render_mode is None or self.bench is None:
-            return None if self.render_mode is None else "The episode has not begun."
+        if self.render_mode is None:
+            return None
+        if self.bench is None:
+            return "The episode has not begun."
         text = rendering.render_transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
-        return f"{text}\n\nVERDICT: {_format_verdict(self.verdict)}" if self.verdict else text
+        if not (verdict := self.verdict):
+            return text
+        state = "VALID" if verdict.sufficient else "INVALID"
+        return f"{text}\n\nVERDICT: {state} ({verdict.confidence}). {verdict.reasoning}"
 
     def _try_action(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
         try:
@@ -179,7 +176,3 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             "ending": str(bench.ending) if bench.ending else "",
             "verdict": self.verdict.to_json() if self.verdict else None,
         }
-
-
-def _format_verdict(verdict: Verdict) -> str:
-    return f"{'VALID' if verdict.sufficient else 'INVALID'} ({verdict.confidence}). {verdict.reasoning}"

@@ -1,9 +1,10 @@
 """Materials, and the inventory of the bench."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+from wetbench_site.text import hash_text
 
 UNLIMITED = "unlimited"
 AVAILABLE = "available_for_further_use"
@@ -12,16 +13,8 @@ AVAILABILITY = (UNLIMITED, AVAILABLE, NOT_AVAILABLE)
 
 MATERIAL_TYPES = ("static", "dynamic")
 CONDITIONS = (
-    "room_temp",
-    "4C",
-    "-20C",
-    "-80C",
-    "-196C",
-    "incubating_conditions",
-    "cell_culture_conditions",
-    "ice",
-    "dry_ice",
-)
+    "room_temp", "4C", "-20C", "-80C", "-196C", "incubating_conditions", "cell_culture_conditions", "ice", "dry_ice",
+)  # fmt: skip
 
 # States of a component: in solution; cells or particles, which settle and are retained by filters; bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
@@ -62,17 +55,8 @@ class NewMaterial:
         return ""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "properties": dict(self.properties),
-            "available_for_use": self.available_for_use,
-            "material_type": self.material_type,
-            "environmental_condition": self.environmental_condition,
-            "replaces": self.replaces,
-            "derived_from": list(self.derived_from),
-            "taken": dict(self.taken),
-            "ledger": dict(self.ledger),
-        }
+        copies = {name: dict(getattr(self, name)) for name in ("properties", "taken", "ledger")}
+        return vars(self) | copies | {"derived_from": list(self.derived_from)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -134,10 +118,9 @@ class Inventory:
         return next((m for m in self.materials if m.barcode == barcode), None)
 
     def __getitem__(self, barcode: str) -> Material:
-        material = self.get(barcode)
-        if material is None:
-            raise KeyError(barcode)
-        return material
+        if material := self.get(barcode):
+            return material
+        raise KeyError(barcode)
 
     def list_usable(self) -> list[Material]:
         return [m for m in self.materials if m.is_usable]
@@ -176,7 +159,7 @@ class Inventory:
 def make_barcode(seed: int, *place: object) -> str:
     """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and on `place`, like step and index."""
     # `repr` of a tuple separates the parts; joined digits would give (1, 12) and (11, 2) the same code.
-    number = int.from_bytes(hashlib.sha256(repr((seed, *place)).encode()).digest()[:8])
+    number = int(hash_text(repr((seed, *place)))[:16], 16)
     letters = ""
     for _ in range(8):
         number, digit = divmod(number, len(_ALPHABET))

@@ -36,7 +36,7 @@ class Observation:
     value: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"description": self.description, "measurement_type": self.measurement_type, "value": self.value}
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,17 @@ class Outcome:
         return cls(success=False, failure_reason=reason, rejected_by=by)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "success": self.success,
+        return vars(self) | {
             "new_materials": [draft.to_json() for draft in self.new_materials],
             "new_observations": [observation.to_json() for observation in self.new_observations],
-            "reasoning": self.reasoning,
-            "failure_reason": self.failure_reason,
             "rejected_by": str(self.rejected_by),
-            "fidelity": self.fidelity,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            **{
-                **data,
-                "new_materials": tuple(NewMaterial.from_json(m) for m in data["new_materials"]),
-                "new_observations": tuple(Observation(**o) for o in data["new_observations"]),
-            }
-        )
+        new_materials = tuple(NewMaterial.from_json(m) for m in data["new_materials"])
+        new_observations = tuple(Observation(**o) for o in data["new_observations"])
+        return cls(**{**data, "new_materials": new_materials, "new_observations": new_observations})
 
 
 class PerturbedOutcome(NamedTuple):
@@ -100,12 +92,4 @@ class Verdict:
     summarised: bool = False  # the record was too long for the model, so a summary was judged
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "sufficient": self.sufficient,
-            "reasoning": self.reasoning,
-            "confidence": self.confidence,
-            "goal_relevance": self.goal_relevance,
-            "evidence_strength": self.evidence_strength,
-            "lines": [dict(line) for line in self.lines],
-            "summarised": self.summarised,
-        }
+        return vars(self) | {"lines": [dict(line) for line in self.lines]}

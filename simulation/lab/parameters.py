@@ -10,16 +10,9 @@ from simulation.lab import quantities
 from simulation.lab.errors import LabError
 
 PARAMETER_TYPES = (
-    "select",
-    "multiselect",
-    "range",
-    "range_with_units",
-    "boolean",
-    "object",
-    "material_selector",
-    "multi_material_selector",
-    "text",
-)
+    "select", "multiselect", "range", "range_with_units", "boolean", "object", "material_selector",
+    "multi_material_selector", "text",
+)  # fmt: skip
 
 _MAX_OBJECT_LENGTH = 2000  # maximum number of characters of an object written as text
 # Bounded repetitions: a text of millions of digits must not be converted.
@@ -58,16 +51,13 @@ class Parameter:
             case "select" | "multiselect":
                 return ("one of " if self.type == "select" else "any of ") + ", ".join(self.options)
             case "range" | "range_with_units":
-                unit = (
-                    f", in {'/'.join(u for u in quantities.list_units(self.dimension) if u)}" if self.dimension else ""
-                )
-                return f"{self.minimum} to {self.maximum}{unit}"
+                units = [unit for unit in quantities.list_units(self.dimension) if unit] if self.dimension else []
+                return f"{self.minimum} to {self.maximum}" + (f", in {'/'.join(units)}" if self.dimension else "")
             case "boolean":
                 return "true or false"
             case "object":
-                return "keys " + ", ".join(
-                    f"{key} ({kind.describe_allowed()})" if kind else key for key, kind in self.keys.items()
-                )
+                keys = (f"{key} ({kind.describe_allowed()})" if kind else key for key, kind in self.keys.items())
+                return f"keys {', '.join(keys)}"
             case "text":
                 return f"text of at most {self.max_length} characters"
             case _:
@@ -88,9 +78,8 @@ class Parameter:
         # Booleans are integers in Python; "true" is not a number here.
         if isinstance(value, bool) or not _PLAIN_NUMBER.fullmatch(str(value).strip()):
             raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.describe_allowed()}")
-        return self._check_bounds(
-            Decimal(str(value).strip()), value, Decimal(str(self.minimum)), Decimal(str(self.maximum))
-        )
+        low, high = Decimal(str(self.minimum)), Decimal(str(self.maximum))
+        return self._check_bounds(Decimal(str(value).strip()), value, low, high)
 
     def _read_range_with_units(self, value: Any) -> Decimal:
         try:
@@ -112,9 +101,8 @@ class Parameter:
         pairs = _parse_pairs(value) if isinstance(value, str) else value
         if not isinstance(pairs, Mapping) or not pairs or any(key not in self.keys for key in pairs):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
-        return {
-            key: part if (kind := self.keys[key]) is None else kind._parse_nested(part) for key, part in pairs.items()
-        }
+        kinds = [(key, part, self.keys[key]) for key, part in pairs.items()]
+        return {key: kind._parse_nested(part) if kind else part for key, part, kind in kinds}
 
     def _parse_nested(self, value: Any) -> Any:
         """Return the typed value of one key of an object.
@@ -155,9 +143,8 @@ class Parameter:
 def _is_plain_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return False
-    if (
-        isinstance(value, int) and abs(value) >= 10**12
-    ):  # Python raises ValueError when converting very long integers to text
+    # Python raises ValueError when converting very long integers to text.
+    if isinstance(value, int) and abs(value) >= 10**12:
         return False
     return _PLAIN_NUMBER.fullmatch(str(value).strip()) is not None
 

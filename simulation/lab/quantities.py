@@ -72,16 +72,9 @@ _READABLE = {
     "conductivity": ("µS/cm", "mS/cm"),
 }
 # Dimensions that are always displayed in the base unit.
-_ALWAYS_BASE_UNIT = (
-    "flow",
-    "pressure",
-    "density",
-    "power_density",
-    "viscosity",
-    "scan_rate",
-    "activity",
-    "enzyme_units",
-)
+_ALWAYS_BASE_UNIT = {
+    "flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units",
+}  # fmt: skip
 # Other spellings of the same unit. Variants of the micro and degree signs are folded before the look-up.
 _SPELLINGS = {
     "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
@@ -153,20 +146,27 @@ def parse_quantity(text: object, dimension: str) -> Quantity:
 
     A number without a unit means seconds for a duration, is a valid count, and is rejected for any other dimension.
     """
+    number, unit = _split_quantity(text, dimension)
+    return Quantity(number * _conversion_factor(unit, dimension), dimension)
+
+
+def _split_quantity(text: object, dimension: str) -> tuple[Decimal, str]:
+    """Return the number and the unit in standard spelling. Raises QuantityError."""
+    example = f'"{f"10 {base_unit(dimension)}".strip()}"'
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
-        raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example_text(dimension)}")
+        raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {example}")
     # Python raises ValueError when converting an integer of thousands of digits to text.
     folded = "" if isinstance(text, int) and abs(text) > _MAX_INTEGER else str(text).translate(_FOLD).strip()
     match = _NUMBER.fullmatch(folded)
     if not match:
-        raise QuantityError(
-            f"{_shorten(text)} is not a quantity; write a number and a unit, like {_example_text(dimension)}"
-        )
-    number, unit = Decimal(match[1]), match[2].strip()
-    if not unit and dimension == "duration":
-        # Seconds, because that is the unit of the clock.
-        unit = "s"
-    return Quantity(number * _conversion_factor(_validate_unit(unit, dimension, text), dimension), dimension)
+        raise QuantityError(f"{_shorten(text)} is not a quantity; write a number and a unit, like {example}")
+    # Seconds, because that is the unit of the clock.
+    unit = match[2].strip() or ("s" if dimension == "duration" else "")
+    unit = _SPELLINGS.get(unit, unit)
+    if unit not in _TABLE[dimension][1]:
+        allowed = ", ".join(u for u in list_units(dimension) if u)
+        raise QuantityError(f"{_shorten(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
+    return Decimal(match[1]), unit
 
 
 def find_quantity(text: object, *dimensions: str) -> Quantity | None:
@@ -181,10 +181,7 @@ def find_quantity(text: object, *dimensions: str) -> Quantity | None:
 
 def parse_unit(text: object, dimension: str) -> str:
     """Return the unit in which a quantity is written, in standard spelling: µL for "50 ul". Raises QuantityError."""
-    parse_quantity(text, dimension)
-    match = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
-    unit_text = match[2].strip() if match else ""
-    return _validate_unit(unit_text or ("s" if dimension == "duration" else ""), dimension, text)
+    return _split_quantity(text, dimension)[1]
 
 
 def format_quantity(value: Decimal, dimension: str, unit: str = "") -> str:
@@ -228,14 +225,6 @@ def format_concentration(name: str, value: Decimal, dimension: str) -> str:
     return format_quantity(round_for_display(value), PER_VOLUME[dimension], unit)
 
 
-def _validate_unit(unit: str, dimension: str, text: object) -> str:
-    unit = _SPELLINGS.get(unit, unit)
-    if unit not in _TABLE[dimension][1]:
-        allowed = ", ".join(u for u in list_units(dimension) if u)
-        raise QuantityError(f"{_shorten(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
-    return unit
-
-
 # Cached, because Pint is slow and the same few units occur in every step.
 @cache
 def _conversion_factor(unit: str, dimension: str) -> Decimal:
@@ -253,20 +242,10 @@ def _conversion_factor(unit: str, dimension: str) -> Decimal:
 
 def _readable_unit(value: Decimal, dimension: str) -> str:
     base, table = _TABLE[dimension]
-    if table[base] is None:
+    if table[base] is None or dimension in _ALWAYS_BASE_UNIT:
         return base
-    if dimension in _ALWAYS_BASE_UNIT:
-        return base
-    best = base
-    for unit in _READABLE.get(dimension, tuple(table)):
-        size = abs(value / _conversion_factor(unit, dimension))
-        if size >= 1:
-            best = unit
-    return best
-
-
-def _example_text(dimension: str) -> str:
-    return f'"{f"10 {base_unit(dimension)}".strip()}"'
+    units = _READABLE.get(dimension, tuple(table))
+    return ([base] + [unit for unit in units if abs(value / _conversion_factor(unit, dimension)) >= 1])[-1]
 
 
 def _shorten(text: object) -> str:

@@ -21,47 +21,53 @@ Omitted parameters count with their defaults; `absent` in a condition accepts an
 the lines with the same `one_of` name, one is enough, and other lines refer by that name to what any of them counted.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from simulation.lab import quantities
 from simulation.lab.actions import ActionType
+from simulation.lab.catalogue import parse_amount
 from simulation.lab.errors import LabError
-from wetbench_site.validation import Allowed, StrictModel, Text, find_problems, format_problem, reject, reject_parts
+from wetbench_site.validation import (
+    Allowed,
+    StrictModel,
+    Text,
+    find_field_problems,
+    format_problem,
+    reject,
+    reject_parts,
+)
 
 CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "absent")
 
 
-def _need_number(text: str) -> str:
-    # Bounded, because a number of this form is searched in texts of models.
-    return text if re.fullmatch(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?", text) else reject()
-
-
 def _need_duration(text: str) -> str:
-    try:
-        quantities.parse_quantity(text, "duration")
-    except LabError as error:
-        raise ValueError(str(error)) from error
+    parse_amount(text, "duration")
     return text
+
+
+def _need_conditions(data: dict[str, Any]) -> dict[str, Any]:
+    return data if data and set(data) <= set(CONDITIONS) else reject()
 
 
 def _matches(model: type[StrictModel]) -> AfterValidator:
     """Return a validator of a dict that stays a dict: its problems are those of the model; an empty dict is valid."""
 
     def validate(data: dict[str, Any]) -> dict[str, Any]:
-        problems = find_problems(model, data) if data else []
-        reject_parts([(path, message) for path, _, message in (problem.partition(": ") for problem in problems)])
+        problems = find_field_problems(model, data) if data else []
+        reject_parts([(problem.field, problem.message) for problem in problems])
         return data
 
     return AfterValidator(validate)
 
 
-NumberText = Annotated[str, AfterValidator(_need_number), Allowed('a number as text, like "7.3"')]
+# Bounded, because a number of this form is searched in texts of models.
+NumberText = Annotated[str, Field(pattern=r"^-?[0-9]{1,9}(\.[0-9]{1,9})?$"), Allowed('a number as text, like "7.3"')]
 DurationText = Annotated[str, AfterValidator(_need_duration)]
-_ANY_CONDITION = Allowed(f"an object with any of {', '.join(CONDITIONS)}")
+Condition = Annotated[
+    dict[str, Any], AfterValidator(_need_conditions), Allowed(f"an object with any of {', '.join(CONDITIONS)}")
+]
 
 
 class SignalEntry(StrictModel):
@@ -105,7 +111,7 @@ class RubricLine(StrictModel):
     not_of: list[str] = []
     each: list[str] = []
     at_least: Annotated[int, Field(ge=1)] = 1
-    parameters: dict[str, Annotated[dict[str, Any], Field(min_length=1), _ANY_CONDITION]] = {}
+    parameters: dict[str, Condition] = {}
     value: Literal["", "text", "numeric"] = ""
     distinct: str = ""  # the visible property or parameter whose different values are counted
     brackets: list[str] = []  # lines whose signals must be between this line's lowest and highest
@@ -113,7 +119,7 @@ class RubricLine(StrictModel):
     # name of an earlier line -> from how many of the materials it counted those of this line must descend
     spread: dict[str, Annotated[int, Field(ge=1)]] = {}
     route: str = ""
-    properties: dict[str, Annotated[dict[str, Any], Field(min_length=1), _ANY_CONDITION]] = {}
+    properties: dict[str, Condition] = {}
     about: list[Text] = []
     signal: Annotated[dict[str, Any], _matches(SignalEntry)] = {}
     elapsed: Annotated[dict[str, Any], _matches(ElapsedEntry)] = {}
@@ -127,29 +133,13 @@ class RubricLine(StrictModel):
             raise ValueError(f"contains {unknown[0]!r}; allowed: {', '.join(sorted(info.context.types))}")
         return names
 
-    @field_validator("properties")
-    @classmethod
-    def _need_known_conditions(cls, properties: dict[str, Any]) -> dict[str, Any]:
-        wrong = [
-            (name, format_problem(one, _ANY_CONDITION.text))
-            for name, one in properties.items()
-            if set(one) - set(CONDITIONS)
-        ]
-        reject_parts(wrong)
-        return properties
-
     @field_validator("parameters")
     @classmethod
     def _need_possible_conditions(cls, parameters: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         types = info.context.types if info.context else {}
         actions = [types[name] for name in info.data.get("actions", ()) if name in types]
-        reject_parts(
-            [
-                (name, message)
-                for name, condition in parameters.items()
-                for message in _check_condition(name, condition, actions)
-            ]
-        )
+        problems = [(name, _check_condition(name, condition, actions)) for name, condition in parameters.items()]
+        reject_parts([(name, message) for name, messages in problems for message in messages])
         return parameters
 
 
@@ -158,9 +148,6 @@ def _check_condition(name: str, condition: Mapping[str, Any], actions: Sequence[
     for action in actions:
         if name not in (names := [parameter.name for parameter in action.parameters]):
             yield f"{action.name} has no such parameter; allowed: {', '.join(names)}"
-    if set(condition) - set(CONDITIONS):
-        yield format_problem(condition, _ANY_CONDITION.text)
-        return
     for key, value in condition.items():
         mentioned = key.startswith("mentions")
         texts = value if mentioned and isinstance(value, list) else [value]

@@ -93,16 +93,19 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
     """
     _refuse_sealed(study)
     state = _compute_state(study)
+    stored = _find_stored(study, filters, state, RESAMPLES)
+    if stored and stored.drawings.exists():
+        return AnalysisStatus(stored, True, None, describe_freshness(stored))
     params = {
         "study": str(study.code), "filters": filters.to_dict(), "state": state, "version": VERSION, "resamples": RESAMPLES,
         "seed": SEED,
     }  # fmt: skip
     jobs_of_study = Job.objects.filter(kind="analysis", subject=access.format_subject(study)).order_by("-pk")
     last = next((job for job in jobs_of_study[:_JOBS_SEARCHED] if job.params == params), None)
-    if stored := _find_stored(study, filters, state, RESAMPLES):
+    if stored:
         message = describe_freshness(stored)
         # Figures are missing if a command computed the analysis. If the job has finished, no figure has data.
-        if stored.drawings.exists() or (last is not None and last.status == "done"):
+        if last is not None and last.status == "done":
             return AnalysisStatus(stored, True, None, message)
         job = _get_or_request_job(study, jobs_of_study, last, params, user)
         drawn = "could not be" if job.status in ("failed", "cancelled") else "are being"

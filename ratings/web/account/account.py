@@ -117,14 +117,9 @@ def manage_two_factor(request: AccountRequest) -> HttpResponse:
     if two_factor.find_unconfirmed(request.user):
         # A code of the new app is asked for here, and backup codes do not exist yet.
         form.fields["code"].help_text = "Six digits."
-    if form.is_valid():
-        act = _turn_on if doing == "turn on" else _turn_off
-        if response := act(request, form):
-            return response
-    return _render_two_factor(request, form)
-
-
-def _render_two_factor(request: AccountRequest, form: CodeForm) -> HttpResponse:
+    change = _turn_on if doing == "turn on" else _turn_off
+    if form.is_valid() and (response := change(request, form)):
+        return response
     begun = two_factor.find_unconfirmed(request.user)
     context = {
         "form": form,
@@ -138,9 +133,8 @@ def _render_two_factor(request: AccountRequest, form: CodeForm) -> HttpResponse:
 
 
 def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
-    device = form.handle_result(
-        request, request.user, two_factor.confirm_device(request.user, form.cleaned_data["code"])
-    )
+    result = two_factor.confirm_device(request.user, form.cleaned_data["code"])
+    device = form.handle_result(request, request.user, result)
     if device is None:
         return None
     # Other sessions were opened without the second factor, possibly by somebody else.
@@ -156,10 +150,8 @@ def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
     """Turn off two-factor authentication, with password and code: a stolen session or a phone alone is not enough."""
     # Users of whom the site requires two-factor authentication cannot turn it off themselves.
     if two_factor.is_required_anywhere(request.user):
-        form.add_error(
-            None,
-            "Your account requires two-factor authentication. If you have lost your device, ask another superuser to reset it.",
-        )
+        required = "Your account requires two-factor authentication."
+        form.add_error(None, f"{required} If you have lost your device, ask another superuser to reset it.")
     elif not reauthentication.verify_identity(request, request.POST.get("password", "")):
         form.add_error(None, "The password is incorrect.")
     elif form.check_code(request, request.user):
@@ -192,8 +184,8 @@ def _render_backup_codes(request: AccountRequest) -> HttpResponse:
 @require_POST
 def download_backup_codes(request: AccountRequest) -> HttpResponse:
     """Return the displayed codes as a file. They are sent by the page, because the server does not store them."""
-    # 500 characters are ten codes with generous separators.
-    # Only text in the form of a code is returned: the file must not carry whatever a page sends.
+    # Only text in the form of a code is returned: the file must not carry whatever a page sends. 500 characters are ten
+    # codes with generous separators.
     codes = re.findall(r"\b[a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4}\b", request.POST.get("codes", "")[:500])
     text = "".join(f"{code}\n" for code in codes)
     headers = {"Content-Disposition": 'attachment; filename="wetbench-backup-codes.txt"'}
@@ -217,12 +209,8 @@ def show_qr_code(request: AccountRequest) -> HttpResponse:
 def sign_out_elsewhere(request: AccountRequest) -> HttpResponse:
     """Sign out everywhere else."""
     ended = sessions.end_sessions(request.user, "asked for", request, but=request.session.session_key)
-    message = (
-        f"Signed out in {ended} other {'place' if ended == 1 else 'places'}."
-        if ended
-        else "You are signed in only here."
-    )
-    messages.success(request, message)
+    done = f"Signed out in {ended} other {'place' if ended == 1 else 'places'}."
+    messages.success(request, done if ended else "You are signed in only here.")
     return redirect("ratings:account")
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
@@ -20,19 +20,13 @@ from ratings.raters import erasure
 from ratings.raters.invitations import JoinForm
 from ratings.studies import StudyError, access
 from ratings.web.account.account import ChangeForm, FirstForm, change_password, make_password_form
-from ratings.web.decorators import RaterRequest, rater_page
+from ratings.web.decorators import RaterRequest, rater_page, redirect_after_post
 
-DEGREES = [
-    (text, text)
-    for text in ("Doctorate (PhD, DPhil, MD)", "Master's degree", "Bachelor's degree", "Another degree", "None")
-]
+DEGREES = ("Doctorate (PhD, DPhil, MD)", "Master's degree", "Bachelor's degree", "Another degree", "None")
 
 
 def validate_visible_line(text: str) -> None:
-    """Raise ValidationError for control characters and characters that change the writing direction.
-
-    Without them, the displayed text is the typed text.
-    """
+    """Raise ValidationError for characters that control or redirect text: what is displayed is then what was typed."""
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text):
         raise ValidationError("Hidden characters are not allowed here. Please type the text again.")
 
@@ -40,7 +34,10 @@ def validate_visible_line(text: str) -> None:
 class ProfileForm(forms.Form):
     """Degree, field and years in the laboratory: reported only in aggregate over the raters of a study, never by name."""
 
-    degree = forms.ChoiceField(label="Highest degree in the life sciences", choices=[("", "Choose one"), *DEGREES])
+    degree = forms.ChoiceField(
+        label="Highest degree in the life sciences",
+        choices=[("", "Choose one"), *((degree, degree) for degree in DEGREES)],
+    )
     field = forms.CharField(
         label="Field you know best", max_length=120, validators=[validate_visible_line],
         help_text="For example cell biology or analytical chemistry.",
@@ -105,7 +102,7 @@ def _save_form(request: RaterRequest, form: forms.Form) -> HttpResponse:
     elif isinstance(form, ChangeForm | FirstForm):
         change_password(request, form)
         messages.success(request, "Password saved.")
-    return _redirect_to_profile()
+    return redirect_after_post("ratings:profile")
 
 
 @rater_page
@@ -118,7 +115,7 @@ def set_single_keys(request: RaterRequest) -> HttpResponse:
         # The keys are switched by a script on the rating page, which needs no new page.
         return HttpResponse(status=204)
     messages.success(request, f"Single-letter keys are {'on' if enabled else 'off'}.")
-    return _redirect_to_profile()
+    return redirect_after_post("ratings:profile")
 
 
 @rater_page
@@ -132,14 +129,11 @@ def erase_account(request: RaterRequest) -> HttpResponse:
         erasure.erase_person(request.user, by=request.user)
     except StudyError as error:
         messages.error(request, str(error))
-        return _redirect_to_profile()
+        return redirect_after_post("ratings:profile")
     # The account can no longer sign in; the session in this browser ends with it.
     logout(request)
     messages.success(request, "Your personal data has been erased. Your answers remain under their codes.")
-    response = redirect("login")
-    # 303: the browser fetches the next page with GET and does not submit the form again.
-    response.status_code = 303
-    return response
+    return redirect_after_post("login")
 
 
 def _render_profile(
@@ -159,12 +153,6 @@ def _render_profile(
 def _make_about_form(user: User, data: Any = None) -> ProfileForm:
     profile = RaterProfile.objects.filter(user=user).first() or RaterProfile()
     return ProfileForm(data, initial={"degree": profile.degree, "field": profile.field, "years": profile.years})
-
-
-def _redirect_to_profile() -> HttpResponse:
-    response = redirect("ratings:profile")
-    response.status_code = 303
-    return response
 
 
 urls: list[URLPattern] = [

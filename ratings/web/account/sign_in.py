@@ -102,7 +102,11 @@ def sign_in_dialog(request: HttpRequest) -> HttpResponse:
     """Answer the sign-in dialog: 204 once signed in, so that the page continues; 422 with the form if not."""
     # The code belongs to the sign-in that is waiting in this session, whatever else the form sends.
     if "code" in request.POST and (user := signing_in.find_user_awaiting_code(request)):
-        return _code_dialog(request, user)
+        code_form = CodeForm(request.POST)
+        if code_form.is_valid() and (device := code_form.check_code(request, user)):
+            signing_in.finish_sign_in(request, user, device)
+            return HttpResponse(status=204)
+        return render(request, "registration/_code_here.html", {"form": code_form}, status=422)
     form = SignInForm(request, request.POST if "username" in request.POST else None)
     if request.method == "POST" and form.is_valid():
         if signing_in.sign_in(request, form.get_user(), reverse("home")):
@@ -111,14 +115,6 @@ def sign_in_dialog(request: HttpRequest) -> HttpResponse:
         return render(request, "registration/_code_here.html", {"form": CodeForm()}, status=422)
     status = 422 if request.method == "POST" else 200
     return render(request, "registration/_sign_in_here.html", {"form": form}, status=status)
-
-
-def _code_dialog(request: HttpRequest, user: User) -> HttpResponse:
-    form = CodeForm(request.POST)
-    if form.is_valid() and (device := form.check_code(request, user)):
-        signing_in.finish_sign_in(request, user, device)
-        return HttpResponse(status=204)
-    return render(request, "registration/_code_here.html", {"form": form}, status=422)
 
 
 @login_not_required

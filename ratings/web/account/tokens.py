@@ -28,20 +28,15 @@ class TokenForm(forms.Form):
     # Generated with the form, so that submitting it twice creates one token.
     code = forms.UUIDField(widget=forms.HiddenInput, initial=uuid.uuid4)
     name = forms.CharField(
-        max_length=60,
-        strip=True,
-        help_text="For example the notebook or machine that will use it.",
+        max_length=60, help_text="For example the notebook or machine that will use it.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-    )
+    )  # fmt: skip
     scopes = forms.MultipleChoiceField(label="What it may read", widget=forms.CheckboxSelectMultiple)
     studies = forms.ModelMultipleChoiceField(
-        Study.objects.none(),
-        label="Only these studies",
-        to_field_name="slug",
-        required=False,
+        Study.objects.none(), label="Only these studies", to_field_name="slug", required=False,
         widget=forms.CheckboxSelectMultiple,
         help_text="Select none for all studies in which you have a role, including future ones.",
-    )
+    )  # fmt: skip
     days = forms.IntegerField(
         label="Days until it expires", min_value=1, max_value=tokens.MAX_DAYS, initial=tokens.DEFAULT_DAYS
     )
@@ -57,11 +52,9 @@ class TokenForm(forms.Form):
     def create_token(self) -> str:
         """Return the text of the new token; "" with errors in the form if it cannot be created."""
         values = self.cleaned_data
-        limit = list(values["studies"]) or None
+        limits = values["days"], list(values["studies"]) or None
         try:
-            return tokens.create_token(
-                self.user, values["name"], values["scopes"], values["days"], limit, values["code"]
-            )[1]
+            return tokens.create_token(self.user, values["name"], values["scopes"], *limits, values["code"])[1]
         except TokenError as error:
             self.add_error(None, str(error))
             return ""

@@ -3,8 +3,6 @@
 Opening a link changes nothing, so a mail scanner cannot use it up; only its form does.
 """
 
-from typing import Any
-
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
@@ -14,7 +12,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings.accounts import signing_in
-from ratings.accounts.signing_in import LinkEffect, LinkResult
+from ratings.accounts.signing_in import LinkEffect
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import study_protocol
 from ratings.raters import email_messages, invitations
@@ -29,7 +27,7 @@ def rater_link(request: HttpRequest, token: str) -> HttpResponse:
     """Open an invitation or a sign-in link. 404 if the token never existed, 410 if it existed but no longer works."""
     if invitation := invitations.find_invitation(token):
         return _forbid_link_caching(_open_invitation(request, token, invitation))
-    return _forbid_link_caching(_sign_in_again(request, token, signing_in.peek_link(token, request.user, "rater")))
+    return _forbid_link_caching(_sign_in_again(request, token))
 
 
 def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
@@ -45,7 +43,8 @@ def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -
 
 def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
     user, posted = invitations.find_joining_user(invitation, request.user), request.POST or None
-    form = ConsentForm(posted, user=user, name=invitations.generate_user_name(invitation), email=invitation.email)
+    new_name = invitations.generate_user_name(invitation)
+    form = ConsentForm(posted, user=user, name=new_name, email=invitation.email)
     # The profile belongs to the account and is asked for only once.
     has_profile = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
     profile = None if has_profile else ProfileForm(posted)
@@ -56,22 +55,19 @@ def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> H
         except invitations.InvitationExpired as error:
             return _show_expired(request, token, str(error))
         return _sign_in(request, rater.user, reverse("ratings:next", args=[rater.code]))
-    name = user.get_username() if user else invitations.generate_user_name(invitation)
-    context = {**_describe_study(invitation), "form": form, "profile": profile, "user_name": name}
-    return render(request, "ratings/consent.html", context, status=422 if posted else 200)
-
-
-def _describe_study(invitation: Invitation) -> dict[str, Any]:
-    """Return what the consent page shows about the study."""
     rater, items = invitation.rater, progress.count_items(invitation.rater)
-    return {
+    context = {
         "study": rater.study,
         "protocol": study_protocol.load_protocol(rater.study.protocol),
         "items": items,
         "time_needed": progress.describe_time_needed(rater, items),
         "expires_at": invitation.expires_at,
         "has_address": bool(invitation.email),
+        "form": form,
+        "profile": profile,
+        "user_name": user.get_username() if user else new_name,
     }
+    return render(request, "ratings/consent.html", context, status=422 if posted else 200)
 
 
 def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -> HttpResponse:
@@ -85,8 +81,9 @@ def _offer_sign_out(request: HttpRequest, invitation: Invitation, reason: str) -
     return render(request, "ratings/link_switch.html", context)
 
 
-def _sign_in_again(request: HttpRequest, token: str, link: LinkResult) -> HttpResponse:
+def _sign_in_again(request: HttpRequest, token: str) -> HttpResponse:
     """Sign a rater in again by a link, which works once and only after a button is pressed."""
+    link = signing_in.peek_link(token, request.user, "rater")
     if link.effect == LinkEffect.UNKNOWN or (link.user is None and link.effect != LinkEffect.GONE):
         raise Http404
     if link.effect == LinkEffect.GONE:
@@ -108,9 +105,8 @@ def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:
         email_messages.resend_link(token, request)
-    return render(
-        request, "ratings/link_gone.html", {"why": reason, "purpose": "rater", "asked": is_requested}, status=410
-    )
+    context = {"why": reason, "purpose": "rater", "asked": is_requested}
+    return render(request, "ratings/link_gone.html", context, status=410)
 
 
 @login_not_required

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import Http404, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -12,7 +12,8 @@ from ratings.models import PracticeAnswer, Rater, RaterProfile
 from ratings.raters import practice
 from ratings.raters.practice import PracticeItem
 from ratings.rating import next_item
-from ratings.web.decorators import RaterRequest, study_rater_page
+from ratings.web.decorators import RaterRequest, redirect_after_post, study_rater_page
+from ratings.web.rater import rating_page
 from ratings.web.rater.rating_form import RatingForm
 
 _OVERCONFIDENT = 4  # a wrong answer with at least this confidence gets advice on confidence
@@ -32,15 +33,16 @@ def show_practice(request: RaterRequest) -> HttpResponse:
         return _save_practice_answer(request, exercises, answers)
     if "item" in request.GET:
         item = _get_exercise(exercises, request.GET["item"])
-        return (
-            _show_explanation(request, exercises, item, answers[item.key])
-            if item.key in answers
-            else redirect("ratings:practice", rater.code)
-        )
-    open_items = [item for item in exercises if item.key not in answers]
-    return (
-        _show_question(request, exercises, open_items[0]) if open_items else _show_summary(request, exercises, answers)
-    )
+        if item.key in answers:
+            return _show_explanation(request, exercises, item, answers)
+        return redirect("ratings:practice", rater.code)
+    for item in exercises:
+        if item.key not in answers:
+            return _show_question(request, exercises, item)
+    rows = [(number, item, answers[item.key]) for number, item in enumerate(exercises, start=1)]
+    result = practice.get_result(rater)
+    context = {"rows": rows, "result": result, "passed": result.is_passed}
+    return _render_page(request, "ratings/practice_summary.html", exercises, None, context)
 
 
 def _save_practice_answer(
@@ -57,11 +59,9 @@ def _save_practice_answer(
         # Called to fill `form.errors`. Errors of fields that practice does not post are ignored.
         form.is_valid()
         if form.errors.keys() & {"verdict", "confidence"}:
-            return _show_question(request, exercises, item, form, 422)
+            return _show_question(request, exercises, item, form)
         practice.store_answer(rater, item, form.cleaned_data["verdict"], form.cleaned_data["confidence"])
-    response = redirect(f"{reverse('ratings:practice', args=[rater.code])}?item={item.key}")
-    response.status_code = 303
-    return response
+    return redirect_after_post(f"{reverse('ratings:practice', args=[rater.code])}?item={item.key}")
 
 
 @study_rater_page
@@ -72,9 +72,7 @@ def finish_practice(request: RaterRequest) -> HttpResponse:
     answers = practice.answers_by_key(rater)
     if rater.guide_seen and all(item.key in answers for item in practice.list_items(rater, answers)):
         practice.finish_practice(rater)
-    response = redirect("ratings:next", rater.code)
-    response.status_code = 303
-    return response
+    return redirect_after_post("ratings:next", rater.code)
 
 
 def _get_exercise(exercises: list[PracticeItem], key: str) -> PracticeItem:
@@ -85,23 +83,20 @@ def _get_exercise(exercises: list[PracticeItem], key: str) -> PracticeItem:
 
 
 def _show_question(
-    request: RaterRequest,
-    exercises: list[PracticeItem],
-    item: PracticeItem,
-    form: RatingForm | None = None,
-    status: int = 200,
+    request: RaterRequest, exercises: list[PracticeItem], item: PracticeItem, form: RatingForm | None = None
 ) -> HttpResponse:
-    form = form or RatingForm(request.rater.study)
+    """Show an item to be answered; with `form`, the rejected answer and its errors."""
     profile = RaterProfile.objects.filter(user=request.user).first()
-    context = {"form": form, "action": request.path, "single_keys": profile is None or profile.single_keys}
+    context: dict[str, Any] = {"form": form or RatingForm(request.rater.study), "action": request.path}
+    context["single_keys"] = profile is None or profile.single_keys
     context |= _build_item_view(request.rater, item, request.POST.getlist("marks"), "first")
-    return _render_page(request, "ratings/practice.html", exercises, item, context, status)
+    return _render_page(request, "ratings/practice.html", exercises, item, context, 422 if form else 200)
 
 
 def _show_explanation(
-    request: RaterRequest, exercises: list[PracticeItem], item: PracticeItem, answer: PracticeAnswer
+    request: RaterRequest, exercises: list[PracticeItem], item: PracticeItem, answers: dict[str, PracticeAnswer]
 ) -> HttpResponse:
-    answers = practice.answers_by_key(request.rater)
+    answer = answers[item.key]
     row_marking = "always" if item.target else "off"  # shows the error as a marked row, in every arm
     context = {
         "answer": answer,
@@ -114,40 +109,22 @@ def _show_explanation(
     return _render_page(request, "ratings/practice_explained.html", exercises, item, context)
 
 
-def _show_summary(
-    request: RaterRequest, exercises: list[PracticeItem], answers: dict[str, PracticeAnswer]
-) -> HttpResponse:
-    rows = [(number, item, answers[item.key]) for number, item in enumerate(exercises, start=1)]
-    result = practice.get_result(request.rater)
-    context = {"rows": rows, "result": result, "passed": result.is_passed}
-    return _render_page(request, "ratings/practice_summary.html", exercises, None, context)
-
-
 def _build_item_view(
     rater: Rater, item: PracticeItem, marked: list[str], stage: str, marks: str = ""
 ) -> dict[str, Any]:
     """Return the item as this rater's arm shows it. In the confirm arm the balance sheet comes with the explanation."""
     arm = next_item.get_arm(rater)
-    return item_view.build_item_view(
-        item.payload,
-        item.context,
-        layout=arm.layout,
-        with_context=arm.with_context,
-        marks=marks or arm.marks,
-        marked=marked,
-        stage=stage,
-    )
+    screen: dict[str, Any] = {"layout": arm.layout, "with_context": arm.with_context, "marks": marks or arm.marks}
+    return item_view.build_item_view(item.payload, item.context, **screen, marked=marked, stage=stage)
 
 
 def _render_page(
     request: RaterRequest, page: str, exercises: list[PracticeItem], item: PracticeItem | None, context: dict[str, Any],
     status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    rater = request.rater
     number = exercises.index(item) + 1 if item else len(exercises)
-    base_context = {"study": rater.study, "rater": rater, "progress": next_item.count_progress(rater), "practice": True}
-    base_context |= {"exercise": item, "number": number, "of": len(exercises)}
-    return render(request, page, {**base_context, **context}, status=status)
+    place: dict[str, Any] = {"practice": True, "exercise": item, "number": number, "of": len(exercises)}
+    return rating_page.render_study_page(request, page, place | context, status)
 
 
 urls: list[URLPattern] = [

@@ -19,8 +19,9 @@ from ratings.raters import own_results, practice
 from ratings.rating import next_item
 from ratings.studies import StudyError, access, designs, running_raters
 from ratings.web.account import profile
-from ratings.web.decorators import RaterRequest, rater_page, study_rater_page
+from ratings.web.decorators import RaterRequest, rater_page, redirect_after_post, study_rater_page
 from ratings.web.rater import practice_pages, rating
+from ratings.web.rater.rating_page import render_study_page
 
 
 class RaterStudyLine(NamedTuple):
@@ -52,22 +53,16 @@ def _with_progress(raters: QuerySet[Rater]) -> QuerySet[Rater]:
     # A released assignment counts only if it was rated before.
     rated = Q(assignments__rating__isnull=False)
     assigned = Q(assignments__released_at__isnull=True) | rated
-    session_one, session_two_opened = (
-        Q(assignments__session=1),
-        Q(assignments__session=2, assignments__opened_at__isnull=False),
-    )
-    unrated_in_session_one = session_one & Q(assignments__released_at__isnull=True) & ~rated
+    session_one = Q(assignments__session=1)
     # Washout starts after the last answer of session 1, including later corrections.
-    answered_at = Greatest(
-        "assignments__rating__submitted_at",
-        Coalesce("assignments__rating__revised_at", "assignments__rating__submitted_at"),
-    )
+    submitted_at = "assignments__rating__submitted_at"
+    answered_at = Greatest(submitted_at, Coalesce("assignments__rating__revised_at", submitted_at))
     annotated = raters.annotate(
         done=Count("assignments", filter=rated),
         total=Count("assignments", filter=assigned),
-        left_of_first=Count("assignments", filter=unrated_in_session_one),
+        left_of_first=Count("assignments", filter=session_one & Q(assignments__released_at__isnull=True) & ~rated),
         first_ended=Max(answered_at, filter=session_one),
-        begun_second=Count("assignments", filter=session_two_opened),
+        begun_second=Count("assignments", filter=Q(assignments__session=2, assignments__opened_at__isnull=False)),
     )
     return annotated.order_by(F("study__opened_at").desc(nulls_last=True), "-study_id")
 
@@ -75,20 +70,14 @@ def _with_progress(raters: QuerySet[Rater]) -> QuerySet[Rater]:
 def _build_study_line(rater: Any) -> RaterStudyLine:
     protocol = study_protocol.load_protocol(rater.study.protocol)
     total = protocol.items_per_rater if protocol.design == "pool" else rater.total
-    opens = _get_session_two_opening(rater, protocol)
     state = _choose_state(rater, protocol, total)
-    if state == "work" and opens:
-        return RaterStudyLine(rater, "washout", rater.done, total, opens)
-    return RaterStudyLine(rater, state, rater.done, total)
-
-
-def _get_session_two_opening(rater: Any, protocol: StudyProtocol) -> datetime | None:
-    """Return when session 2 opens if the rater is in the washout between the sessions, else None."""
     # Once an item of session 2 was shown, the washout is over for good.
-    if not protocol.is_crossover or rater.left_of_first or rater.begun_second or rater.first_ended is None:
-        return None
-    opens: datetime = rater.first_ended + timedelta(days=protocol.washout_days)
-    return opens if timezone.now() < opens else None
+    has_ended_first = protocol.is_crossover and not (rater.left_of_first or rater.begun_second) and rater.first_ended
+    if state == "work" and has_ended_first:
+        opens = rater.first_ended + timedelta(days=protocol.washout_days)
+        if timezone.now() < opens:
+            return RaterStudyLine(rater, "washout", rater.done, total, opens)
+    return RaterStudyLine(rater, state, rater.done, total)
 
 
 def _choose_state(rater: Any, protocol: StudyProtocol, total: int | None) -> str:
@@ -116,9 +105,9 @@ def ask_consent(request: RaterRequest) -> HttpResponse:
     if request.method == "POST" and request.POST.get("consent") == "on":
         # The filter keeps the time of the first consent if the form is sent twice.
         Rater.objects.filter(pk=rater.pk, consented_at__isnull=True).update(consented_at=timezone.now())
-        return _redirect_after_post("ratings:next", rater)
+        return redirect_after_post("ratings:next", rater.code)
     is_unticked = request.method == "POST"
-    return _render_page(request, "ratings/agree.html", {"missing": is_unticked}, 422 if is_unticked else 200)
+    return render_study_page(request, "ratings/agree.html", {"missing": is_unticked}, 422 if is_unticked else 200)
 
 
 @study_rater_page
@@ -126,17 +115,23 @@ def ask_consent(request: RaterRequest) -> HttpResponse:
 def show_guide(request: RaterRequest) -> HttpResponse:
     """Show the instructions. Continuing from here records that the rater has read this version."""
     rater = request.rater
-    if not _can_work(rater) or not rater.consented_at:
-        return redirect("ratings:next" if rater.consented_at or not _can_work(rater) else "ratings:agree", rater.code)
+    if not _can_work(rater):
+        return redirect("ratings:next", rater.code)
+    if not rater.consented_at:
+        return redirect("ratings:agree", rater.code)
     if request.method == "POST":
-        return _record_guide_read(rater)
+        Rater.objects.filter(pk=rater.pk).update(guide_seen=rater.study.guide_version)
+        if practice.is_pending(rater):
+            return redirect_after_post("ratings:practice", rater.code)
+        practice.finish_practice(rater)
+        return redirect_after_post("ratings:next", rater.code)
     context = {
         "asks_practice": practice.count_requested(rater) if practice.is_pending(rater) else 0,
         "practised": practice.get_result(rater),
         "changed": 0 < rater.guide_seen < rater.study.guide_version,
         "screen": _list_screen_features(rater),
     }
-    return _render_page(request, "ratings/guide.html", context)
+    return render_study_page(request, "ratings/guide.html", context)
 
 
 def _list_screen_features(rater: Rater) -> dict[str, bool]:
@@ -151,15 +146,6 @@ def _list_screen_features(rater: Rater) -> dict[str, bool]:
     }
 
 
-def _record_guide_read(rater: Rater) -> HttpResponse:
-    """Record the guide version read and continue with practice, or with the items if no practice is required."""
-    Rater.objects.filter(pk=rater.pk).update(guide_seen=rater.study.guide_version)
-    if practice.is_pending(rater):
-        return _redirect_after_post("ratings:practice", rater)
-    practice.finish_practice(rater)
-    return _redirect_after_post("ratings:next", rater)
-
-
 @study_rater_page
 @require_safe
 def show_last_page(request: RaterRequest) -> HttpResponse:
@@ -167,13 +153,12 @@ def show_last_page(request: RaterRequest) -> HttpResponse:
     rater = request.rater
     if rater.withdrawn_at or (_can_work(rater) and not rater.finished_at and _has_work(rater)):
         return redirect("ratings:next", rater.code)
-    may_change = _can_work(rater) and rater.finished_at is None
     context = {
         "answers": rating.list_own_answers(rater),
-        "may_change": may_change,
+        "may_change": _can_work(rater) and rater.finished_at is None,
         "shows_result": own_results.is_available(rater),
     }
-    return _render_page(request, "ratings/done.html", context)
+    return render_study_page(request, "ratings/done.html", context)
 
 
 @study_rater_page
@@ -182,13 +167,12 @@ def finish_rating(request: RaterRequest) -> HttpResponse:
     """End the rater's work; nothing can be changed afterwards. Ignored while items are left or the study is not open."""
     rater = request.rater
     if not _can_work(rater) or _has_work(rater):
-        return _redirect_after_post("ratings:next", rater)
+        return redirect_after_post("ratings:next", rater.code)
     with transaction.atomic():
-        Study.objects.select_for_update().get(
-            pk=rater.study_id
-        )  # waits for an answer that is being saved; no further one can be saved
+        # Waits for an answer that is being saved; no further one can be saved.
+        Study.objects.select_for_update().get(pk=rater.study_id)
         Rater.objects.filter(pk=rater.pk, finished_at__isnull=True).update(finished_at=timezone.now())
-    return _redirect_after_post("ratings:done", rater)
+    return redirect_after_post("ratings:done", rater.code)
 
 
 @study_rater_page
@@ -199,17 +183,15 @@ def withdraw_from_study(request: RaterRequest) -> HttpResponse:
     if rater.withdrawn_at or rater.study.status not in ("open", "paused"):
         return redirect("ratings:desk")
     if request.method == "POST":
+        done = f"You have withdrawn from {rater.study.name}. There is nothing more for you to do there."
         try:
             running_raters.withdraw_rater(rater, request.user)
+            messages.success(request, done)
         except StudyError as error:  # the study was unblinded in the meantime
             messages.error(request, str(error))
-            return redirect("ratings:desk")
-        messages.success(
-            request, f"You have withdrawn from {rater.study.name}. There is nothing more for you to do there."
-        )
         return redirect("ratings:desk")
     drops = study_protocol.load_protocol(rater.study.protocol).withdrawal == "drop"
-    return _render_page(request, "ratings/withdraw.html", {"drops": drops})
+    return render_study_page(request, "ratings/withdraw.html", {"drops": drops})
 
 
 @study_rater_page
@@ -218,7 +200,7 @@ def show_own_result(request: RaterRequest) -> HttpResponse:
     """Show the rater's own result once the study is unblinded, if the protocol includes feedback; 404 otherwise."""
     if not own_results.is_available(request.rater):
         raise Http404
-    return _render_page(request, "ratings/own_result.html", {"result": own_results.own_result(request.rater)})
+    return render_study_page(request, "ratings/own_result.html", {"result": own_results.own_result(request.rater)})
 
 
 def _can_work(rater: Rater) -> bool:
@@ -228,20 +210,6 @@ def _can_work(rater: Rater) -> bool:
 def _has_work(rater: Rater) -> bool:
     """Return whether the rater has an item to rate now, or may have one later."""
     return next_item.find_next_assignment(rater) is not None or next_item.find_return_time(rater) is not None
-
-
-def _redirect_after_post(name: str, rater: Rater) -> HttpResponse:
-    """Redirect to another page after a POST."""
-    response = redirect(name, rater.code)
-    # 303 makes every browser follow with a GET.
-    response.status_code = 303
-    return response
-
-
-def _render_page(request: RaterRequest, page: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    rater = request.rater
-    base_context = {"study": rater.study, "rater": rater, "progress": next_item.count_progress(rater)}
-    return render(request, page, {**base_context, **context}, status=status)
 
 
 urls: list[URLPattern] = [

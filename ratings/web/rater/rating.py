@@ -1,6 +1,5 @@
 """The rating pages: one item after another; each answer is saved before the next item is shown."""
 
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -35,18 +34,12 @@ def open_next_page(request: RaterRequest) -> HttpResponse:
     if assignment := next_item.find_next_assignment(rater):
         return redirect("ratings:rate", assignment.code)
     if washout_end := next_item.find_washout_end(rater):
-        return rating_page.render_rater_page(
-            request, "ratings/washout.html", _build_washout_context(rater, washout_end)
-        )
+        n_left, has_mail = next_item.unrated_assignments(rater).count(), practice.can_reach(rater)
+        context = {"opens": washout_end, "left": n_left, "has_mail": has_mail}
+        return rating_page.render_rater_page(request, "ratings/washout.html", context)
     if until := next_item.find_return_time(rater):
         return rating_page.render_rater_page(request, "ratings/waiting.html", {"until": until})
     return redirect("ratings:done", rater.code)
-
-
-def _build_washout_context(rater: Rater, opens: datetime) -> dict[str, Any]:
-    """Return what the page between the sessions of a crossover shows."""
-    has_mail = practice.can_reach(rater)
-    return {"opens": opens, "left": next_item.unrated_assignments(rater).count(), "has_mail": has_mail}
 
 
 def _find_prior_page(rater: Rater) -> str:
@@ -91,12 +84,8 @@ def _show_item(request: RaterRequest, assignment: Assignment) -> HttpResponse:
 def _show_rating_card(
     request: RaterRequest, assignment: Assignment, current: Rating | None = None, previous: PreviousAnswer | None = None
 ) -> HttpResponse:
-    form = RatingForm(
-        request.rater.study,
-        None,
-        assignment,
-        initial=build_initial_values(current or getattr(assignment, "unsaved_answer", None)),
-    )
+    initial = build_initial_values(current or getattr(assignment, "unsaved_answer", None))
+    form = RatingForm(request.rater.study, None, assignment, initial=initial)
     return rating_page.render_card(request, assignment, form, current=current, previous=previous)
 
 
@@ -117,25 +106,17 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     except StudyError as error:
         return _show_rejection(request, assignment, form, str(error))
     if result.next_assignment:
-        return _push_item(
-            request,
-            result.next_assignment,
-            previous=PreviousAnswer(assignment.code, result.rating.submitted_at)
-            if result.rating.revision == 1
-            else None,
-        )
+        is_first = result.rating.revision == 1
+        previous = PreviousAnswer(assignment.code, result.rating.submitted_at) if is_first else None
+        return _push_item(request, result.next_assignment, previous)
     if result.is_new or result.is_stored:
         return _show_next_item(request)
-    return rating_page.render_current_answer(
-        request, assignment, result.rating, form.parsed_answer, 422 if result.is_id_reused else 409
-    )
+    status = 422 if result.is_id_reused else 409
+    return rating_page.render_current_answer(request, assignment, result.rating, form.parsed_answer, status)
 
 
 def _is_initial_answer(assignment: Assignment, form: RatingForm) -> bool:
-    """Return whether to save the answer as the one before the balance sheet.
-
-    No answer is final before that one exists, whatever the form claims.
-    """
+    """Return whether the answer is the one before the balance sheet, without which none is final, whatever the form claims."""
     if form.parsed_answer.cannot_judge or _find_current_rating(assignment):
         return False
     return form.cleaned_data["stage"] == FIRST_STAGE or not InitialRating.objects.filter(assignment=assignment).exists()
@@ -180,9 +161,9 @@ def _save_initial_answer(request: RaterRequest, assignment: Assignment, form: Ra
     )
     # The second answer needs as much time as the first, so the reservation starts again.
     next_item.extend_reservation(assignment)
-    return (
-        _show_item(request, assignment) if request.htmx else _redirect_to_page(request, "ratings:rate", assignment.code)
-    )
+    if request.htmx:
+        return _show_item(request, assignment)
+    return _redirect_to_page(request, "ratings:rate", assignment.code)
 
 
 def _show_rejection(request: RaterRequest, assignment: Assignment, form: RatingForm, reason: str) -> HttpResponse:
@@ -228,9 +209,8 @@ def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpRespo
 def save_unsaved_answer(request: RaterRequest) -> HttpResponse:
     """Store the choices made so far, so that they survive a crash or a change of computer. Return 204."""
     assignment = request.assignment
-    if _can_rate(assignment.rater) and submit.save_unsaved_answer(
-        assignment, DraftForm(request.POST, assignment).parsed_answer
-    ):
+    draft = DraftForm(request.POST, assignment)
+    if _can_rate(assignment.rater) and submit.save_unsaved_answer(assignment, draft.parsed_answer):
         next_item.extend_reservation(assignment)
     return HttpResponse(status=204)
 
@@ -253,35 +233,22 @@ class OwnAnswer(NamedTuple):
 
 def list_own_answers(rater: Rater) -> list[OwnAnswer]:
     """Return the current answers of this rater, in the order of their items."""
-    ratings = (
-        Rating.objects.filter(assignment__rater=rater).select_related("assignment").order_by("assignment__position")
-    )
+    ratings = Rating.objects.filter(assignment__rater=rater).select_related("assignment")
+    labels = dict(zip((True, False, None), (*rater.study.answer_labels, "Cannot judge"), strict=True))
     return [
-        OwnAnswer(number, rating.assignment.code, rating, _format_verdict(rater, rating))
-        for number, rating in enumerate(ratings, start=1)
+        OwnAnswer(number, rating.assignment.code, rating, labels[None if rating.cannot_judge else rating.verdict])
+        for number, rating in enumerate(ratings.order_by("assignment__position"), start=1)
     ]
-
-
-def _format_verdict(rater: Rater, rating: Rating) -> str:
-    if rating.cannot_judge or rating.verdict is None:
-        return "Cannot judge"
-    yes_label, no_label = rater.study.answer_labels
-    return yes_label if rating.verdict else no_label
 
 
 @rater_page
 @require_safe
 def download_my_ratings(request: RaterRequest) -> HttpResponseBase:
     """Stream all answers of this user in all studies as CSV. It contains only what the rater saw and answered."""
-    lines = format_table_lines(
-        COLUMNS,
-        (
-            _build_csv_row(rater, answer)
-            for rater in list(access.list_raters(request.user).order_by("study__opened_at", "pk"))
-            for answer in list_own_answers(rater)
-        ),
-    )
-    response = StreamingHttpResponse(prepend_byte_order_mark(lines), content_type="text/csv; charset=utf-8")
+    raters = list(access.list_raters(request.user).order_by("study__opened_at", "pk"))
+    rows = (_build_csv_row(rater, answer) for rater in raters for answer in list_own_answers(rater))
+    lines = prepend_byte_order_mark(format_table_lines(COLUMNS, rows))
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="my-ratings.csv"'
     return response
 
@@ -290,16 +257,9 @@ def _build_csv_row(rater: Rater, answer: OwnAnswer) -> list[str]:
     rating = answer.rating
     confidence = "" if rating.confidence is None else str(rating.confidence)
     # Only the number of marked rows: mark keys mean nothing outside the rating page.
-    answer_cells = [str(answer.number), answer.verdict_label, confidence, str(len(rating.marks)), rating.note]
-    return [
-        rater.study.name,
-        rater.label,
-        *answer_cells,
-        *(
-            ("" if saved_at is None else saved_at.isoformat(timespec="seconds"))
-            for saved_at in (rating.submitted_at, rating.revised_at)
-        ),
-    ]
+    cells = [str(answer.number), answer.verdict_label, confidence, str(len(rating.marks)), rating.note]
+    times = [at.isoformat(timespec="seconds") if at else "" for at in (rating.submitted_at, rating.revised_at)]
+    return [rater.study.name, rater.label, *cells, *times]
 
 
 urls: list[URLPattern] = [

@@ -34,12 +34,9 @@ class RatingForm(forms.Form):
         choices=[("yes", "yes"), ("no", "no")], coerce=lambda word: word == "yes", empty_value=None, required=False
     )
     confidence = forms.TypedChoiceField(
-        choices=[(number, str(number)) for number in range(1, 6)],
-        coerce=int,
-        empty_value=None,
-        required=False,
+        choices=[(number, str(number)) for number in range(1, 6)], coerce=int, empty_value=None, required=False,
         error_messages={"invalid_choice": _CONFIDENCE_MISSING},
-    )
+    )  # fmt: skip
     cannot_judge = forms.BooleanField(required=False)
     marks = forms.MultipleChoiceField(
         required=False, error_messages={"invalid_choice": "A marked row is not part of this item."}
@@ -73,24 +70,20 @@ class RatingForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
         if repeated := [name for name in self.fields if name != "marks" and len(_list_values(self.data, name)) > 1]:
-            raise forms.ValidationError(
-                f"The form contains more than one value for: {', '.join(repeated)}. Choose again and save."
-            )
+            names = ", ".join(repeated)
+            raise forms.ValidationError(f"The form contains more than one value for: {names}. Choose again and save.")
         # Choices made before "cannot judge" was pressed are dropped, and so are their errors.
         if values.get("cannot_judge"):
             values.update(verdict=None, confidence=None, marks=())
             for name in ("verdict", "confidence", "marks"):
                 self.errors.pop(name, None)
             return values
-        self._require_field("verdict", self.missing_verdict)
-        self._require_field("confidence", _CONFIDENCE_MISSING)
+        for name, message in (("verdict", self.missing_verdict), ("confidence", _CONFIDENCE_MISSING)):
+            if name not in self.errors and values.get(name) is None:
+                self.add_error(name, message)
         if values.get("verdict") is True and self.assignment and self.assignment.marks == "if_not_plausible":
             values["marks"] = ()  # the checkboxes are hidden now; rows marked before the verdict changed do not count
         return values
-
-    def _require_field(self, name: str, message: str) -> None:
-        if name not in self.errors and self.cleaned_data.get(name) is None:
-            self.add_error(name, message)
 
     @property
     def next_submission_id(self) -> uuid.UUID:
@@ -100,9 +93,7 @@ class RatingForm(forms.Form):
 
     @property
     def parsed_answer(self) -> Answer:
-        values = self.cleaned_data
-        fields = (values[name] for name in ("verdict", "confidence", "cannot_judge", "marks", "note"))
-        return Answer(*fields)
+        return Answer(**{name: self.cleaned_data[name] for name in Answer._fields})
 
     @property
     def marked_rows(self) -> list[str]:
@@ -152,13 +143,8 @@ def build_initial_values(stored: Rating | UnsavedAnswer | None) -> dict[str, Any
     if stored is None:
         return {}
     verdict_values = {True: "yes", False: "no", None: ""}
-    confidence = str(stored.confidence or "")
-    return {
-        "verdict": verdict_values[stored.verdict],
-        "confidence": confidence,
-        "marks": stored.marks,
-        "note": stored.note,
-    }
+    choices = {"verdict": verdict_values[stored.verdict], "confidence": str(stored.confidence or "")}
+    return {**choices, "marks": stored.marks, "note": stored.note}
 
 
 def _list_values(data: Any, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import item_view
-from ratings.models import Assignment, InitialRating, Rater, RaterProfile, Rating
+from ratings.models import Assignment, InitialRating, RaterProfile, Rating
 from ratings.rating import Answer, next_item, submit
 from ratings.web.decorators import RaterRequest
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
@@ -24,36 +24,24 @@ _CACHE = caches["drawn_items"]
 
 def render_item(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
     """Return the HTML of the item in its layout at this stage of answering."""
+    payload, context = assignment.item.payload, assignment.item.context
+    screen: dict[str, Any] = {
+        "layout": assignment.layout,
+        "with_context": assignment.with_context,
+        "marks": assignment.marks,
+    }
+    # Everything that affects the HTML: two items with the same content share one entry. The context affects it only on
+    # screens that show it.
+    shown_context = context if assignment.with_context else None
+    key = hash_text(repr((payload, shown_context, assignment.layout, assignment.marks, stage)))
     # HTML with marked rows belongs to one rater and is not cached.
-    if marked:
-        return _render_uncached(assignment, stage, marked)
-    key = _hash_cache_key(assignment, stage)
-    cached: str | None = _CACHE.get(key)
-    if cached is None:
-        cached = _render_uncached(assignment, stage, ())
-        _CACHE.set(key, cached)
-    return cached
-
-
-def _hash_cache_key(assignment: Assignment, stage: str) -> str:
-    """Return a key of everything that affects the HTML: two items with the same content share one entry."""
-    # The context affects the HTML only on screens that show it.
-    context = assignment.item.context if assignment.with_context else None
-    inputs = (assignment.item.payload, context, assignment.layout, assignment.marks, stage)
-    return hash_text(repr(inputs))
-
-
-def _render_uncached(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
-    context = item_view.build_item_view(
-        assignment.item.payload,
-        assignment.item.context,
-        layout=assignment.layout,
-        with_context=assignment.with_context,
-        marks=assignment.marks,
-        marked=marked,
-        stage=stage,
-    )
-    return render_to_string("ratings/_item.html", context)
+    html: str | None = None if marked else _CACHE.get(key)
+    if html is None:
+        view = item_view.build_item_view(payload, context, **screen, marked=marked, stage=stage)
+        html = render_to_string("ratings/_item.html", view)
+        if not marked:
+            _CACHE.set(key, html)
+    return html
 
 
 class PreviousAnswer(NamedTuple):
@@ -72,10 +60,9 @@ def render_card(
     current: Rating | None = None,
     previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
-    """Return the item with its form.
+    """Return the item with its form; in the confirm arm first without the balance sheet, then with it and the first answer.
 
-    The confirm arm shows it without the balance sheet first, then with the sheet and the first answer. `previous` is looked
-    up unless the caller passes it.
+    `previous` is looked up unless the caller passes it.
     """
     two_stage = is_two_stage(assignment)
     initial_rating = InitialRating.objects.filter(assignment=assignment).first() if two_stage else None
@@ -107,9 +94,7 @@ def render_current_answer(
         "submission_id": uuid.uuid4(),
         "interface": INTERFACE,
     }
-    return render_rater_page(
-        request, "ratings/already_rated.html", context, status, fragment="ratings/_already_rated.html"
-    )
+    return render_rater_page(request, "ratings/already_rated.html", context, status, "ratings/_already_rated.html")
 
 
 def render_rater_page(
@@ -120,19 +105,27 @@ def render_rater_page(
     fragment: str = "",
     previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
-    """Return the page, or for htmx its fragment, with the context of every rater page.
-
-    A page without a fragment is loaded in full.
-    """
+    """Return the page, or for htmx its fragment, with the context of every rater page. Without one, it loads in full."""
     # Restoring from history needs the full page, although htmx sends the request.
     partial = bool(request.htmx) and not request.htmx.history_restore_request
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
-    base_context = _build_base_context(request.rater, partial, previous or _find_previous_answer(request.rater))
+    if previous is None and (last := next_item.find_previous_assignment(request.rater)):
+        previous = PreviousAnswer(last.code, last.rating.revised_at or last.rating.submitted_at)
+    saved_at = previous.saved_at if previous else None
+    more: dict[str, Any] = {"partial": partial, "previous": previous, "saved_at": saved_at}
     if not partial:
         # Only the full page contains the guide with this setting; fragments save the query.
-        base_context["single_keys"] = _has_single_keys(request)
-    return render(request, fragment if partial else name, {**base_context, **(context or {})}, status=status)
+        profile = RaterProfile.objects.filter(user_id=request.user.pk).only("single_keys").first()
+        more["single_keys"] = profile is None or profile.single_keys
+    return render_study_page(request, fragment if partial else name, {**more, **(context or {})}, status)
+
+
+def render_study_page(request: RaterRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """Render a template with the rater's study and progress."""
+    rater = request.rater
+    base_context = {"rater": rater, "study": rater.study, "progress": next_item.count_progress(rater)}
+    return render(request, template, base_context | context, status=status)
 
 
 def get_shown_layout(assignment: Assignment) -> str:
@@ -143,28 +136,3 @@ def get_shown_layout(assignment: Assignment) -> str:
 def is_two_stage(assignment: Assignment) -> bool:
     """Return whether this item is answered twice: before and after the balance sheet is shown."""
     return get_shown_layout(assignment) == item_view.CONFIRM
-
-
-def _build_base_context(rater: Rater, partial: bool, previous: PreviousAnswer | None) -> dict[str, Any]:
-    return {
-        "rater": rater,
-        "study": rater.study,
-        "progress": next_item.count_progress(rater),
-        "partial": partial,
-        "previous": previous,
-        "saved_at": previous.saved_at if previous else None,
-    }
-
-
-def _find_previous_answer(rater: Rater) -> PreviousAnswer | None:
-    assignment = next_item.find_previous_assignment(rater)
-    return (
-        PreviousAnswer(assignment.code, assignment.rating.revised_at or assignment.rating.submitted_at)
-        if assignment
-        else None
-    )
-
-
-def _has_single_keys(request: RaterRequest) -> bool:
-    profile = RaterProfile.objects.filter(user_id=request.user.pk).only("single_keys").first()
-    return profile is None or profile.single_keys

@@ -1,6 +1,4 @@
-"""Throttle password guesses. django-axes counts them by account and address; this module defines what is counted and
-shown.
-"""
+"""Throttle password guesses. django-axes counts them by account and address; here is what is counted and shown."""
 
 import ipaddress
 import math
@@ -22,20 +20,17 @@ _NAME_ATTRIBUTE = "signing_in_as"
 
 
 def record_attempted_name(request: HttpRequest, name: str) -> None:
-    """Record the user name that this request tries, so that guesses by user name and by e-mail address share one
-    count.
+    """Record the user name that this request tries: guesses by user name and by e-mail address share one count.
 
     A name without an account may be a password typed into the wrong field. It is therefore counted and logged as a
     hash keyed with the site's secret.
     """
-    exists = User.objects.filter(username=name).exists()
-    # Unknown names share one format, so the log does not show which names exist.
-    setattr(request, _NAME_ATTRIBUTE, name if exists else f"nobody {_hash_name(name)}")
-
-
-def _hash_name(name: str) -> str:
-    # The salt must not change when this module moves, so that stored counts remain valid.
-    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
+    if not User.objects.filter(username=name).exists():
+        # Unknown names share one format, so the log does not show which names exist. The salt must not change when this
+        # module moves, so that stored counts remain valid.
+        digest = salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()
+        name = f"nobody {digest[:32]}"
+    setattr(request, _NAME_ATTRIBUTE, name)
 
 
 def get_attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
@@ -45,9 +40,7 @@ def get_attempted_name(request: HttpRequest, credentials: dict[str, Any] | None 
 
 
 def counted_address(request: HttpRequest) -> str | None:
-    """Return the client address that django-axes counts; for IPv6 its /64 network, since a household has 2^64
-    addresses.
-    """
+    """Return the client address that django-axes counts; for IPv6 its /64 network: a household has 2^64 addresses."""
     address_text = get_client_address(request)
     if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
         return address_text
@@ -76,21 +69,18 @@ def locked_out_response(
     request: HttpRequest, response: object = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
     """Return a page with status 429 and the waiting time. It is the same for every name, so it reveals no account."""
-    seconds = _seconds_left(request, get_attempted_name(request, credentials))
-    log_security_event("locked out", request, name=get_attempted_name(request, credentials))
+    name = get_attempted_name(request, credentials)
+    tries = AccessAttempt.objects.filter(username=name, ip_address=counted_address(request))
+    last = tries.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
+    since = (timezone.now() - last).total_seconds() if last else 0.0
+    seconds = max(0.0, float(settings.AXES_COOLOFF_TIME.total_seconds()) - since)
+    log_security_event("locked out", request, name=name)
     fragment = request.headers.get("HX-Request") == "true"
     template = "registration/_locked_out.html" if fragment else "registration/locked_out.html"
     answer = render(request, template, {"minutes": max(1, math.ceil(seconds / 60))}, status=429)
     # In seconds, as HTTP requires for this header.
     answer["Retry-After"] = str(max(1, math.ceil(seconds)))
     return answer
-
-
-def _seconds_left(request: HttpRequest, name: str) -> float:
-    tries = AccessAttempt.objects.filter(username=name, ip_address=counted_address(request))
-    last = tries.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
-    since = (timezone.now() - last).total_seconds() if last else 0.0
-    return max(0.0, float(settings.AXES_COOLOFF_TIME.total_seconds()) - since)
 
 
 def delete_expired() -> int:

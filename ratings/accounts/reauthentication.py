@@ -71,8 +71,8 @@ def verify_identity(request: HttpRequest, password: str) -> bool:
     return _is_within_max_age(request.session.get(_SESSION_KEY))
 
 
-# A time in the future comes from a clock that was changed, and is not trusted.
 def _is_within_max_age(at: object) -> bool:
+    # A time in the future comes from a clock that was changed, and is not trusted.
     return isinstance(at, int) and 0 <= time.time() - at < MAX_AGE.total_seconds()
 
 
@@ -84,8 +84,7 @@ def require_recent_sign_in(view: View) -> View:
     """Wrap a view so that it asks for the password unless the user signed in or gave it within the last 15 minutes.
 
     A GET request is redirected to the page that asks for the password, which leads back to the view. A POST request
-    is answered with that page, which then submits the same data again. Passwords are excluded and must be typed
-    again.
+    is answered with that page, which then submits the same data again, without passwords.
     """
 
     @wraps(view)
@@ -108,8 +107,7 @@ def require_recent_for_post(view: View) -> View:
 def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
     """Return the response that asks for the password, or None if the last sign-in is recent.
 
-    `back` is the name of the URL to return to. After a POST request with a file, the user must select the file there
-    again.
+    `back` is the name of the URL to return to, where a file of a POST request must be selected again.
     """
     if is_recent(request):
         return None
@@ -119,19 +117,14 @@ def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | N
     # A browser cannot fill in a file again, so with a file the user returns to the page and selects it there.
     if request.method != "POST" or request.FILES:
         match = request.resolver_match
-        return _redirect_to_page(
-            request, reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path()
-        )
+        next_url = reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path()
+        return _redirect_to_page(request, next_url)
     # htmx would place the page into a fragment; this response makes it open the whole page instead.
     if request.headers.get("HX-Request") == "true":
         return _redirect_to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
     # Passwords are left out: they must not be written into the HTML of a page.
-    submitted = [
-        (name, value)
-        for name, values in request.POST.lists()
-        for value in values
-        if (name != "csrfmiddlewaretoken" and "password" not in name)
-    ]
+    names = [name for name in request.POST if name != "csrfmiddlewaretoken" and "password" not in name]
+    submitted = [(name, value) for name in names for value in request.POST.getlist(name)]
     return _render_page(request, {"kept": submitted, "refused": PASSWORD in request.POST})
 
 

@@ -39,7 +39,12 @@ class SessionStore(db.SessionStore):
             self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
         data: dict[str, Any] = self.decode(row.session_data)
-        _update_backend_path(data)
+        # Django stores the path of the sign-in backend in each session and treats the user as signed out if the settings
+        # do not list it, so moving the module would sign out everybody. Only our own class is replaced: a backend of
+        # another name was removed on purpose.
+        path, listed = data.get(BACKEND_SESSION_KEY, ""), settings.AUTHENTICATION_BACKENDS
+        if path.startswith("ratings.") and path.endswith(".NameOrEmail") and path not in listed:
+            data[BACKEND_SESSION_KEY] = listed[0]
         # Marking it as modified lets Django write the new end with this response.
         if _expiry_time(data) - row.expire_date > UPDATE_INTERVAL:
             self.modified = True
@@ -48,7 +53,7 @@ class SessionStore(db.SessionStore):
     def create_model_instance(self, data: dict[str, Any]) -> BrowserSession:
         row = cast(BrowserSession, super().create_model_instance(data))
         # The user is a column, so that all sessions of a person can be ended without decoding every row.
-        row.expire_date, row.user_id = _expiry_time(data), _user_id(data)
+        row.expire_date, row.user_id = _expiry_time(data), int(data[SESSION_KEY]) if data.get(SESSION_KEY) else None
         return row
 
 
@@ -66,25 +71,11 @@ class OpenSession(NamedTuple):
     seen_at: datetime
 
 
-def _update_backend_path(data: dict[str, Any]) -> None:
-    """Replace the path of our sign-in backend by the configured one if the session was begun under an earlier path."""
-    # Django stores the path in each session and treats the user as signed out if the settings do not list it, so moving
-    # the module would sign out everybody. Only our own class is replaced: a backend of another name was removed on purpose.
-    path = data.get(BACKEND_SESSION_KEY, "")
-    if path.startswith("ratings.") and path.endswith(".NameOrEmail") and path not in settings.AUTHENTICATION_BACKENDS:
-        data[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-
-
 def _expiry_time(data: dict[str, Any]) -> datetime:
     idle = datetime.now(UTC) + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     begun = data.get(_STARTED_KEY)
     # A session ends seven days after signing in, however active it is.
     return min(idle, datetime.fromtimestamp(begun, UTC) + MAX_LIFETIME) if isinstance(begun, int) else idle
-
-
-def _user_id(data: dict[str, Any]) -> int | None:
-    key = data.get(SESSION_KEY)
-    return int(key) if key else None
 
 
 def on_sign_in(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:

@@ -74,25 +74,18 @@ class LinkEffect(StrEnum):
 
 
 class LinkResult(NamedTuple):
-    """The effect of a link. `purpose` is "admin" or "rater"; `why` states why a link no longer works; `owner` is its
-    user.
-
-    `is_first_use`: the link was never opened before. This matters for an admin's link, which works all day and
-    remains in the browser's history.
-    """
+    """The effect of a link."""
 
     effect: LinkEffect
-    user: User | None = None
-    purpose: str = ""
-    why: str = ""
+    user: User | None = None  # whom it signs in
+    why: str = ""  # why it no longer works
     owner: User | None = None
+    # The link was never opened before. An admin's link works all day and remains in the browser's history.
     is_first_use: bool = False
 
 
 def create_link(user: User, purpose: str, lifetime: timedelta = LINK_LIFETIME) -> str:
-    """Create a sign-in link and return its token, of which only the hash is stored. Earlier links of this purpose
-    stop working.
-    """
+    """Create a sign-in link and return its token. Earlier links of this purpose stop working."""
     token, now = generate_token(), timezone.now()
     with transaction.atomic():
         # In one transaction, so that there is never a moment with two valid links.
@@ -127,7 +120,13 @@ def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> LinkRe
     # A rater who reloads the page of their own link is not rejected because the link has been used.
     if link is None or result.effect != LinkEffect.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
         return result
-    return _use_link(link)
+    now = timezone.now()
+    used = {"used_at": now} if purpose == "rater" else {}
+    # Conditional, so that of two simultaneous clicks one signs in.
+    fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
+    if not fresh.update(opened_at=link.opened_at or now, **used):
+        return LinkResult(LinkEffect.GONE, None, USED, link.user)
+    return result._replace(is_first_use=link.opened_at is None)
 
 
 def generate_token() -> str:
@@ -143,21 +142,8 @@ def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple
     # Only for raters: an admin's link works all day anyway.
     is_signed_in = purpose == "rater" and visitor.pk == link.user_id
     if not is_signed_in and (reason := describe_expiry(link.revoked_at, link.used_at, link.expires_at)):
-        return LinkResult(LinkEffect.GONE, None, purpose, reason, link.user), link
-    return LinkResult(LinkEffect.WELCOME, link.user, purpose, "", link.user), link
-
-
-def _use_link(link: SignInLink) -> LinkResult:
-    """Record the use of a link and return its effect. If a rater's link is used several times at once, one use
-    succeeds.
-    """
-    now = timezone.now()
-    used = {"used_at": now} if link.purpose == "rater" else {}
-    # Conditional, so that of two simultaneous clicks one signs in.
-    fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
-    if not fresh.update(opened_at=link.opened_at or now, **used):
-        return LinkResult(LinkEffect.GONE, None, link.purpose, USED, link.user)
-    return LinkResult(LinkEffect.WELCOME, link.user, link.purpose, "", link.user, link.opened_at is None)
+        return LinkResult(LinkEffect.GONE, None, reason, link.user), link
+    return LinkResult(LinkEffect.WELCOME, link.user, "", link.user), link
 
 
 USED = "This link has been used."
@@ -178,8 +164,7 @@ CODE_TIMEOUT = 10 * 60  # seconds between password and code
 
 
 def sign_in(request: HttpRequest, user: User, then: str, by_link: bool = False, fresh: bool = True) -> bool:
-    """Sign the user in under a new session key. Return False if a code is required first; `then` is the page to show
-    afterwards.
+    """Sign the user in under a new session key. Return False if a code is required first; `then` is the page after it.
 
     `fresh` is False for a link that was opened before, because other people may have found it in a browser's history.
     """

@@ -28,14 +28,10 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily 
 
 
 class CodeResult(NamedTuple):
-    """The result of checking a code. `device` is the device that accepted it, or None if the code was wrong or came
-    too early.
+    """The result of checking a code."""
 
-    `wait` is how many seconds must pass before the next attempt; 0 if an attempt is allowed now.
-    """
-
-    device: Device | None
-    wait: int = 0
+    device: Device | None  # that accepted it; None: the code was wrong or came too early
+    wait: int = 0  # seconds until the next attempt is allowed
 
 
 def find_device(user: User) -> TOTPDevice | None:
@@ -71,8 +67,8 @@ def is_verified(request: HttpRequest) -> bool:
 
 
 def is_missing(request: HttpRequest, role: str = "") -> bool:
-    # Not cached: a role can be granted during a session.
     """Return whether a code is required before anything else is shown."""
+    # Not cached: a role can be granted during a session.
     return is_required(request.user, role) and not is_verified(request)
 
 
@@ -172,7 +168,7 @@ def count_backup_codes(user: User) -> int:
 @transaction.atomic
 def delete_devices(user: User) -> bool:
     """Delete the app and the backup codes. Return whether there were any."""
-    deleted = [rows.filter(user=user).delete()[0] for rows in (TOTPDevice.objects, StaticDevice.objects)]
+    deleted = [kind.objects.filter(user=user).delete()[0] for kind in (TOTPDevice, StaticDevice)]
     return any(deleted)
 
 

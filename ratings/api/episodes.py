@@ -9,7 +9,7 @@ from ninja import Query, Router
 from pydantic import Field
 
 from ratings.api import responses, schemas
-from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
+from ratings.api.responses import PageQuery
 from ratings.api.tokens import ApiRequest, read_operation
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, Transition
@@ -35,12 +35,15 @@ class EpisodeQuery(PageQuery):
 @read_operation(router, "/episodes", "episodes", ["episodes:read"], schemas.Episodes, 400, 404)
 def list_episodes(request: ApiRequest, window: Query[EpisodeQuery]) -> schemas.Episodes:
     """List episodes, newest first."""
-    matches = _select_episodes(request).order_by("-pk").filter(**_build_filters(window))
-    if last_row := responses.parse_cursor("episodes", window.cursor):
-        matches = matches.filter(pk__lt=_get_key(last_row[0]))
-    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = responses.build_next_url(request, "episodes", window, [str(rows[-1].code)]) if more else None
-    return schemas.Episodes(data=[_format_episode(row) for row in rows], next=next_url)
+
+    def load_rows(last: list[Any] | None, n: int) -> QuerySet[Episode]:
+        filters = {"experiment__slug": window.experiment, "cast": window.cast, "status": window.status}
+        matches = _select_episodes(request).order_by("-pk")
+        matches = matches.filter(**{name: value for name, value in filters.items() if value})
+        return (matches.filter(pk__lt=responses.find_key(Episode.objects.all(), last[0])) if last else matches)[:n]
+
+    page = responses.select_page(request, "episodes", window, load_rows, lambda row: [str(row.code)])
+    return schemas.Episodes(data=[_format_episode(row) for row in page.rows], next=page.next)
 
 
 @read_operation(router, "/episodes/{uuid:code}", "episode", ["episodes:read"], schemas.Episode, 404)
@@ -54,13 +57,14 @@ def get_episode(request: ApiRequest, code: UUID) -> schemas.Episode:
 )  # fmt: skip
 def get_transcript(request: ApiRequest, code: UUID, window: Query[PageQuery]) -> schemas.Transcript:
     """Return the actions and outcomes of an episode step by step, as a classifier sees them."""
-    row, list_name = _get_episode(request, code), f"transcript/{code}"
-    last_step = responses.parse_cursor(list_name, window.cursor)
-    transitions = row.transitions.filter(number__gt=last_step[0] if last_step else 0).order_by("number")
-    steps, more = responses.split_page(list(transitions[: window.limit + 1]), window.limit)
-    next_url = responses.build_next_url(request, list_name, window, [steps[-1].number]) if more else None
-    data = [_format_step(step) for step in steps]
-    return schemas.Transcript(episode=row.code, goal=row.experiment.goal, data=data, next=next_url)
+    row = _get_episode(request, code)
+
+    def load_steps(last: list[Any] | None, n: int) -> QuerySet[Transition]:
+        return row.transitions.filter(number__gt=last[0] if last else 0).order_by("number")[:n]
+
+    page = responses.select_page(request, f"transcript/{code}", window, load_steps, lambda step: [step.number])
+    data = [_format_step(step) for step in page.rows]
+    return schemas.Transcript(episode=row.code, goal=row.experiment.goal, data=data, next=page.next)
 
 
 def _select_episodes(request: ApiRequest) -> QuerySet[Episode]:
@@ -74,18 +78,6 @@ def _get_episode(request: ApiRequest, code: UUID) -> Episode:
     if (row := _select_episodes(request).filter(code=code).first()) is None:
         raise Http404
     return row
-
-
-def _build_filters(window: EpisodeQuery) -> dict[str, str]:
-    filters = {"experiment__slug": window.experiment, "cast": window.cast, "status": window.status}
-    return {name: value for name, value in filters.items() if value}
-
-
-def _get_key(code: str) -> int:
-    key: int | None = Episode.objects.filter(code=code).values_list("pk", flat=True).first()
-    if key is None:
-        raise CursorError(STALE_CURSOR)
-    return key
 
 
 def _format_episode(row: Episode) -> schemas.Episode:

@@ -28,19 +28,20 @@ from ratings.studies import lifecycle
 
 router = Router(tags=["items"])
 ITEM_SCOPES = ("items:blinded", "items:unblinded")
+_SEALED = {"payload": None, "context": None}
 
 
 @read_operation(router, "/studies/{slug:slug}/items", "items", ITEM_SCOPES, schemas.Items, 400, 404)
 def list_items(request: ApiRequest, slug: str, window: Query[PageQuery]) -> schemas.Items:
     """List items in the order of their random codes."""
     study = get_readable_study(request, slug)
-    list_name, matches = f"items/{study.code}", _select_items(study)
-    if last_row := responses.parse_cursor(list_name, window.cursor):
-        matches = matches.filter(code__gt=last_row[0])
-    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = responses.build_next_url(request, list_name, window, [str(rows[-1].code)]) if more else None
     with_sources = shows_sources(request, study)
-    return schemas.Items(blinded=not with_sources, data=_format_items(study, rows, with_sources), next=next_url)
+
+    def load_rows(last: list[Any] | None, n: int) -> QuerySet[Item]:
+        return (_select_items(study).filter(code__gt=last[0]) if last else _select_items(study))[:n]
+
+    page = responses.select_page(request, f"items/{study.code}", window, load_rows, lambda row: [str(row.code)])
+    return schemas.Items(blinded=not with_sources, data=_format_items(study, page.rows, with_sources), next=page.next)
 
 
 @read_operation(router, "/studies/{slug:slug}/items/{uuid:code}", "item", ITEM_SCOPES, schemas.Item, 404)
@@ -67,19 +68,17 @@ def _select_items(study: Study) -> QuerySet[Item]:
 def _format_items(study: Study, rows: Sequence[Item], with_sources: bool) -> list[schemas.Item]:
     counts = _count_ratings(rows, imported=with_sources)
     origins = _load_sources(rows) if with_sources else {}
-    return [_format_item(study, row, *counts.get(row.pk, (0, 0)), origins.get(row.pk)) for row in rows]
-
-
-def _format_item(study: Study, row: Item, n_ratings: int, n_unsure: int, source: schemas.Source | None) -> schemas.Item:
-    content = (
-        {"payload": row.payload, "context": row.context} if study.is_unblinded else {"payload": None, "context": None}
-    )
-    return schemas.Item(item=row.code, ratings=n_ratings, could_not_judge=n_unsure, source=source, **content)
+    items = []
+    for row in rows:
+        ratings, unsure = counts.get(row.pk, (0, 0))
+        shown = {"payload": row.payload, "context": row.context} if study.is_unblinded else _SEALED
+        source = origins.get(row.pk)
+        items.append(schemas.Item(item=row.code, ratings=ratings, could_not_judge=unsure, source=source, **shown))
+    return items
 
 
 def _count_ratings(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
     """Return, for each item, its numbers of counted and of "cannot judge" ratings, as in items.csv of the archive."""
-    prefix = "assignment__"
     counted = Rating.objects.filter(
         assignment__item__in=[row.pk for row in rows], assignment__occasion=FIRST, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
@@ -88,11 +87,9 @@ def _count_ratings(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int,
         # The person who imported ratings knows which items they belong to; a higher count would
         # reveal their codes.
         counted = counted.filter(imported=False)
-    n_unsure = Count("pk", filter=Q(cannot_judge=True))
-    return {
-        item: (n, m)
-        for item, n, m in counted.order_by().values_list(f"{prefix}item").annotate(n=Count("pk"), m=n_unsure)
-    }
+    numbers = {"n": Count("pk"), "n_unsure": Count("pk", filter=Q(cannot_judge=True))}
+    counts = counted.order_by().values_list("assignment__item").annotate(**numbers)
+    return {item: (n, n_unsure) for item, n, n_unsure in counts}
 
 
 def _load_sources(rows: Sequence[Item]) -> dict[int, Any]:
@@ -115,7 +112,6 @@ def _format_source(
 
 
 ratings_router = Router(tags=["ratings"])
-_ASSIGNMENT_PREFIX = "assignment__"
 _LOG_INTERVAL = timedelta(hours=1)
 LastRow = list[Any] | None  # [item or "", rater, occasion, position] of the last row of the previous page
 
@@ -126,31 +122,32 @@ def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sc
     study = get_readable_study(request, slug)
     blinded = not shows_sources(request, study)
     list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
-    last_row = responses.parse_cursor(list_name, window.cursor)
-    page_rows, more = responses.split_page(_load_page(study, blinded, last_row, window.limit + 1), window.limit)
-    if last_row is None:
+
+    def load_rows(last: LastRow, n: int) -> list[BlindRow]:
+        return _load_page(study, blinded, last, n)
+
+    def locate_row(row: BlindRow) -> list[Any]:
+        # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
+        item = "" if blinded and row.imported else str(row.item)
+        return [item, row.rater, row.occasion, row.position]
+
+    page = responses.select_page(request, list_name, window, load_rows, locate_row)
+    if not window.cursor:
         _log_export(request, study, blinded)
-    next_url = (
-        responses.build_next_url(request, list_name, window, _get_row_position(page_rows[-1], blinded))
-        if more
-        else None
-    )
-    data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page_rows]
-    return schemas.Ratings(blinded=blinded, data=data, next=next_url)
+    data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page.rows]
+    return schemas.Ratings(blinded=blinded, data=data, next=page.next)
 
 
 def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[BlindRow]:
     """Return at most `max_rows` rows that follow the last row of the previous page."""
     if not blinded:
         # Restricting the query to a few items keeps its cost independent of the position of the page.
-        return list(
-            rating_rows.iter_rating_rows(study, within=_build_item_filter(study, last_row, max_rows), limit=max_rows)
-        )
+        within = _build_item_filter(study, last_row, max_rows)
+        return list(rating_rows.iter_rating_rows(study, within=within, limit=max_rows))
     page_rows: list[BlindRow] = []
     if last_row is None or last_row[0]:
-        page_rows = list(
-            rating_rows.iter_blind_rows(study, _build_item_filter(study, last_row, max_rows, imported=False), max_rows)
-        )
+        within = _build_item_filter(study, last_row, max_rows, imported=False)
+        page_rows = list(rating_rows.iter_blind_rows(study, within, max_rows))
     # before unblinding, imported ratings come last and without their items, so they are sorted by rater
     if len(page_rows) < max_rows:
         after_last = _build_filter_after_rater(study, last_row) if last_row and not last_row[0] else Q()
@@ -160,52 +157,35 @@ def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) ->
 
 def _build_item_filter(study: Study, last_row: LastRow, max_rows: int, **conditions: bool) -> Q:
     """Return a filter for rows after `last_row`, restricted to the ratings of the next rated items."""
-    ratings_of_item = Rating.objects.filter(
-        assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **conditions
-    )
-    items = Item.objects.filter(Exists(ratings_of_item), study=study).order_by("code")
+    ratings = Rating.objects.filter(assignment__item=OuterRef("pk"), assignment__rater__dropped=False, **conditions)
+    items = Item.objects.filter(Exists(ratings), study=study).order_by("code")
     if last_row:
         items = items.filter(code__gte=last_row[0])
     # every one of these items has a rating, so max_rows + 1 items always fill the page
     of_next_items = Q(assignment__item__in=list(items.values_list("pk", flat=True)[: max_rows + 1]), **conditions)
-    return of_next_items & _build_filter_after_item(study, last_row) if last_row else of_next_items
-
-
-def _build_filter_after_item(study: Study, last_row: list[Any]) -> Q:
-    item = f"{_ASSIGNMENT_PREFIX}item__code"
-    return Q(**{f"{item}__gt": last_row[0]}) | Q(**{item: last_row[0]}) & _build_filter_after_rater(study, last_row)
+    if not last_row:
+        return of_next_items
+    same_item_later = Q(assignment__item__code=last_row[0]) & _build_filter_after_rater(study, last_row)
+    return of_next_items & (Q(assignment__item__code__gt=last_row[0]) | same_item_later)
 
 
 def _build_filter_after_rater(study: Study, last_row: list[Any]) -> Q:
     """Return a filter for rows after the rater, occasion and position of `last_row`."""
     _, label, occasion, position = last_row
-    rater = study.raters.filter(label=label).values_list("number", "pk").first()
-    if rater is None:
+    if (rater := study.raters.filter(label=label).first()) is None:
         raise CursorError(STALE_CURSOR)
-    number, key = rater
-    same_rater_later = Q(assignment__occasion__gt=occasion) | Q(
-        assignment__occasion=occasion, assignment__position__gt=position
-    )
-    later_raters = Q(assignment__rater__number__gt=number) | Q(
-        assignment__rater__number=number, assignment__rater__gt=key
-    )
-    return later_raters | Q(assignment__rater=key) & same_rater_later
-
-
-def _get_row_position(row: BlindRow, blinded: bool) -> list[Any]:
-    """Return the values that identify a row in a cursor. If blinded, leave out the item of an imported rating."""
-    # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
-    item = "" if blinded and row.imported else str(row.item)
-    return [item, row.rater, row.occasion, row.position]
+    later_positions = Q(assignment__occasion=occasion, assignment__position__gt=position)
+    of_rater = Q(assignment__rater=rater) & (Q(assignment__occasion__gt=occasion) | later_positions)
+    same_number = Q(assignment__rater__number=rater.number, assignment__rater__gt=rater.pk)
+    return Q(assignment__rater__number__gt=rater.number) | same_number | of_rater
 
 
 def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
     """Log an export through the API, at most once an hour for each token and variant (blinded or with sources)."""
     content = ApiExported(blinded=blinded, token=request.auth.name)
     # a program that polls every few minutes must not fill the study's log
-    start = timezone.now() - _LOG_INTERVAL
-    recent_exports = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=start)
-    logged = recent_exports.filter(data__token=content.token, data__blinded=blinded)
+    recent = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=timezone.now() - _LOG_INTERVAL)
+    logged = recent.filter(data__token=content.token, data__blinded=blinded)
     if request.method == "GET" and not logged.exists():
         lifecycle.log_event(study, content, request.auth.user)
 

@@ -1,12 +1,13 @@
 """Errors of the API. Every error response under /api/ is a problem document (RFC 9457)."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from django.core import signing
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, AuthorizationError, Throttled, ValidationError
@@ -27,22 +28,42 @@ class PageQuery(BaseModel):
 
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Maximum number of rows in a page.")
     cursor: str = Field(
-        "",
-        max_length=600,
+        "", max_length=600,
         description="Start of the page, from `next` of the previous page; empty: the start of the list.",
-    )
+    )  # fmt: skip
 
 
-class Page(NamedTuple):
-    """The rows of a page, and whether more follow."""
+class Page(NamedTuple, Generic[Row]):
+    """The rows of a page, and the URL path of the next page; None for the last one."""
 
-    rows: Sequence[Any]
-    more: bool
+    rows: Sequence[Row]
+    next: str | None
 
 
-def split_page(rows: Sequence[Row], limit: int) -> Page:
-    """Return the rows that fit. The query fetches one row more than `limit`, which shows whether there is a next page."""
-    return Page(rows[:limit], len(rows) > limit)
+def select_page(
+    request: HttpRequest,
+    list_name: str,
+    window: PageQuery,
+    load: Callable[[list[Any] | None, int], Iterable[Row]],
+    locate: Callable[[Row], list[Any]],
+) -> Page[Row]:
+    """Return the requested page of a list.
+
+    `load` takes the position of the last row of the previous page (None at the start) and the maximum number of rows;
+    `locate` returns the position of a row.
+    """
+    # One row more than the page has, which shows whether there is a next page.
+    rows = list(load(parse_cursor(list_name, window.cursor), window.limit + 1))
+    page_rows, has_more = rows[: window.limit], len(rows) > window.limit
+    return Page(page_rows, build_next_url(request, list_name, window, locate(page_rows[-1])) if has_more else None)
+
+
+def find_key(rows: QuerySet[Any], code: str) -> int:
+    """Return the primary key of the row with this code. Raises CursorError if it was deleted."""
+    key: int | None = rows.filter(code=code).values_list("pk", flat=True).first()
+    if key is None:
+        raise CursorError(STALE_CURSOR)
+    return key
 
 
 def parse_cursor(list_name: str, cursor: str) -> list[Any] | None:
@@ -50,7 +71,8 @@ def parse_cursor(list_name: str, cursor: str) -> list[Any] | None:
     if not cursor:
         return None
     try:
-        values: list[Any] = signing.loads(cursor, salt=_get_salt(list_name))
+        # One salt per list, so that a cursor of another list or form has an invalid signature.
+        values: list[Any] = signing.loads(cursor, salt=f"ratings.api/{list_name}")
     except signing.BadSignature as error:
         raise CursorError(STALE_CURSOR) from error
     return values
@@ -62,13 +84,8 @@ STALE_CURSOR = "This cursor does not belong to this list in its current form. St
 def build_next_url(request: HttpRequest, list_name: str, window: PageQuery, last: Sequence[Any]) -> str:
     """Return the URL path of the page after the row `last`, with the same parameters."""
     parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
-    cursor = signing.dumps(list(last), salt=_get_salt(list_name))
+    cursor = signing.dumps(list(last), salt=f"ratings.api/{list_name}")
     return f"{request.path}?{urlencode({**parameters, 'limit': window.limit, 'cursor': cursor})}"
-
-
-def _get_salt(list_name: str) -> str:
-    # one salt per list, so that a cursor of another list or form has an invalid signature
-    return f"ratings.api/{list_name}"
 
 
 API_ROOT = "/api/"
@@ -104,22 +121,17 @@ def problem_documents(
 
     def replace_error_page(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        if response.status_code < 400 or not request.path_info.startswith(API_ROOT):
+        status = response.status_code
+        if status < 400 or not request.path_info.startswith(API_ROOT) or response.get("Content-Type") == MEDIA_TYPE:
             return response
-        return response if response.get("Content-Type") == MEDIA_TYPE else _convert_error_page(response)
+        other = _SERVER_ERROR if status >= 500 else HTTPStatus(status).description
+        document = create_problem_response(status, _DETAILS.get(status, other))
+        for name in _KEPT_HEADERS:
+            if name in response:
+                document[name] = response[name]
+        return document
 
     return replace_error_page
-
-
-def _convert_error_page(response: HttpResponseBase) -> HttpResponse:
-    status = response.status_code
-    document = create_problem_response(
-        status, _DETAILS.get(status, _SERVER_ERROR if status >= 500 else HTTPStatus(status).description)
-    )
-    for name in _KEPT_HEADERS:
-        if name in response:
-            document[name] = response[name]
-    return document
 
 
 def register_error_handlers(api: NinjaAPI) -> None:
@@ -165,11 +177,8 @@ def _handle_rate_limit(request: HttpRequest, error: Throttled) -> HttpResponse:
 def _handle_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
     """Return a problem that names each invalid parameter."""
     # the values sent are not repeated: they may contain secrets, and responses may be logged
-    invalid = [
-        {"parameter": str(parameter_error["loc"][-1]), "problem": str(parameter_error["msg"])}
-        for parameter_error in error.errors
-    ]
-    summary = "; ".join(f"{parameter_error['parameter']}: {parameter_error['problem']}" for parameter_error in invalid)
+    invalid = [{"parameter": str(one["loc"][-1]), "problem": str(one["msg"])} for one in error.errors]
+    summary = "; ".join(f"{one['parameter']}: {one['problem']}" for one in invalid)
     return create_problem_response(422, f"{summary}." if summary else "The parameters are invalid.", errors=invalid)
 
 
@@ -224,13 +233,10 @@ def describe_errors(*statuses: int) -> dict[str, Any]:
 
 
 def _describe_response(status: int) -> dict[str, Any]:
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    headers = _ERROR_HEADERS.get(status)
-    return {
-        "description": f"{HTTPStatus(status).phrase}. {_ERROR_CAUSES[status]}",
-        "content": content,
-        **({"headers": headers} if headers else {}),
-    }
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    description = f"{HTTPStatus(status).phrase}. {_ERROR_CAUSES[status]}"
+    headers = {"headers": _ERROR_HEADERS[status]} if status in _ERROR_HEADERS else {}
+    return {"description": description, "content": content, **headers}
 
 
 def complete_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,9 +245,5 @@ def complete_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         path: {method: operation for method, operation in methods.items() if method != "head"}
         for path, methods in schema["paths"].items()
     }
-    components = schema["components"]
-    return {
-        **schema,
-        "paths": paths,
-        "components": {**components, "schemas": {**components["schemas"], "Problem": PROBLEM_SCHEMA}},
-    }
+    schemas = {**schema["components"]["schemas"], "Problem": PROBLEM_SCHEMA}
+    return {**schema, "paths": paths, "components": {**schema["components"], "schemas": schemas}}

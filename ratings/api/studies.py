@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, JsonResponse
 from django.urls import reverse
 from ninja import Query, Router
 
 from ratings.api import responses, schemas, tokens
-from ratings.api.responses import STALE_CURSOR, ConflictError, CursorError, PageQuery
+from ratings.api.responses import ConflictError, PageQuery
 from ratings.api.tokens import ApiRequest, read_operation
 from ratings.models import Study
 from ratings.results.analyses import store
@@ -21,12 +22,13 @@ router = Router(tags=["studies"])
 @read_operation(router, "/studies", "studies", ["studies:read"], schemas.Studies, 400)
 def list_studies(request: ApiRequest, window: Query[PageQuery]) -> schemas.Studies:
     """List the studies in which you have a role, newest first."""
-    matches = tokens.select_readable_studies(request.auth).order_by("-pk").defer("protocol", "guide")
-    if last_row := responses.parse_cursor("studies", window.cursor):
-        matches = matches.filter(pk__lt=_get_key(last_row[0]))
-    rows, more = responses.split_page(list(matches[: window.limit + 1]), window.limit)
-    next_url = responses.build_next_url(request, "studies", window, [str(rows[-1].code)]) if more else None
-    return schemas.Studies(data=[schemas.Study(**_get_study_columns(row)) for row in rows], next=next_url)
+
+    def load_rows(last: list[Any] | None, n: int) -> QuerySet[Study]:
+        matches = tokens.select_readable_studies(request.auth).order_by("-pk").defer("protocol", "guide")
+        return (matches.filter(pk__lt=responses.find_key(Study.objects.all(), last[0])) if last else matches)[:n]
+
+    page = responses.select_page(request, "studies", window, load_rows, lambda row: [str(row.code)])
+    return schemas.Studies(data=[schemas.Study(**_get_study_columns(row)) for row in page.rows], next=page.next)
 
 
 @read_operation(router, "/studies/{slug:slug}", "study", ["studies:read"], schemas.WholeStudy, 404)
@@ -52,13 +54,6 @@ def _get_study_columns(row: Study) -> dict[str, Any]:
     return {"unblinded": row.is_unblinded, **{name: getattr(row, name) for name in names}}
 
 
-def _get_key(code: str) -> int:
-    if (key := Study.objects.filter(code=code).values_list("pk", flat=True).first()) is None:
-        # the study of the last row was deleted
-        raise CursorError(STALE_CURSOR)
-    return key
-
-
 statistics_router = Router(tags=["statistics"])
 RETRY_SECONDS = 5
 
@@ -71,8 +66,7 @@ def get_statistics(request: ApiRequest, slug: str) -> HttpResponse:
     """Return the stored analysis of all ratings. 202 while a worker computes it: retry later. 409 before the study is unblinded."""
     study = get_readable_study(request, slug)
     if not study.is_unblinded:
-        message = f"{study.name} is {study.status}. Statistics are available after unblinding."
-        raise ConflictError(message)
+        raise ConflictError(f"{study.name} is {study.status}. Statistics are available after unblinding.")
     lookup = store.get_or_request(study, Filters(), request.auth.user)
     if lookup.analysis is None or not (lookup.is_fresh and lookup.analysis.full):
         return _create_pending_response(lookup.job.status if lookup.job else "pending", lookup.message, lookup.job)
@@ -93,9 +87,8 @@ def get_contrasts(request: ApiRequest, slug: str, other: str) -> HttpResponse:
     """
     first, second = get_readable_study(request, slug), get_readable_study(request, other)
     if sealed := [study for study in (first, second) if not study.is_unblinded]:
-        raise ConflictError(
-            f"{sealed[0].name} is {sealed[0].status}. Contrasts are available after both are unblinded."
-        )
+        state = f"{sealed[0].name} is {sealed[0].status}"
+        raise ConflictError(f"{state}. Contrasts are available after both are unblinded.")
     if first == second or first.kind != second.kind:
         raise ConflictError("Choose two different studies of the same kind.")
     job = store.request_comparison(first, second, request.auth.user)

@@ -37,7 +37,6 @@ SCOPE_DESCRIPTIONS: Mapping[str, str] = {
 }
 LABORATORY_SCOPES = frozenset({"episodes:read", "transcripts:read"})
 
-
 TOKEN_PREFIX = "wb_"
 DEFAULT_DAYS, MAX_DAYS, MAX_ACTIVE_TOKENS = 90, 365, 20
 _MARK_INTERVAL = timedelta(minutes=1)
@@ -76,9 +75,8 @@ def create_token(
             )  # fmt: skip
             token.studies.set(studies or ())
     except IntegrityError as error:
-        raise TokenError(
-            "This form has already created a token, and a token is shown only once. Create another one."
-        ) from error
+        used = "This form has already created a token, and a token is shown only once. Create another one."
+        raise TokenError(used) from error
     return token, text
 
 
@@ -121,6 +119,8 @@ def _check_token_request(
 ) -> None:
     unknown = sorted(set(scopes) - set(SCOPE_DESCRIPTIONS))
     laboratory_scopes = sorted(set(scopes) & LABORATORY_SCOPES)
+    keys = {study.pk for study in studies or ()}
+    can_read_all = access.list_studies(user).filter(pk__in=keys).count() == len(keys)
     checks = (
         (not can_have_tokens(user), f"{user.get_username()} cannot read any study or episode, so a token would be useless"),
         (not name.strip() or len(name) > 60, "Give the token a name of at most 60 characters"),
@@ -131,16 +131,11 @@ def _check_token_request(
                                                       f"{' and '.join(laboratory_scopes)}"),
         (not 1 <= days <= MAX_DAYS, f"Choose a lifetime of 1 to {MAX_DAYS} days"),
         (studies is not None and not studies, "Choose the studies to which the token is limited, or do not limit it"),
-        (bool(studies) and not _can_read_all(user, studies or ()), f"{user.get_username()} has no role in one of these studies"),
+        (not can_read_all, f"{user.get_username()} has no role in one of these studies"),
         (ApiToken.objects.filter(user=user, revoked_at=None, expires_at__gt=timezone.now()).count() >= MAX_ACTIVE_TOKENS, f"{MAX_ACTIVE_TOKENS} tokens are already active; revoke one first"),
     )  # fmt: skip
     if problems := [message for failed, message in checks if failed]:
         raise TokenError(f"{'. '.join(problems)}.")
-
-
-def _can_read_all(user: User, studies: Collection[Study]) -> bool:
-    keys = {study.pk for study in studies}
-    return access.list_studies(user).filter(pk__in=keys).count() == len(keys)
 
 
 class ApiRequest(HttpRequest):

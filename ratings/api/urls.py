@@ -56,9 +56,8 @@ def show_openapi(request: HttpRequest) -> HttpResponse:
 
 @cache
 def _build_description() -> bytes:
-    return json.dumps(
-        responses.complete_schema(api.get_openapi_schema(path_prefix=API_PREFIX)), ensure_ascii=False
-    ).encode()
+    schema = responses.complete_schema(api.get_openapi_schema(path_prefix=API_PREFIX))
+    return json.dumps(schema, ensure_ascii=False).encode()
 
 
 # without the library's own index page, which has no content

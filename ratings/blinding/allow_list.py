@@ -12,7 +12,6 @@ A ref is a letter (A, B, ...) that identifies one material throughout the payloa
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -61,9 +60,9 @@ def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineag
         _blind_material(material, names.add_material(material["barcode"], material["name"]))
         for material in step["inputs"]
     ]
-    # One input claimed by two outputs would be drawn as two continuations; a rater must not see a relation that is
-    # uncertain.
-    is_certain = lineage and _has_unique_claims(outcome)
+    # One input claimed by two outputs would be drawn as two continuations; a rater must not see an uncertain relation.
+    claims = [draft["replaces"] for draft in outcome["new_materials"] if draft["replaces"]]
+    is_certain = lineage and len(set(claims)) == len(claims)
     return {
         "kind": "transition",
         "lineage": is_certain,
@@ -78,20 +77,15 @@ def blind_transition(step: Record, twin_outcome: Record | None = None, *, lineag
             for at in _order_materials(outcome, step["inputs"], names, is_certain)
         ],
         "observations": [_blind_observation(observation, names) for observation in outcome["new_observations"]],
-        "rejected": "" if outcome["success"] else names.format_value(outcome["failure_reason"]) or "no reason given",
+        "rejected": _rejection_reason(outcome, names),
     }
 
 
 def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
-    """Return the payload of an episode: its goal and its steps in order, as every classifier receives them, without
-    barcodes.
-    """
+    """Return the payload of an episode: its goal and its steps, as every classifier receives them, without barcodes."""
     names = Pseudonyms()
-    return {
-        "kind": "evidence",
-        "goal": names.format_value(goal),
-        "steps": [_blind_evidence_step(step, names) for step in steps],
-    }
+    goal_text = names.format_value(goal)
+    return {"kind": "evidence", "goal": goal_text, "steps": [_blind_evidence_step(step, names) for step in steps]}
 
 
 def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
@@ -109,13 +103,11 @@ def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
 def payload_digest(payload: Payload) -> str:
     """Return the SHA-256 of the payload in canonical form. Raters cannot distinguish two payloads with equal digests."""
     # Sorted keys and no spaces: equal payloads must have equal bytes, whatever order a dictionary was built in.
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hash_text(text)
+    return hash_text(json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def pair_digest(payload: Payload) -> str:
-    """Return the digest that all versions of one pair share in every study: that of the action and the materials
-    before it.
+    """Return the digest that all versions of one pair share: that of the action and the materials before it.
 
     A record of evidence has no other version, so it is its own pair.
     """
@@ -146,17 +138,10 @@ class _OrderedMaterial(NamedTuple):
     continues: str
 
 
-def _has_unique_claims(outcome: Record) -> bool:
-    claims = Counter(draft["replaces"] for draft in outcome["new_materials"] if draft["replaces"])
-    return all(count == 1 for count in claims.values())
-
-
 def _order_materials(
     outcome: Record, inputs: Sequence[Record], names: Pseudonyms, lineage: bool
 ) -> list[_OrderedMaterial]:
-    """Return the materials after the action: continuations in the order of their inputs, then new ones by name and
-    properties.
-    """
+    """Return the materials after the action: continuations in the order of their inputs, then new ones by content."""
     barcodes = [material["barcode"] for material in inputs]
     # An unlimited supply is never used up, so its continuation adds no information; models differ in whether they list
     # it, which could reveal the source.
@@ -166,19 +151,16 @@ def _order_materials(
     continuing.sort(key=lambda entry: barcodes.index(entry[1]["replaces"]))
     continued_indexes = {at for at, _ in continuing}
     # Sorted, because the order in a reply differs between models and could reveal the source.
-    new = sorted(
-        (entry for entry in drafts if entry[0] not in continued_indexes), key=lambda entry: _natural_sort_key(entry[1])
-    )
+    drafts = [entry for entry in drafts if entry[0] not in continued_indexes]
+    new = sorted(drafts, key=lambda entry: _natural_sort_key(entry[1]))
     ordered = [_OrderedMaterial(at, ref := names.get_letter(draft["replaces"]), ref) for at, draft in continuing]
-    return ordered + [
-        _OrderedMaterial(at, index_to_letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)
-    ]
+    for place, (at, _) in enumerate(new, len(barcodes)):
+        ordered.append(_OrderedMaterial(at, index_to_letters(place), ""))
+    return ordered
 
 
 def _natural_sort_key(draft: Record) -> list[Any]:
-    """Return a sort key: by name, with "well 2" before "well 10", then by properties, so the order of a reply has no
-    effect.
-    """
+    """Return a sort key: by name, with "well 2" before "well 10", then by properties."""
     parts = _DIGITS.split(draft["name"].casefold())
     natural = [(at % 2, int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]  # every other one is digits
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
@@ -211,11 +193,8 @@ def _blind_material(material: Record, ref: str) -> Payload:
 
 
 def _blind_observation(observation: Record, names: Pseudonyms) -> Payload:
-    return {
-        "type": names.format_value(observation["measurement_type"]),
-        "description": names.format_value(observation["description"]),
-        "value": names.format_value(observation["value"]),
-    }
+    fields = {"type": "measurement_type", "description": "description", "value": "value"}
+    return {name: names.format_value(observation[field]) for name, field in fields.items()}
 
 
 def _blind_evidence_step(step: Record, names: Pseudonyms) -> Payload:
@@ -223,8 +202,7 @@ def _blind_evidence_step(step: Record, names: Pseudonyms) -> Payload:
     inputs = [{"ref": names.add_material(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
     input_barcodes = {material["barcode"] for material in step["inputs"]}
     made = []
-    # In a record of evidence lineage comes from the barcodes that the laboratory assigned, not from the claims of a
-    # reply.
+    # In a record of evidence lineage comes from the barcodes that the laboratory assigned, not from claims of a reply.
     for barcode, draft in zip(step["barcodes"], outcome["new_materials"], strict=True):
         ref = names.add_material(barcode, draft["name"])
         made.append({**_blind_material(draft, ref), "continues": ref if barcode in input_barcodes else ""})
@@ -241,8 +219,7 @@ def _blind_evidence_step(step: Record, names: Pseudonyms) -> Payload:
 
 def _blind_context_step(step: Record, names: Pseudonyms) -> Payload:
     """Return a step of the context. Materials have names only, because letters belong to the step that is rated."""
-    # Letters from these steps would not match those of the rated step, so two sets of names are filled and only the
-    # texts are used.
+    # Letters of these steps would not match those of the rated step: two sets of names are filled, only texts are used.
     context_names = Pseudonyms()
     for material in step["inputs"]:
         names.add_material(material["barcode"], material["name"])
@@ -276,39 +253,32 @@ def _find_keys_at_path(path: str, step: Record, outcome: Record, payload: Payloa
 
 
 def _find_material_keys(index: int, subpath: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
-    """Return the mark keys for a path in a material. For a whole material: all rows if it was added, else the keys of
-    its loss.
-    """
+    """Return the mark keys for a path in a material; for a whole one, all rows if it was added, else those of its loss."""
     names = Pseudonyms()
     for material in step["inputs"]:
         # The same order as when the payload was built, so that the letters agree.
         names.add_material(material["barcode"], material["name"])
-    ordered_by_index = {
-        ordered.position: ordered
-        for ordered in _order_materials(outcome, step["inputs"], names, has_known_lineage(payload))
-    }
+    materials = _order_materials(outcome, step["inputs"], names, has_known_lineage(payload))
+    ordered_by_index = {ordered.position: ordered for ordered in materials}
     if not subpath and not _is_added(index, step["outcome"], outcome):
-        lost_barcode = _get_new_material(step["outcome"], index).get("replaces", "")
+        lost = names.get_letter(_get_new_material(step["outcome"], index).get("replaces", ""))
         # Raters can mark the loss in three ways, depending on the layout; each of them counts as a hit.
-        return [MISSING, f"{names.get_letter(lost_barcode)}/gone", f"{names.get_letter(lost_barcode)}/row"]
+        return [MISSING, f"{lost}/gone", f"{lost}/row"]
     if index not in ordered_by_index:
         return [MISSING]
     ordered = ordered_by_index[index]
     shown = next(material for material in payload["after"] if material["ref"] == ordered.ref)
-    rows = _find_row_keys(subpath, outcome["new_materials"][index], step, shown)
-    return [
-        key
-        for row in rows
-        for key in ([row] if row == MISSING else list_equivalent_keys(payload, f"{ordered.ref}{row}"))
-    ]
+    keys: list[str] = []
+    for row in _find_row_keys(subpath, outcome["new_materials"][index], step, shown):
+        keys += [row] if row == MISSING else list_equivalent_keys(payload, f"{ordered.ref}{row}")
+    return keys
 
 
 _FACTS = {"name": "/name", "environmental_condition": "/place", "available_for_use": "/availability"}
 
 
 def _find_row_keys(subpath: str, draft: Record, step: Record, shown: Payload) -> list[str]:
-    """Return the rows at a path inside a material: all rows for the whole material, none for data that raters do not
-    see.
+    """Return the rows at a path inside a material: all for the whole material, none for data that raters do not see.
 
     A property that was left out has a row only if the input had it; it can also be marked as something missing.
     """
@@ -334,9 +304,7 @@ def _longest_prefix(path: str, names: Iterable[str]) -> str:
 
 
 def _is_added(index: int, original: Record, outcome: Record) -> bool:
-    """Return whether an error path to this whole material means that the twin added it, rather than that it left it
-    out.
-    """
+    """Return whether an error path to this whole material means that the twin added it; else it was left out."""
     claim = _get_new_material(outcome, index).get("replaces")
     if claim is None:
         # An index beyond the end is something that the twin left out.

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Context, Decimal
 from typing import NamedTuple
 
-from ratings.blinding import pseudonyms
 from ratings.blinding.material_rows import Payload, align_materials
-from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
+from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED, format_label
 from simulation.lab import quantities
 from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
 
@@ -79,21 +78,17 @@ def build_balance_sheet(payload: Payload) -> BalanceSheet:
     # every input of a rejected action.
     before = [lane.before for lane in rows if lane.before is not None]
     after = [stands for lane in rows if not lane.gone and (stands := lane.after or lane.before) is not None]
-    stated = [
-        _build_line(name, _find_stated_entries(name, before), _find_stated_entries(name, after)) for name in _STATED
-    ]
+    sides = (before, after)
+    stated = [_build_line(name, *(list(_find_stated_entries(name, side)) for side in sides)) for name in _STATED]
     substances = sorted({name for material in (*before, *after) for name in _find_concentrations(material)})
     computed = [
-        _build_line(pseudonyms.format_label(name), _compute_entries(name, before), _compute_entries(name, after), True)
+        _build_line(format_label(name), *(list(_compute_entries(name, side)) for side in sides), round_sum=True)
         for name in substances
     ]
     return BalanceSheet(tuple(line for line in stated if line), tuple(line for line in computed if line))
 
 
-def _build_line(
-    name: str, into: Iterable[_Entry], out: Iterable[_Entry], round_sum: bool = False
-) -> BalanceLine | None:
-    before, after = list(into), list(out)
+def _build_line(name: str, before: list[_Entry], after: list[_Entry], round_sum: bool = False) -> BalanceLine | None:
     # The first parsed amount decides the dimension, because a sum can only have one.
     parsed = [entry.amount for entry in (*before, *after) if entry.amount]
     unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _is_addable(e, parsed)))
@@ -101,19 +96,19 @@ def _build_line(
         return None
     if not parsed:
         return BalanceLine(name, BalanceSide("", ()), BalanceSide("", ()), "", unsummed)
-    dimension = parsed[0].dimension
-    # Rounded only where concentrations were multiplied: stated values are added exactly.
-    sums = [_sum_entries((e for e in side if _is_addable(e, parsed)), round_sum) for side in (before, after)]
+    dimension, sums, terms = parsed[0].dimension, [], []
+    for side in (before, after):
+        addable = [entry for entry in side if _is_addable(entry, parsed)]
+        total = sum((entry.amount.value for entry in addable if entry.amount), Decimal(0))
+        # Rounded only where concentrations were multiplied: stated values are added exactly.
+        sums.append(_FOUR_FIGURES.plus(total) if round_sum else total)
+        terms.append(tuple(Counter(entry.written for entry in addable).items()))
     # Both sides use the unit of the larger sum, so that they can be compared without converting.
     unit = quantities.format_quantity(max(sums, key=abs), dimension).partition(" ")[2]
-    formatted = [_format_amount(value, dimension, unit) for value in sums]
-    sides = [
-        BalanceSide(
-            text, tuple(Counter(entry.written for entry in (e for e in side if _is_addable(e, parsed))).items())
-        )
-        for text, side in zip(formatted, (before, after), strict=True)
-    ]
-    return BalanceLine(name, sides[0], sides[1], _format_change(sums[1] - sums[0], dimension, unit), unsummed)
+    into, out = (BalanceSide(_format_amount(sums[at], dimension, unit), terms[at]) for at in (0, 1))
+    change = sums[1] - sums[0]
+    sign = "+" if change > 0 else "−" if change < 0 else ""
+    return BalanceLine(name, into, out, f"{sign}{_format_amount(abs(change), dimension, unit)}", unsummed)
 
 
 def _is_addable(entry: _Entry, parsed: list[Quantity]) -> bool:
@@ -121,15 +116,8 @@ def _is_addable(entry: _Entry, parsed: list[Quantity]) -> bool:
     return entry.amount is not None and entry.amount.dimension == parsed[0].dimension
 
 
-def _sum_entries(entries: Iterable[_Entry], round_sum: bool) -> Decimal:
-    total = sum((entry.amount.value for entry in entries if entry.amount), Decimal(0))
-    return _FOUR_FIGURES.plus(total) if round_sum else total
-
-
 def _format_amount(value: Decimal, dimension: str, unit: str) -> str:
-    """Return the amount as text like `quantities`, but from a million on with a power of ten, which is easier to
-    read.
-    """
+    """Return the amount as text like `quantities`, but from a million on with a power of ten, which is easier to read."""
     number, space, unit = quantities.format_quantity(value, dimension, unit).partition(" ")
     if abs(Decimal(number)) < _MIN_POWER_NOTATION:
         return f"{number}{space}{unit}"
@@ -138,15 +126,8 @@ def _format_amount(value: Decimal, dimension: str, unit: str) -> str:
     return f"{quantities.format_number(Decimal(number).scaleb(-power))} × 10{exponent}{space}{unit}"
 
 
-def _format_change(change: Decimal, dimension: str, unit: str) -> str:
-    formatted = _format_amount(abs(change), dimension, unit)
-    return f"{'+' if change > 0 else '−' if change < 0 else ''}{formatted}"
-
-
 def _find_stated_entries(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
-    """Yield each material's stated value. A material that states two different values is not summed: either may be
-    meant.
-    """
+    """Yield each material's stated value. A material with two different values is not summed: either may be meant."""
     labels, dimensions = _STATED[name]
     for material in materials:
         # The same value under two labels is one statement.
@@ -162,14 +143,15 @@ def _compute_entries(substance: str, materials: Iterable[Payload]) -> Iterator[_
         # A material that does not state the substance is left out; to assume zero would be a guess.
         if (written := _find_concentrations(material).get(substance)) is None:
             continue
-        [volume] = list(_find_stated_entries("Volume", [material])) or [
-            _Entry(material["ref"], None, "no volume stated")
-        ]
+        unknown = _Entry(material["ref"], None, "no volume stated")
+        volume = next(_find_stated_entries("Volume", [material]), unknown)
         content = _parse_amount(written, tuple(_AMOUNT_DIMENSION))
-        amount = _multiply(volume.amount, content) if volume.amount and content else None
-        yield _make_entry(
-            material, amount, f"{volume.written} at {written}" if volume.amount else f"{written}, {volume.written}"
-        )
+        amount = None
+        if volume.amount and content:
+            # The volume is in µL, the concentration per mL or in µM (1000 µM is 1 nmol per µL).
+            amount = Quantity(volume.amount.value * content.value / 1000, _AMOUNT_DIMENSION[content.dimension])
+        text = f"{volume.written} at {written}" if volume.amount else f"{written}, {volume.written}"
+        yield _make_entry(material, amount, text)
 
 
 def _make_entry(material: Payload, amount: Quantity | None, written: str) -> _Entry:
@@ -194,16 +176,7 @@ def _parse_amount(written: str, dimensions: Iterable[str]) -> Quantity | None:
     for dimension in dimensions:
         try:
             amount = quantities.parse_quantity(text, dimension)
-        # Not this dimension; the next one may fit.
-        except QuantityError:
+        except QuantityError:  # not this dimension; the next one may fit
             continue
         return amount if abs(amount.value) <= _MAX_VALUE else None
     return None
-
-
-def _multiply(volume: Quantity, content: Quantity) -> Quantity:
-    """Return volume times concentration. The volume is in µL, the concentration per mL or in µM (1000 µM is 1 nmol
-    per µL).
-    """
-    dimension = _AMOUNT_DIMENSION[content.dimension]
-    return Quantity(volume.value * content.value / 1000, dimension)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 _AHEAD, _BEHIND = 80, 60  # characters that a rule may read after and before a name
 # Fixed windows keep every rule linear; an unlimited search would be quadratic for texts that repeat a name.
-_NEAR = 3  # words after a name, in the same phrase, among which a companion makes the name a thing
-_BACK = 2
+_NEAR, _BACK = 3, 2  # words after and before a name, in its phrase, among which a companion makes the name a thing
 
 
 class NameUse(NamedTuple):
@@ -125,83 +124,11 @@ _OZONE = re.compile(r"\b(?:ozone|oxygen) [(\[]$")
 _CLAUSE_END = re.compile(r"[.:;!?](?=\s|$)|[,()\[\]\n\"“”]")
 _WORD = re.compile(r"[^\W_]+")
 # Units between a name and its companion belong to the number, so they are not counted as words.
-_UNITS = frozenset(
-    [
-        "ml",
-        "ul",
-        "µl",
-        "l",
-        "um",
-        "µm",
-        "mm",
-        "cm",
-        "nm",
-        "m",
-        "g",
-        "mg",
-        "kg",
-        "a",
-        "kv",
-        "v",
-        "u",
-        "iu",
-        "x",
-        "h",
-        "min",
-        "s",
-        "k",
-    ]
-)
+_UNIT = re.compile(r"ml|ul|µl|l|um|µm|mm|cm|nm|m|g|mg|kg|a|kv|v|u|iu|x|h|min|s|k")
 # After one of these words a new phrase begins, so a companion behind it belongs to something else.
-_LOOSE = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "of",
-        "in",
-        "on",
-        "onto",
-        "into",
-        "for",
-        "at",
-        "to",
-        "from",
-        "with",
-        "by",
-        "via",
-        "and",
-        "or",
-        "but",
-        "as",
-        "is",
-        "was",
-        "were",
-        "are",
-        "be",
-        "been",
-        "has",
-        "had",
-        "have",
-        "did",
-        "does",
-        "will",
-        "would",
-        "then",
-        "than",
-        "which",
-        "who",
-        "it",
-        "its",
-        "after",
-        "before",
-        "per",
-        "using",
-        "because",
-        "that",
-    ]
+_LOOSE_WORD = re.compile(
+    r"a|an|the|this|that|of|in|on|onto|into|for|at|to|from|with|by|via|and|or|but|as|is|was|were|are|be|been|has|had"
+    r"|have|did|does|will|would|then|than|which|who|it|its|after|before|per|using|because"
 )
 
 
@@ -246,8 +173,7 @@ def _is_thing_agent(use: NameUse, before: str, after: str) -> bool:
     if _TOLD_FIELD.search(before) or (_FIELD.search(before) and _ENDS.match(after)):
         return True
     is_maker = use.kind == "maker"
-    is_proper = _is_proper_name(use)
-    if not is_proper:
+    if not _is_proper_name(use):
         return False
     if is_maker and (
         _MAKERS_MODEL.match(after) or (_PREPOSITION.search(before) and _ENDS.match(after) and not _SOLD.search(before))
@@ -270,9 +196,7 @@ def _is_thing_agent(use: NameUse, before: str, after: str) -> bool:
 
 
 def _is_label_agent(use: NameUse, before: str, after: str) -> bool:
-    if _LABEL_AGENT.match(after):
-        return True
-    if _ACCORDING.search(before) or _LABEL_BY.search(before) or _TOLD_FIELD.search(before):
+    if _LABEL_AGENT.match(after) or _ACCORDING.search(before) or _LABEL_BY.search(before) or _TOLD_FIELD.search(before):
         return True
     if _FIELD.search(before) and _ENDS.match(after):
         return True
@@ -292,15 +216,15 @@ def _is_proper_name(use: NameUse) -> bool:
 
 def _has_companion_after(use: NameUse, after: str, max_words: int = _NEAR) -> bool:
     """Return whether a companion follows in the same phrase. Numbers and units in between are not counted as words."""
-    words = 0
-    for match in _WORD.finditer(_first_clause(after)):
+    words, end = 0, _CLAUSE_END.search(after)
+    for match in _WORD.finditer(after[: end.start()] if end else after):
         word = match[0]
         if word in use.beside:
             return True
         # The unit "a" (ampere) is also an article; a unit does not end the phrase.
-        if word in _LOOSE and word not in _UNITS:
+        if _LOOSE_WORD.fullmatch(word) and not _UNIT.fullmatch(word):
             return False
-        if not word[0].isdigit() and word not in _UNITS:
+        if not word[0].isdigit() and not _UNIT.fullmatch(word):
             words += 1
         if words == max_words:
             return False
@@ -313,7 +237,7 @@ def _has_companion_before(use: NameUse, before: str) -> bool:
     for word in reversed(_WORD.findall(phrase)[-_BACK:]):
         if word in use.beside:
             return True
-        if word in _LOOSE:
+        if _LOOSE_WORD.fullmatch(word):
             return False
     return False
 
@@ -325,8 +249,3 @@ def _has_measurement(use: NameUse, after: str) -> bool:
         return False
     # 8 characters: a unit such as "U/L" directly behind the number.
     return any(word in use.beside for word in _WORD.findall(after[number.end() : number.end() + 8]))
-
-
-def _first_clause(after: str) -> str:
-    end = _CLAUSE_END.search(after)
-    return after[: end.start()] if end else after

@@ -20,8 +20,8 @@ from wetbench_site.prepared_queries import PreparedQuery
 _UNRATED = Q(rating__isnull=True, released_at__isnull=True)
 
 
-# These two queries run with every rating. Building a query takes Django about ten times as long as executing it, so
-# they are built once.
+# These two queries run with every rating. They are built once, because building takes Django about ten times as long as
+# executing them.
 _NEXT_ASSIGNMENT = PreparedQuery(
     lambda rater: (
         Assignment.objects.filter(_UNRATED, rater=rater)
@@ -48,9 +48,7 @@ class Progress(NamedTuple):
 
 
 def find_next_assignment(rater: Rater, now: datetime | None = None) -> Assignment | None:
-    """Return the assignment this rater should rate now, or None; `find_return_time` then gives the time to come back,
-    if any.
-    """
+    """Return the assignment this rater should rate now, or None; see `find_return_time`."""
     if designs.is_pool_study(rater.study) and not _has_ended(rater):
         return pool_claims.claim_item(rater, now or timezone.now())
     assignment = _first_unrated(rater, "item")
@@ -96,17 +94,14 @@ def count_progress(rater: Rater) -> Progress:
     In a pool study the total includes the items that this rater could still claim, up to the limit per rater.
     """
     done, unrated = next(iter(_COUNT_PROGRESS.fetch_rows(rater.pk)), (0, 0))
-    claimable = (
-        pool_claims.count_claimable_items(rater) if designs.is_pool_study(rater.study) and not _has_ended(rater) else 0
-    )
-    return Progress(done, done + unrated + claimable)
+    can_claim = designs.is_pool_study(rater.study) and not _has_ended(rater)
+    return Progress(done, done + unrated + (pool_claims.count_claimable_items(rater) if can_claim else 0))
 
 
 def find_return_time(rater: Rater) -> datetime | None:
-    """Return the time until which the rater has to wait, or None.
+    """Return the time until which the rater has to wait, or None: the end of the washout in a crossover.
 
     In a pool study, if others have reserved every item this rater could rate, it is the end of the first reservation.
-    In a crossover it is the end of the washout.
     """
     if designs.is_crossover(rater.study):
         return find_washout_end(rater)
@@ -133,9 +128,7 @@ def is_shown(assignment: Assignment) -> bool:
 
 
 def mark_opened(assignment: Assignment) -> bool:
-    """Store when the item was first shown. Return False if it must not be shown: it was reassigned, or the washout
-    has not ended.
-    """
+    """Store when the item was first shown. Return False if it was reassigned or the washout has not ended."""
     now = timezone.now()
     # An open URL from session 1 must not start an item of session 2 early.
     if designs.is_too_early(assignment, now):

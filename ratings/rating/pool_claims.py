@@ -38,18 +38,14 @@ class OpenItem(NamedTuple):
 
 
 def claim_item(rater: Rater, now: datetime) -> Assignment | None:
-    """Return the unrated assignment this rater already has, or claim an item for them. None if no item can be
-    claimed.
-    """
+    """Return the unrated assignment this rater already has, else claim an item; None if none can be claimed."""
     # Without the lock first: a rater who reloads the page must not wait for others who claim.
     reserved = _active_assignments(rater).exclude(reserved_until__lte=now).first()
     return reserved or _claim_locked(rater, now)
 
 
 def release_expired_reservations(study: Study, now: datetime, except_rater: Rater | None = None) -> int:
-    """Release the slots of items whose reservation has expired, and return their number. The assignments remain, so a
-    late answer is still stored.
-    """
+    """Release the slots of expired reservations and return their number. The assignments remain for late answers."""
     expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, reserved_until__lte=now)
     # The rater who is asking is excluded: their own expired reservation is extended, not given to others.
     return expired.exclude(rater=except_rater).update(slot=None, released_at=now)
@@ -109,9 +105,10 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
         return None
     # An item the rater has already seen comes first, so that their time on it is not lost; then the least rated item,
     # so coverage grows evenly.
-    if (
-        best := min(_list_open_items(rater), key=lambda o: (not o.was_reserved, o.taken_slots, o.order), default=None)
-    ) is None:
+    best = min(
+        _list_open_items(rater), key=lambda one: (not one.was_reserved, one.taken_slots, one.order), default=None
+    )
+    if best is None:
         return None
     values = {
         "slot": reassign.find_free_slot(best.item, study.ratings_per_item),
@@ -121,12 +118,9 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
     if best.was_reserved:
         rater.assignments.filter(item=best.item, occasion=FIRST).update(released_at=None, **values)
     else:
-        display_arm = _choose_arm(rater, designs.load_study_protocol(study), best.item)
-        assignment = Assignment(
-            rater=rater, item_id=best.item, pair=best.pair, position=_last_position(rater) + 1, **values
-        )
-        assignment.layout, assignment.with_context, assignment.marks = display_arm
-        assignment.save()
+        display_arm = _choose_arm(rater, designs.load_study_protocol(study), best.item)._asdict()
+        place = {"rater": rater, "item_id": best.item, "pair": best.pair, "position": _last_position(rater) + 1}
+        Assignment.objects.create(**place, **values, **display_arm)
     return rater.assignments.select_related("item").get(item=best.item, occasion=FIRST)
 
 
@@ -136,22 +130,18 @@ def _expired_reservations() -> Q:
 
 
 def _list_open_items(rater: Rater) -> Iterator[OpenItem]:
-    reserved_before = set(
-        rater.assignments.filter(_expired_reservations(), occasion=FIRST).values_list("item", flat=True)
-    )
-    assigned_pairs = set(rater.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
+    assigned = rater.assignments.filter(occasion=FIRST)
+    reserved_before = set(assigned.filter(_expired_reservations()).values_list("item", flat=True))
+    assigned_pairs = set(assigned.values_list("pair", flat=True))
     readable = readable_elsewhere.find_readable_by(rater.study, rater)
+    seed = f"{rater.study.random_seed}/{rater.number}"
     items = Item.objects.filter(study=rater.study).annotate(taken=_TAKEN)
     items = items.filter(taken__lt=rater.study.ratings_per_item)
     for item, pair, taken, content in items.values_list("pk", "source__pair", "taken", "payload_sha256"):
         if item not in readable and (item in reserved_before or pair not in assigned_pairs):
-            yield OpenItem(item, pair, taken, item in reserved_before, _tie_break(rater, content))
-
-
-def _tie_break(rater: Rater, content: str) -> str:
-    """Return a sort key that is random per rater but constant over time."""
-    # The order comes from the content digest, not from the primary key, which may follow the order of selection.
-    return hash_text(f"{rater.study.random_seed}/{rater.number}/{content}")
+            # Random per rater but constant over time. The order comes from the content digest, not from the primary
+            # key, which may follow the order of selection.
+            yield OpenItem(item, pair, taken, item in reserved_before, hash_text(f"{seed}/{content}"))
 
 
 def _remaining_quota(rater: Rater) -> int:
@@ -168,9 +158,7 @@ def _last_position(rater: Rater) -> int:
 
 
 def _choose_arm(rater: Rater, protocol: StudyProtocol, item: int) -> Arm:
-    """Return the rater's own arm or, in studies with arms by item, the one that this rater and then this item had
-    least often.
-    """
+    """Return the rater's arm or, in studies with arms by item, the one this rater and then this item had least often."""
     if protocol.display.by == "rater":
         return designs.get_arm(rater)
     arms_of_rater = Counter(_list_arms(rater.assignments.filter(occasion=FIRST)))
@@ -188,8 +176,7 @@ def _list_arms(assignments: QuerySet[Assignment]) -> Iterator[Arm]:
 def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
     """Assign one of the rater's own items for the second time and return the assignment; None if no repeat is due.
 
-    A repeat is due if the share of repeats is below the protocol's, and an item was rated far enough back. Items that
-    the rater can read elsewhere are excluded.
+    A repeat is due if the share of repeats is below the protocol's, and an item was rated far enough back.
     """
     protocol = designs.load_study_protocol(study)
     rated = rater.assignments.filter(occasion=FIRST, rating__isnull=False)
@@ -198,9 +185,8 @@ def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
     if not protocol.repeats or repeats.count() >= int(protocol.repeats * rated.count() + 1e-9):
         return None
     last_position = _last_position(rater)
-    candidates = rated.filter(position__lte=last_position - protocol.repeat_distance).exclude(
-        item__in=repeats.values("item")
-    )
+    candidates = rated.filter(position__lte=last_position - protocol.repeat_distance)
+    candidates = candidates.exclude(item__in=repeats.values("item"))
     candidates = candidates.exclude(item__in=readable_elsewhere.find_readable_by(study, rater))
     if not (eligible := list(candidates.order_by("position"))):
         return None

@@ -41,36 +41,25 @@ class Timing(NamedTuple):
 class SubmissionResult(NamedTuple):
     """The rating that now counts, and what the submission led to.
 
-    `is_new`: the submission created a new revision. `is_stored`: its answer is stored, from this submission or an
-    earlier one. `is_id_reused`: the form's id was used for another answer before. If neither new nor stored, another
-    answer counts, and the rater must choose. `next_assignment`: the next assignment, if it was opened in the same
-    transaction.
+    If it is neither new nor stored, another answer counts, and the rater must choose.
     """
 
     rating: Rating
-    is_new: bool
-    is_stored: bool
-    is_id_reused: bool = False
-    next_assignment: Assignment | None = None
+    is_new: bool  # the submission created a new revision
+    is_stored: bool  # its answer is stored, from this submission or an earlier one
+    is_id_reused: bool = False  # the form's id was used for another answer before
+    next_assignment: Assignment | None = None  # if it was opened in the same transaction
 
 
 class InitialRatingResult(NamedTuple):
-    """The initial rating of the confirm layout, which never changes.
-
-    `is_new`: this submission created it. `is_stored`: it equals what was submitted.
-    """
+    """The initial rating of the confirm layout, which never changes."""
 
     initial_rating: InitialRating
-    is_new: bool
-    is_stored: bool
+    is_new: bool  # this submission created it
+    is_stored: bool  # it equals what was submitted
 
 
-class _DisplayContext(NamedTuple):
-    input_device: str
-    viewport: str
-    layout_shown: str
-    interface: str
-
+_STATE_DATES = {"assignment": ("opened_at", "reserved_until", "released_at"), "rater": ("withdrawn_at", "finished_at")}
 
 # Finds out whether this assignment has an answer or the submission id exists anywhere, and so whether two more
 # queries are needed.
@@ -137,24 +126,15 @@ def submit_rating(
     if current:
         rating = _revise_rating(assignment, current, answer, submission_id, now)
     else:
-        rating = _create_rating(
-            assignment,
-            answer,
-            submission_id,
-            now,
-            timing,
-            _DisplayContext(input_device, viewport, layout_shown, interface),
-        )
+        screen = {"hand": input_device, "viewport": viewport, "layout_shown": layout_shown}
+        screen["interface_version"] = interface
+        rating = _create_rating(assignment, answer, submission_id, now, timing, screen)
     _record_event(rating, answer, now, timing)
     _delete_unsaved_answer(assignment)
     # A guide that was revised meanwhile is shown first, so the next item is not opened and its time does not start.
     opens_next = open_next and assignment.rater.guide_seen >= assignment.rater.study.guide_version
-    return SubmissionResult(
-        rating,
-        is_new=True,
-        is_stored=True,
-        next_assignment=next_item.open_next_assignment(assignment.rater) if opens_next else None,
-    )
+    next_assignment = next_item.open_next_assignment(assignment.rater) if opens_next else None
+    return SubmissionResult(rating, is_new=True, is_stored=True, next_assignment=next_assignment)
 
 
 @transaction.atomic
@@ -177,25 +157,18 @@ def submit_initial_rating(
     _validate_answer(Answer(verdict, confidence))
     # The balance sheet is shown only after this row exists, so the answer cannot have been influenced by it.
     assignment = _lock_assignment(assignment)
-    sent = (submission_id, verdict, confidence, list(marks))
+    sent = {"submission_id": submission_id, "verdict": verdict, "confidence": confidence, "marks": list(marks)}
     # The note is not compared: it is copied to the unsaved answer and can still be edited there.
     if initial_rating := InitialRating.objects.filter(assignment=assignment).first():
-        same = sent == (
-            initial_rating.submission_id,
-            initial_rating.verdict,
-            initial_rating.confidence,
-            initial_rating.marks,
-        )
+        same = all(getattr(initial_rating, field) == value for field, value in sent.items())
         return InitialRatingResult(initial_rating, is_new=False, is_stored=same)
     _check_open_for_rating(assignment)
     if Rating.objects.filter(assignment=assignment).exists():
         raise StudyError("This item is rated already.")
     if InitialRating.objects.filter(submission_id=submission_id).exists():
         raise _id_used_error()
-    initial_rating = InitialRating.objects.create(
-        assignment=assignment, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
-        active_seconds=active_seconds, at=now or timezone.now(),
-    )  # fmt: skip
+    times = {"active_seconds": active_seconds, "at": now or timezone.now()}
+    initial_rating = InitialRating.objects.create(assignment=assignment, **sent, **times)
     # Verdict and confidence start empty, so that the final answer is chosen and not merely confirmed.
     _store_unsaved_answer(assignment, Answer(None, None, marks=tuple(marks), note=note))
     return InitialRatingResult(initial_rating, is_new=True, is_stored=True)
@@ -218,14 +191,12 @@ def save_unsaved_answer(assignment: Assignment, answer: Answer) -> bool:
 def can_correct(assignment: Assignment) -> bool:
     """Return whether the rater can still change this answer.
 
-    They can change their last answer, and every answer once they have no item left, until they press Finish or the
-    study is no longer open.
+    They can change their last answer, and every answer once they have no item left, until Finish or the end of the study.
     """
     rater = assignment.rater
     if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
         return False
-    # Session 2 may show the other condition of the same pair; an answer of session 1 must not change with that
-    # knowledge.
+    # Session 2 may show the other condition of the same pair; answers of session 1 must not change with that knowledge.
     if designs.is_crossover(rater.study) and assignment.session == 1 and designs.has_begun_session_2(rater):
         return False
     rated = rater.assignments.filter(rating__isnull=False)
@@ -254,16 +225,14 @@ def _find_stored_result(
 def _lock_assignment(assignment: Assignment) -> Assignment:
     """Lock the study, the rater and the assignment, and return the assignment with current values."""
     study = assignment.rater.study
-    # The study is always locked first, so that closing waits for answers in progress and answers wait for
-    # closing.
-    # A shared lock is enough unless a free slot may have to be found (in a pool, or if the assignment was
-    # released): raters then do not wait for each other.
+    # The study is always locked first, so that closing waits for answers in progress and answers wait for closing. A
+    # shared lock is enough unless a free slot may have to be found (in a pool, or if the assignment was released): raters
+    # then do not wait for each other.
     if designs.is_pool_study(study) or assignment.released_at:
         study = reassign.lock_study(study.pk)
     else:
         reassign.lock_study_shared(study)
-        # The state that was loaded for the page is still current in nearly all requests, so the rows are not read
-        # again.
+        # The state loaded for the page is still current in nearly all requests, so the rows are not read again.
         if _lock_rows_in_sql(assignment.pk) == _row_state(assignment):
             return assignment
     # NO KEY: inserting a rating needs only a key share lock on the assignment, and must not wait for this one.
@@ -274,22 +243,12 @@ def _lock_assignment(assignment: Assignment) -> Assignment:
 
 
 def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
-    """Lock the rows of the assignment and its rater, and return their current `_row_state`.
-
-    Raises StudyError if the assignment no longer exists.
-    """
+    """Lock the rows of an assignment and its rater, and return their `_row_state`. Raises StudyError if it is gone."""
     # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
     assignment_table, rater_table = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
     # SQLite has no row locks; its single writer has the same effect.
     clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
-    columns = [
-        "assignment.opened_at",
-        "assignment.reserved_until",
-        "assignment.released_at",
-        "rater.withdrawn_at",
-        "rater.finished_at",
-    ]
-    conditions = ", ".join(f"{column} IS NULL" for column in columns)
+    conditions = ", ".join(f"{table}.{column} IS NULL" for table, dates in _STATE_DATES.items() for column in dates)
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {conditions}, rater.guide_seen FROM {assignment_table} assignment JOIN {rater_table} rater ON rater.id = assignment.rater_id "
@@ -303,21 +262,12 @@ def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
 
 def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
     """Return those values of the assignment and its rater on which it depends whether an answer is accepted."""
-    rater = assignment.rater
-    dates = (
-        assignment.opened_at,
-        assignment.reserved_until,
-        assignment.released_at,
-        rater.withdrawn_at,
-        rater.finished_at,
-    )
-    return (*(date is None for date in dates), rater.guide_seen)
+    rows = zip((assignment, assignment.rater), _STATE_DATES.values(), strict=True)
+    return (*(getattr(row, date) is None for row, dates in rows for date in dates), assignment.rater.guide_seen)
 
 
 def _validate_answer(answer: Answer) -> Answer:
-    """Return the answer, without verdict and confidence if the rater cannot judge. Raises ValueError if it is
-    incomplete.
-    """
+    """Return the answer; without verdict and confidence if it cannot be judged. Raises ValueError if incomplete."""
     if answer.cannot_judge:
         return answer._replace(verdict=None, confidence=None)
     if answer.verdict is None:
@@ -346,7 +296,7 @@ def _id_used_error() -> StudyError:
 
 
 def _create_rating(
-    assignment: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, display: _DisplayContext
+    assignment: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, screen: dict[str, str]
 ) -> Rating:
     _settle_reservation(assignment)
     # A clock that was set back must not give a negative duration.
@@ -359,25 +309,19 @@ def _create_rating(
         submitted_at=now,
         seconds=(now - opened).total_seconds(),
         **timing._asdict(),
-        hand=display.input_device,
-        viewport=display.viewport,
-        layout_shown=display.layout_shown,
+        **screen,
         # The version of the guide that this rater has confirmed, which can be older than the current one.
         guide_version=assignment.rater.guide_seen or assignment.rater.study.guide_version,
-        interface_version=display.interface,
     )
 
 
 def _revise_rating(
     assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime
 ) -> Rating:
-    """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be
-    corrected.
-    """
+    """Store a new revision. Raises StudyError if the answer can no longer be corrected."""
     if not can_correct(assignment):
-        raise StudyError(
-            "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
-        )
+        advice = "You can change your last answer, and every answer on the last page."
+        raise StudyError(f"This answer can no longer be changed. {advice}")
     # The times of the first answer remain: they measure the rating, not its correction.
     for field, value in _answer_columns(answer).items():
         setattr(current, field, value)
@@ -405,11 +349,9 @@ def _record_event(rating: Rating, answer: Answer, now: datetime, timing: Timing)
 
 def _delete_unsaved_answer(assignment: Assignment) -> None:
     # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
+    table = connection.ops.quote_name(UnsavedAnswer._meta.db_table)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"DELETE FROM {connection.ops.quote_name(UnsavedAnswer._meta.db_table)} WHERE assignment_id = %s",
-            [assignment.pk],
-        )
+        cursor.execute(f"DELETE FROM {table} WHERE assignment_id = %s", [assignment.pk])
 
 
 def _store_unsaved_answer(assignment: Assignment, answer: Answer) -> None:
@@ -421,8 +363,7 @@ def _store_unsaved_answer(assignment: Assignment, answer: Answer) -> None:
 def _settle_reservation(assignment: Assignment) -> None:
     """End the reservation of a pool item now that it is rated.
 
-    If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so
-    that the rating is stored but not counted.
+    If it had expired, take a free slot of the item; if none is free, the rating is surplus: stored but not counted.
     """
     is_released = assignment.released_at is not None
     # Only items of a pool study have a reservation.

@@ -31,7 +31,7 @@ from ratings.stats.ratings_table import (
     WITH_ERROR,
     WITHOUT_ERROR,
 )
-from ratings.stats.summary import build_sections
+from ratings.stats.summary_text import build_sections
 from ratings.studies import lifecycle
 from simulation.models import Run
 from tests.support import api_client, exported_study, imrmc_reader, run_factory, study_factory

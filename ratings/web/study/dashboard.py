@@ -22,7 +22,7 @@ from ratings.results.analyses.filters import TITLES, Filters
 from ratings.results.benchmarks import store as benchmark_store
 from ratings.results.paper_values import find_paper_value
 from ratings.stats import Estimate
-from ratings.stats.summary import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
+from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import StudyError, progress, protocol_words, reassign, running_raters
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import items, result_sections

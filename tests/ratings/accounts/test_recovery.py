@@ -24,7 +24,7 @@ from ratings.raters import simulated_raters
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
-from ratings.stats import Estimate, summary
+from ratings.stats import Estimate, summary_text
 from ratings.studies import lifecycle
 from ratings.web.results import result_sections
 from ratings.web.study import dashboard
@@ -235,7 +235,7 @@ def test_terminal_and_archive_have_the_same_numbers_as_the_analysis(recovered) -
 
 def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     told = 0
-    for section in summary.build_sections(recovered.results):
+    for section in summary_text.build_sections(recovered.results):
         assert section.title in recovered.page
         for line in section.lines[: dashboard.MAX_SECTION_ROWS]:
             name = line.name.replace("Share of verdict 1", "Share rated plausible")

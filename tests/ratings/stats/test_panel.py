@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ratings.stats import summary
+from ratings.stats import summary, summary_text
 from ratings.stats.estimates import build_estimate
 from ratings.stats.ratings_table import RatingRecord, RepeatedRating, build_ratings_table
 from tests.support.rating_tables import find_estimate
@@ -162,7 +162,7 @@ def test_sample_size_of_1_is_in_the_singular() -> None:
         "positives": 1,
         "yes": 2,
     }
-    line = summary.build_sections([build_estimate("dprime", 0.5, n)])[0].lines[0]
+    line = summary_text.build_sections([build_estimate("dprime", 0.5, n)])[0].lines[0]
     assert line.n == (
         "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of items without an error, 2 verdicts 1"
     )
@@ -184,7 +184,7 @@ def test_pair_mean_over_pairs_with_few_shared_items_is_not_labelled_with_the_min
         "avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6"
     )
     whole = build_estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
-    names = [line.name for section in summary.build_sections([few, whole]) for line in section.lines]
+    names = [line.name for section in summary_text.build_sections([few, whole]) for line in section.lines]
     assert names == [
         "Cohen's kappa, mean over pairs of raters",
         "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)",
@@ -218,12 +218,12 @@ def test_summary_of_very_few_ratings_has_a_value_or_a_reason_in_every_row(given)
 
 
 def test_summary_sections_describe_every_result_in_words(rows) -> None:
-    titles = [section.title for section in summary.build_sections(rows)]
+    titles = [section.title for section in summary_text.build_sections(rows)]
     assert titles == [
         "Rates", "Agreement of raters", "Pairs of raters", "Test-retest agreement", "Areas under ROC curves",
         "Signal detection", "Estimated latent truth",
     ]  # fmt: skip
-    lines = [line for section in summary.build_sections(rows) for line in section.lines]
+    lines = [line for section in summary_text.build_sections(rows) for line in section.lines]
     assert len(lines) == len(rows)
     rate = next(line for line in lines if line.scope == "obvious")
     assert (rate.name, rate.value) == ("Share of verdict 1", "0.139")
@@ -233,7 +233,7 @@ def test_summary_sections_describe_every_result_in_words(rows) -> None:
 
 
 def test_a_statistic_without_a_label_is_shown_under_its_key() -> None:
-    section = summary.build_sections([build_estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
+    section = summary_text.build_sections([build_estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
     assert (section.title, section.lines[0].name, section.lines[0].scope) == (
         "Other",
         "something else",

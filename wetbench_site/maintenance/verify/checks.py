@@ -1,16 +1,18 @@
 """The type of a check and of its violations, and the loop that runs all checks."""
 
+import string
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from wetbench_site.database import read_snapshot
 
 MAX_VIOLATIONS = 50  # violations of one check that are reported; further ones are only counted
 CHUNK_ROWS = 2000  # rows fetched at a time, so that memory does not grow with the table
+_ALL_ROWS = Q()
 
 
 class Violation(NamedTuple):
@@ -22,13 +24,16 @@ class Violation(NamedTuple):
     found: str
 
 
+FindViolations = Callable[[], Iterator[Violation]]
+
+
 class Check(NamedTuple):
     """One promise, the model whose rows it is about, and a function that yields the violations."""
 
     name: str
     promise: str
     model: type[Model]
-    find_violations: Callable[[], Iterator[Violation]]
+    find_violations: FindViolations
 
 
 class CheckResult(NamedTuple):
@@ -41,7 +46,6 @@ class CheckResult(NamedTuple):
     seconds: float
 
 
-FindViolations = Callable[[], Iterator[Violation]]
 ReportProgress = Callable[[int, int, str], None]
 
 
@@ -57,6 +61,38 @@ def build_violation(model: type[Model], code: object, expected: object, found: o
 def iter_rows(query: "QuerySet[Any, Any]") -> Iterator[Any]:
     """Yield the rows of a query in chunks."""
     return query.iterator(chunk_size=CHUNK_ROWS)
+
+
+def report_rows(
+    query: "QuerySet[Any, Any]", expected: str, found: str, code: str = "{code}", model: type[Model] | None = None
+) -> Iterator[Violation]:
+    """Yield a violation for each row of a query. The texts name its columns in braces, as in "slot {slot}".
+
+    The violations are in the table of `model`, by default that of the query.
+    """
+    fields = [field for text in (code, expected, found) for _, field, _, _ in string.Formatter().parse(text) if field]
+    for row in iter_rows(query.values(*dict.fromkeys(fields))):
+        texts = (text.format_map(row) for text in (code, expected, found))
+        yield build_violation(model or query.model, *texts)
+
+
+def build_digest_check(
+    name: str,
+    promise: str,
+    model: type[Model],
+    columns: tuple[str, str, str],
+    compute: Callable[[Any], str],
+    where: Q = _ALL_ROWS,
+) -> Check:
+    """Return a check that stored contents match their digests. `columns` are those of the code, content and digest."""
+
+    def find_changed_content() -> Iterator[Violation]:
+        rows: Any = model._default_manager.filter(where).order_by("pk").values_list(*columns)
+        for code, content, sha in iter_rows(rows):
+            if (digest := compute(content)) != sha:
+                yield build_violation(model, code, sha or "no digest", digest or "no digest")
+
+    return Check(name, promise, model, find_changed_content)
 
 
 def run_checks(checks: Iterable[Check], report: ReportProgress) -> Iterator[CheckResult]:

@@ -12,27 +12,27 @@ from simulation.lab.materials import Inventory, make_unused_barcode
 from simulation.lab.outcomes import Outcome
 from simulation.models import Episode, EvidenceReview, Transition, Twin, TwinDecision
 from simulation.runs import benches
-from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
+from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows, report_rows
+
+_EPISODES = Episode.objects.order_by("pk")
 
 
 @build_check(
     "numbers of steps", "the steps of an episode are numbered from 1 to its next number, without gaps", Episode
 )
 def check_step_numbers() -> Iterator[Violation]:
-    counted = Episode.objects.order_by("pk").annotate(
-        n=Count("transitions"), first=Min("transitions__number"), last=Max("transitions__number")
-    )
-    broken = counted.exclude(n=0, next_number=1).exclude(first=1, last=F("n"), next_number=F("n") + 1)
-    for code, n, first, last, cursor in iter_rows(broken.values_list("code", "n", "first", "last", "next_number")):
-        yield build_violation(Episode, code, f"steps 1 to {cursor - 1}", f"{n} steps, {first} to {last}")
+    first, last = Min("transitions__number"), Max("transitions__number")
+    counted = _EPISODES.annotate(n=Count("transitions"), first=first, last=last, done=F("next_number") - 1)
+    broken = counted.exclude(n=0, next_number=1).exclude(first=1, last=F("n"), done=F("n"))
+    yield from report_rows(broken, "steps 1 to {done}", "{n} steps, {first} to {last}")
 
 
 @build_check("pending actions", "an episode has a pending action in the transition phase, and only then", Episode)
 def check_pending_actions() -> Iterator[Violation]:
-    inconsistent = Episode.objects.order_by("pk").filter(Q(phase="transition") ^ Q(pending__isnull=False))
-    for code, phase in iter_rows(inconsistent.values_list("code", "phase")):
-        expected = "a pending action" if phase == "transition" else "no pending action"
-        yield build_violation(Episode, code, f"in phase {phase}: {expected}", "the opposite")
+    transitions, others = _EPISODES.filter(phase="transition"), _EPISODES.exclude(phase="transition")
+    lacking, needless = transitions.filter(pending__isnull=True), others.filter(pending__isnull=False)
+    yield from report_rows(lacking, "in phase {phase}: a pending action", "the opposite")
+    yield from report_rows(needless, "in phase {phase}: no pending action", "the opposite")
 
 
 @build_check(
@@ -41,40 +41,28 @@ def check_pending_actions() -> Iterator[Violation]:
     Episode,
 )
 def check_episode_ends() -> Iterator[Violation]:
-    primary = Q(reviews__primary=True)
-    submitted = Episode.objects.order_by("pk").filter(status="submitted").annotate(n=Count("reviews", filter=primary))
-    for code, n in iter_rows(submitted.exclude(n=1).values_list("code", "n")):
-        yield build_violation(Episode, code, "submitted, with one primary verdict", f"{n} of them")
-    rejected_out = (
-        Episode.objects.order_by("pk")
-        .filter(status="rejected_out")
-        .annotate(
-            n=Count("transitions", filter=Q(transitions__accepted=False, transitions__number__gte=F("next_number") - 3))
-        )
-    )
-    for code, n in iter_rows(rejected_out.exclude(n=3).values_list("code", "n")):
-        yield build_violation(Episode, code, "three rejections in a row", f"{n} in its last three steps")
+    verdicts = Count("reviews", filter=Q(reviews__primary=True))
+    submitted = _EPISODES.filter(status="submitted").annotate(n=verdicts).exclude(n=1)
+    yield from report_rows(submitted, "submitted, with one primary verdict", "{n} of them")
+    last_rejected = Q(transitions__accepted=False, transitions__number__gte=F("next_number") - 3)
+    rejected_out = _EPISODES.filter(status="rejected_out").annotate(n=Count("transitions", filter=last_rejected))
+    yield from report_rows(rejected_out.exclude(n=3), "three rejections in a row", "{n} in its last three steps")
     # Only with the experiment's current data: a reloaded experiment can have another limit.
-    truncated = Episode.objects.order_by("pk").filter(
-        status="truncated", experiment_sha256=F("experiment__sha256"), next_number__lte=F("experiment__max_steps")
+    truncated = _EPISODES.filter(status="truncated", experiment_sha256=F("experiment__sha256")).annotate(
+        done=F("next_number") - 1, most=F("experiment__max_steps")
     )
-    for code, cursor, max_steps in iter_rows(truncated.values_list("code", "next_number", "experiment__max_steps")):
-        yield build_violation(Episode, code, f"all {max_steps} steps used", f"{cursor - 1} steps")
+    yield from report_rows(truncated.filter(done__lt=F("most")), "all {most} steps used", "{done} steps")
 
 
 @build_check("retries of replicates", "only the last retry of a replicate counts", Episode)
 def check_retries() -> Iterator[Violation]:
     retries = Episode.objects.filter(retry_of=OuterRef("pk"))
-    superseded = Episode.objects.order_by("pk").filter(Exists(retries), counts=True)
-    for code in iter_rows(superseded.values_list("code", flat=True)):
-        yield build_violation(Episode, code, "retried, so it does not count", "it counts")
-    different = Episode.objects.order_by("pk").filter(retry_of__isnull=False).exclude(
-        retry_of__experiment=F("experiment"), retry_of__cast=F("cast"), retry_of__replicate=F("replicate")
-    )  # fmt: skip
-    for code in iter_rows(different.values_list("code", flat=True)):
-        yield build_violation(
-            Episode, code, "the experiment, cast and replicate of the episode it retries", "different ones"
-        )
+    superseded = _EPISODES.filter(Exists(retries), counts=True)
+    yield from report_rows(superseded, "retried, so it does not count", "it counts")
+    same = {f"retry_of__{name}": F(name) for name in ("experiment", "cast", "replicate")}
+    different = _EPISODES.filter(retry_of__isnull=False).exclude(**same)
+    expected = "the experiment, cast and replicate of the episode it retries"
+    yield from report_rows(different, expected, "different ones")
 
 
 @build_check("verdicts of reviews", "the verdict of a review is that of its stored reply", EvidenceReview)
@@ -124,7 +112,7 @@ def _replay_episode(steps: Iterator[StepRow]) -> Iterator[Violation]:
     for row in steps:
         bench = bench or Inventory.from_json(row["episode__initial"])
         step = step_from_json(row["step"])
-        if problem := _find_problem(step, bench, clock, row["episode__seed"]):
+        if problem := _find_step_problem(step, bench, clock, row["episode__seed"]):
             yield build_violation(Transition, row["code"], *problem)
             break  # later steps cannot be checked without its materials
         clock = step.ended_at
@@ -133,21 +121,18 @@ def _replay_episode(steps: Iterator[StepRow]) -> Iterator[Violation]:
             bench = bench.after_step(step.outcome.new_materials, step.barcodes, touched, clock)
 
 
-def _find_problem(step: Step, bench: Inventory, clock: int, seed: int) -> tuple[object, object] | None:
+def _find_step_problem(step: Step, bench: Inventory, clock: int, seed: int) -> tuple[object, object] | None:
     """Return the expected and the stored state of the step if they differ, else None."""
     if step.started_at != clock or step.ended_at < clock:
         return f"started at {clock} s", f"from {step.started_at} to {step.ended_at} s"
     materials = tuple(material for code in step.action.materials if (material := bench.get(code)))
     if materials != step.inputs:
-        return "the materials as the steps before left them", _describe_difference(step, bench)
+        changed = [material.barcode for material in step.inputs if bench.get(material.barcode) != material]
+        found = f"different ones under {', '.join(changed)}" if changed else "other materials than its action names"
+        return "the materials as the steps before left them", found
     if (codes := _compute_barcodes(step, bench, seed)) != step.barcodes:
         return f"barcodes {', '.join(codes)}", ", ".join(step.barcodes)
     return None
-
-
-def _describe_difference(step: Step, bench: Inventory) -> str:
-    codes = [material.barcode for material in step.inputs if bench.get(material.barcode) != material]
-    return f"different ones under {', '.join(codes)}" if codes else "other materials than its action names"
 
 
 def _compute_barcodes(step: Step, bench: Inventory, seed: int) -> tuple[str, ...]:
@@ -162,12 +147,8 @@ STEP_CHECKS = (check_step_columns, check_step_benches)
 
 
 _VETTING_AFTER = {
-    "accepted": "accepted",
-    "relabelled": "accepted",
-    "rejected": "rejected",
-    "unread": "accepted",
-    None: "",
-}
+    "accepted": "accepted", "relabelled": "accepted", "rejected": "rejected", "unread": "accepted", None: "",
+}  # fmt: skip
 
 
 @build_check("differences of twins", "a twin differs from its transition in exactly the stored properties", Twin)
@@ -186,10 +167,8 @@ def check_twin_decisions() -> Iterator[Violation]:
     last = TwinDecision.objects.filter(twin=OuterRef("pk")).order_by("-pk").values("decision")[:1]
     twins = Twin.objects.order_by("pk").annotate(last=Subquery(last)).exclude(vetting="", last__isnull=True)
     for code, vetting, decision in iter_rows(twins.values_list("code", "vetting", "last")):
-        if vetting != _VETTING_AFTER[decision]:
-            yield build_violation(
-                Twin, code, f"{_VETTING_AFTER[decision] or 'not vetted'}, the last decision", vetting or "not vetted"
-            )
+        if vetting != (expected := _VETTING_AFTER[decision]):
+            yield build_violation(Twin, code, f"{expected or 'not vetted'}, the last decision", vetting or "not vetted")
 
 
 @build_check(
@@ -199,12 +178,10 @@ def check_twin_decisions() -> Iterator[Violation]:
 )
 def check_decision_times() -> Iterator[Violation]:
     inconsistent = Q(vetted_at__isnull=False, vetting="") | Q(vetted_at__isnull=True) & ~Q(vetted_as="")
-    for code, decided_at, label in iter_rows(
-        Twin.objects.order_by("pk").filter(inconsistent).values_list("code", "vetted_at", "vetted_as")
-    ):
-        yield build_violation(
-            Twin, code, "a decision with its time", f"at {decided_at}, counted as {label or 'planted'}"
-        )
+    twins = Twin.objects.order_by("pk").filter(inconsistent)
+    for code, decided_at, label in iter_rows(twins.values_list("code", "vetted_at", "vetted_as")):
+        found = f"at {decided_at}, counted as {label or 'planted'}"
+        yield build_violation(Twin, code, "a decision with its time", found)
 
 
 TWIN_CHECKS = (check_twin_differences, check_twin_decisions, check_decision_times)

@@ -9,19 +9,13 @@ from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from ratings.models import Assignment, InitialRating, Rating, RatingEvent, StudyEvent, UnsavedAnswer
 from ratings.models.answers import FIRST, SECOND
-from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows
+from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows, report_rows
 
 ANSWER_COLUMNS = ("verdict", "confidence", "cannot_judge", "marks", "note")
 CLOCK_TOLERANCE = timedelta(minutes=1)  # difference allowed between the clocks of two hosts
 _RATING_COLUMNS = (
-    "assignment_id",
-    "assignment__code",
-    "revision",
-    "submission_id",
-    "imported",
-    "submitted_at",
-    "revised_at",
-)
+    "assignment_id", "assignment__code", "revision", "submission_id", "imported", "submitted_at", "revised_at",
+)  # fmt: skip
 _EVENT_COLUMNS = ("assignment_id", "assignment__code", "revision", "submission_id", "kind", "at")
 Versions = list[dict[str, Any]]
 
@@ -33,9 +27,9 @@ Versions = list[dict[str, Any]]
 )
 def check_rating_logs() -> Iterator[Violation]:
     # Both queries are sorted by assignment and read side by side: neither table has to fit into memory.
-    log = _group_by_assignment(
-        iter_rows(RatingEvent.objects.order_by("assignment_id", "revision").values(*_EVENT_COLUMNS, *ANSWER_COLUMNS))
-    )
+    events = RatingEvent.objects.order_by("assignment_id", "revision").values(*_EVENT_COLUMNS, *ANSWER_COLUMNS)
+    by_assignment = itertools.groupby(iter_rows(events), lambda event: event["assignment_id"])
+    log = (list(group) for _, group in by_assignment)
     versions = next(log, None)
     for rating in iter_rows(Rating.objects.order_by("assignment_id").values(*_RATING_COLUMNS, *ANSWER_COLUMNS)):
         while versions and versions[0]["assignment_id"] < rating["assignment_id"]:
@@ -53,26 +47,21 @@ def check_rating_logs() -> Iterator[Violation]:
 
 @build_check("unsaved answers of rated items", "a rated assignment has no unsaved answer", UnsavedAnswer)
 def check_unsaved_answers() -> Iterator[Violation]:
-    both = UnsavedAnswer.objects.filter(assignment__rating__isnull=False).values_list("assignment__code", flat=True)
-    for code in iter_rows(both):
-        yield build_violation(
-            UnsavedAnswer, code, "no unsaved answer after the rating", "an unsaved answer and a rating"
-        )
+    both = UnsavedAnswer.objects.filter(assignment__rating__isnull=False)
+    found = "an unsaved answer and a rating"
+    yield from report_rows(both, "no unsaved answer after the rating", found, "{assignment__code}")
 
 
 @build_check(
     "first answers", "a first answer exists only in the confirm arm, and was given before the final one", InitialRating
 )
 def check_first_answers() -> Iterator[Violation]:
-    is_late = Q(assignment__rating__submitted_at__lt=F("at") - CLOCK_TOLERANCE)
-    first_answers = InitialRating.objects.filter(is_late | ~Q(assignment__layout="confirm"))
-    for code, layout, at, final in iter_rows(
-        first_answers.values_list("assignment__code", "assignment__layout", "at", "assignment__rating__submitted_at")
-    ):
-        if layout != "confirm":
-            yield build_violation(InitialRating, code, "layout confirm", f"layout {layout}")
-        else:
-            yield build_violation(InitialRating, code, f"before the rating of {final}", at)
+    code, confirm = "{assignment__code}", Q(assignment__layout="confirm")
+    others = InitialRating.objects.filter(~confirm)
+    yield from report_rows(others, "layout confirm", "layout {assignment__layout}", code)
+    final = "assignment__rating__submitted_at"
+    late = InitialRating.objects.filter(confirm, **{f"{final}__lt": F("at") - CLOCK_TOLERANCE})
+    yield from report_rows(late, f"before the rating of {{{final}}}", "{at}", code)
 
 
 @build_check(
@@ -90,47 +79,30 @@ def check_rating_times() -> Iterator[Violation]:
             yield build_violation(Rating, code, f"a correction after {submitted}", revised)
 
 
-def _group_by_assignment(events: Iterator[dict[str, Any]]) -> Iterator[Versions]:
-    versions: Versions = []
-    for event in events:
-        if versions and versions[0]["assignment_id"] != event["assignment_id"]:
-            yield versions
-            versions = []
-        versions.append(event)
-    if versions:
-        yield versions
-
-
 def _report_missing_rating(versions: Versions) -> Violation:
-    return build_violation(
-        RatingEvent, versions[0]["assignment__code"], "a rating", f"{len(versions)} versions and no rating"
-    )
+    found = f"{len(versions)} versions and no rating"
+    return build_violation(RatingEvent, versions[0]["assignment__code"], "a rating", found)
 
 
 def _compare_with_log(rating: dict[str, Any], versions: Versions) -> Iterator[Violation]:
-    code, last = rating["assignment__code"], versions[-1]
+    code, first, last = rating["assignment__code"], versions[0], versions[-1]
     revisions = [version["revision"] for version in versions]
     if revisions != list(range(1, len(revisions) + 1)):
         yield build_violation(RatingEvent, code, f"versions 1 to {len(revisions)}", revisions)
-    if any(later["at"] < earlier["at"] - CLOCK_TOLERANCE for earlier, later in itertools.pairwise(versions)):
-        yield build_violation(
-            RatingEvent, code, "versions one after another", [str(version["at"]) for version in versions]
-        )
+    times = [version["at"] for version in versions]
+    if any(later < earlier - CLOCK_TOLERANCE for earlier, later in itertools.pairwise(times)):
+        yield build_violation(RatingEvent, code, "versions one after another", list(map(str, times)))
     kinds = ["imported" if rating["imported"] else "answer", *["correction"] * (len(versions) - 1)]
-    if [version["kind"] for version in versions] != kinds:
-        yield build_violation(RatingEvent, code, kinds, [version["kind"] for version in versions])
-    compared_columns = (
-        (*ANSWER_COLUMNS, "revision") if rating["imported"] else (*ANSWER_COLUMNS, "revision", "submission_id")
-    )
-    for name in compared_columns:
+    if (logged := [version["kind"] for version in versions]) != kinds:
+        yield build_violation(RatingEvent, code, kinds, logged)
+    # An imported rating was not submitted here, so it has no submission.
+    for name in (*ANSWER_COLUMNS, "revision", *([] if rating["imported"] else ["submission_id"])):
         if rating[name] != last[name]:
             yield build_violation(Rating, code, f"{name} {last[name]!r}, as its last version", repr(rating[name]))
-    if rating["submitted_at"] != versions[0]["at"]:
-        yield build_violation(Rating, code, f"submitted at {versions[0]['at']}", rating["submitted_at"])
-    if rating["revised_at"] != (last["at"] if len(versions) > 1 else None):
-        yield build_violation(
-            Rating, code, f"corrected at {last['at'] if len(versions) > 1 else None}", rating["revised_at"]
-        )
+    if rating["submitted_at"] != first["at"]:
+        yield build_violation(Rating, code, f"submitted at {first['at']}", rating["submitted_at"])
+    if rating["revised_at"] != (corrected_at := last["at"] if len(versions) > 1 else None):
+        yield build_violation(Rating, code, f"corrected at {corrected_at}", rating["revised_at"])
 
 
 ANSWER_CHECKS = (check_rating_logs, check_rating_times, check_unsaved_answers, check_first_answers)
@@ -148,11 +120,9 @@ _ALL = Assignment.objects.order_by()
 )
 def check_item_slots() -> Iterator[Violation]:
     out_of_range = _ALL.filter(Q(slot__lt=1) | Q(slot__gt=F("item__study__ratings_per_item")))
-    for code, slot, limit in iter_rows(out_of_range.values_list("code", "slot", "item__study__ratings_per_item")):
-        yield build_violation(Assignment, code, f"a slot from 1 to {limit}", slot)
+    yield from report_rows(out_of_range, "a slot from 1 to {item__study__ratings_per_item}", "{slot}")
     shared = _ALL.filter(_LIVE).values("item__code", "slot").annotate(n=Count("pk")).filter(n__gt=1)
-    for item, slot, n in iter_rows(shared.values_list("item__code", "slot", "n")):
-        yield build_violation(Assignment, f"item {item}", f"slot {slot} used once", f"used {n} times")
+    yield from report_rows(shared, "slot {slot} used once", "used {n} times", "item {item__code}")
 
 
 @build_check(
@@ -163,17 +133,12 @@ def check_item_slots() -> Iterator[Violation]:
 def check_rating_slots() -> Iterator[Violation]:
     rated = _ALL.filter(_PLANNED, rating__isnull=False)
     lacks_slot = Q(occasion=FIRST, slot__isnull=True, surplus=False, rater__dropped=False)
-    for code in iter_rows(rated.filter(lacks_slot).values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "a slot, or to be surplus", "neither")
+    yield from report_rows(rated.filter(lacks_slot), "a slot, or to be surplus", "neither")
     with_slot = _ALL.filter(Q(surplus=True) | Q(rater__dropped=True) | Q(occasion=SECOND), slot__isnull=False)
-    for code, slot in iter_rows(with_slot.values_list("code", "slot")):
-        yield build_violation(Assignment, code, "no slot: it is surplus, dropped or a repeat", f"slot {slot}")
+    yield from report_rows(with_slot, "no slot: it is surplus, dropped or a repeat", "slot {slot}")
     not_settled = _ALL.filter(Q(released_at__isnull=False) | Q(reserved_until__isnull=False), rating__isnull=False)
-    for code in iter_rows(not_settled.values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "rated: neither released nor reserved", "it is released or reserved")
-    unrated = _ALL.filter(surplus=True, rating__isnull=True)
-    for code in iter_rows(unrated.values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "surplus: a rating", "none")
+    yield from report_rows(not_settled, "rated: neither released nor reserved", "it is released or reserved")
+    yield from report_rows(_ALL.filter(surplus=True, rating__isnull=True), "surplus: a rating", "none")
 
 
 @build_check(
@@ -198,8 +163,8 @@ def check_repeated_items() -> Iterator[Violation]:
 )
 def check_crossover_sessions() -> Iterator[Violation]:
     crossover = Q(rater__study__protocol__design="crossover")
-    for code in iter_rows(_ALL.filter(~crossover, session=2).values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "session 1: its study is not a crossover", "session 2")
+    second = _ALL.filter(~crossover, session=2)
+    yield from report_rows(second, "session 1: its study is not a crossover", "session 2")
     live = _ALL.filter(crossover, released_at__isnull=True)
     # An item that its rater can read elsewhere is reassigned; then one version of the pair is missing.
     reassigned = StudyEvent.objects.filter(kind="taken back").values("study")
@@ -210,8 +175,7 @@ def check_crossover_sessions() -> Iterator[Violation]:
         .exclude(n=2)
         .exclude(n=1, shown__isnull=False, rater__study__in=reassigned)
     )
-    for rater, pair, n in iter_rows(sessions.values_list("rater__code", "pair", "n")):
-        yield build_violation(Assignment, f"rater {rater}", f"pair {pair} in both sessions", f"in {n}")
+    yield from report_rows(sessions, "pair {pair} in both sessions", "in {n}", "rater {rater__code}")
     # Simulated raters answer both sessions at once.
     of_people = live.filter(rater__simulated=False)
     last_answer = Max("rating__submitted_at", filter=Q(session=1))
@@ -221,9 +185,8 @@ def check_crossover_sessions() -> Iterator[Violation]:
     columns = ("rater__code", "rater__study__protocol__washout_days", "ended", "began")
     for rater, days, ended, began in iter_rows(times.exclude(began=None).values_list(*columns)):
         if ended is None or began < ended + timedelta(days=days):
-            yield build_violation(
-                Assignment, f"rater {rater}", f"{days} days between the sessions", f"{ended} and {began}"
-            )
+            expected = f"{days} days between the sessions"
+            yield build_violation(Assignment, f"rater {rater}", expected, f"{ended} and {began}")
 
 
 @build_check(
@@ -233,11 +196,9 @@ def check_crossover_sessions() -> Iterator[Violation]:
 )
 def check_assignment_studies() -> Iterator[Violation]:
     different = _ALL.exclude(item__study=F("rater__study"))
-    for code, item, rater in iter_rows(different.values_list("code", "item__study__slug", "rater__study__slug")):
-        yield build_violation(Assignment, code, f"an item of {rater}", f"one of {item}")
+    yield from report_rows(different, "an item of {rater__study__slug}", "one of {item__study__slug}")
     wrong_pairs = _ALL.filter(_PLANNED).exclude(pair=F("item__source__pair"))
-    for code, pair, source in iter_rows(wrong_pairs.values_list("code", "pair", "item__source__pair")):
-        yield build_violation(Assignment, code, f"pair {source}", f"pair {pair}")
+    yield from report_rows(wrong_pairs, "pair {item__source__pair}", "pair {pair}")
 
 
 @build_check(
@@ -247,12 +208,10 @@ def check_assignment_studies() -> Iterator[Violation]:
 )
 def check_remaining_assignments() -> Iterator[Violation]:
     of_withdrawn = _ALL.filter(rater__withdrawn_at__isnull=False, rating__isnull=True, released_at__isnull=True)
-    for code, label in iter_rows(of_withdrawn.values_list("code", "rater__label")):
-        yield build_violation(Assignment, code, f"released: {label} has withdrawn", "still to be rated")
+    yield from report_rows(of_withdrawn, "released: {rater__label} has withdrawn", "still to be rated")
     first_occasion = Assignment.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), occasion=FIRST)
     repeats = _ALL.filter(~Exists(first_occasion), occasion=SECOND)
-    for code in iter_rows(repeats.values_list("code", flat=True)):
-        yield build_violation(Assignment, code, "a first occasion of the same item and rater", "none")
+    yield from report_rows(repeats, "a first occasion of the same item and rater", "none")
 
 
 def _find_duplicates(
@@ -260,15 +219,10 @@ def _find_duplicates(
 ) -> Iterator[Violation]:
     columns = ("rater__code", name, *within)
     duplicates = assignments.values(*columns).annotate(n=Count("pk")).filter(n__gt=1)
-    for rater, value, *_, n in iter_rows(duplicates.values_list(*columns, "n")):
-        yield build_violation(Assignment, f"rater {rater}", f"{expected}: {value}", f"{n} assignments")
+    return report_rows(duplicates, f"{expected}: {{{name}}}", "{n} assignments", "rater {rater__code}")
 
 
 ASSIGNMENT_CHECKS = (
-    check_item_slots,
-    check_rating_slots,
-    check_repeated_items,
-    check_crossover_sessions,
-    check_assignment_studies,
+    check_item_slots, check_rating_slots, check_repeated_items, check_crossover_sessions, check_assignment_studies,
     check_remaining_assignments,
-)
+)  # fmt: skip

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
@@ -32,42 +31,24 @@ from ratings.results.analyses import store
 from ratings.results.benchmarks import store as benchmark_store
 from ratings.studies.blinding_audit import audit_runner
 from wetbench_site.maintenance.verify.checks import (
-    Check,
-    FindViolations,
     Violation,
     build_check,
+    build_digest_check,
     build_violation,
     iter_rows,
+    report_rows,
 )
 
-FrozenModel = type[Item] | type[ImportedItem] | type[Quarantine]
-
-
-def _build_digest_check(model: FrozenModel, name: str, content_field: str) -> FindViolations:
-    def find_changed_content() -> Iterator[Violation]:
-        stored: Any = model._default_manager.order_by("pk").values_list(name, content_field, f"{content_field}_sha256")
-        for code, text, sha in iter_rows(stored):
-            if (digest := payload_digest(text)) != sha:
-                yield build_violation(model, code, sha, digest)
-
-    return find_changed_content
-
-
-_FROZEN_FIELDS: tuple[tuple[str, FrozenModel, str, str], ...] = (
-    ("payloads of items", Item, "code", "payload"),
-    ("contexts of items", Item, "code", "context"),
-    ("payloads of imported items", ImportedItem, "key", "payload"),
-    ("contexts of imported items", ImportedItem, "key", "context"),
-    ("payloads in quarantine", Quarantine, "pk", "payload"),
-)
+_PROMISE = "what raters see matches the digest that was stored when it was frozen"
 DIGEST_CHECKS = tuple(
-    Check(
-        name,
-        "what raters see matches the digest that was stored when it was frozen",
-        of,
-        _build_digest_check(of, key, shown),
+    build_digest_check(name, _PROMISE, model, (key, shown, f"{shown}_sha256"), payload_digest)
+    for name, model, key, shown in (
+        ("payloads of items", Item, "code", "payload"),
+        ("contexts of items", Item, "code", "context"),
+        ("payloads of imported items", ImportedItem, "key", "payload"),
+        ("contexts of imported items", ImportedItem, "key", "context"),
+        ("payloads in quarantine", Quarantine, "pk", "payload"),
     )
-    for name, of, key, shown in _FROZEN_FIELDS
 )
 
 
@@ -84,21 +65,18 @@ def check_item_pairs() -> Iterator[Violation]:
     ItemSource,
 )
 def check_item_sources() -> Iterator[Violation]:
-    for code in iter_rows(Item.objects.order_by().filter(source__isnull=True).values_list("code", flat=True)):
-        yield build_violation(Item, code, "a source", "none")
-    sources = ItemSource.objects.order_by()
+    yield from report_rows(Item.objects.order_by().filter(source__isnull=True), "a source", "none")
+    sources, item = ItemSource.objects.order_by(), "{item__code}"
     twins = sources.filter(twin__isnull=False).exclude(twin__transition=F("transition"))
-    for code in iter_rows(twins.values_list("item__code", flat=True)):
-        yield build_violation(ItemSource, code, "a twin of its transition", "a twin of another transition")
+    yield from report_rows(twins, "a twin of its transition", "a twin of another transition", item)
     wrong_study = sources.filter(imported__isnull=False).exclude(imported__study=F("item__study"))
-    for code in iter_rows(wrong_study.values_list("item__code", flat=True)):
-        yield build_violation(ItemSource, code, "an import into its study", "an import into another study")
-    steps = sources.filter(transition__isnull=False)
-    split_pairs = steps.values("item__study__slug", "transition__code").annotate(n=Count("pair", distinct=True))
-    for study, step, n in iter_rows(
-        split_pairs.filter(n__gt=1).values_list("item__study__slug", "transition__code", "n")
-    ):
-        yield build_violation(ItemSource, f"{study}, transition {step}", "one pair", f"{n} pairs")
+    yield from report_rows(wrong_study, "an import into its study", "an import into another study", item)
+    steps = sources.filter(transition__isnull=False).values("item__study__slug", "transition__code")
+    split_pairs, code = (
+        steps.annotate(n=Count("pair", distinct=True)),
+        "{item__study__slug}, transition {transition__code}",
+    )
+    yield from report_rows(split_pairs.filter(n__gt=1), "one pair", "{n} pairs", code)
 
 
 @build_check(
@@ -107,15 +85,14 @@ def check_item_sources() -> Iterator[Violation]:
 def check_machine_ratings() -> Iterator[Violation]:
     ratings = MachineRating.objects.order_by()
     different = ratings.filter(~Q(payload_sha256=F("item__payload_sha256")) | ~Q(item__study=F("rater__study")))
-    for label, item, sha, rated_sha in iter_rows(
-        different.values_list("rater__label", "item__code", "item__payload_sha256", "payload_sha256")
-    ):
-        yield build_violation(MachineRating, f"{label}, item {item}", f"{sha}, of its own study", rated_sha)
+    expected, code = "{item__payload_sha256}, of its own study", "{rater__label}, item {item__code}"
+    yield from report_rows(different, expected, "{payload_sha256}", code)
 
 
 ITEM_CHECKS = (*DIGEST_CHECKS, check_item_pairs, check_item_sources, check_machine_ratings)
 
 
+_STUDIES = Study.objects.order_by("pk")
 _STATUS_AFTER = {
     "created": "draft", "opened": "open", "paused": "paused", "resumed": "open", "closed": "closed",
     "reopened": "open", "unblinded": "unblinded",
@@ -128,11 +105,10 @@ _STATUS_AFTER = {
     Study,
 )
 def check_study_statuses() -> Iterator[Violation]:
-    events = (
-        StudyEvent.objects.filter(kind__in=_STATUS_AFTER).order_by("study_id", "pk").values_list("study_id", "kind")
-    )
+    moves = StudyEvent.objects.filter(kind__in=_STATUS_AFTER)
+    events = moves.order_by("study_id", "pk").values_list("study_id", "kind")
     logs = {study: [kind for _, kind in log] for study, log in groupby(iter_rows(events), lambda move: move[0])}
-    for pk, slug, status in Study.objects.order_by("pk").values_list("pk", "slug", "status"):
+    for pk, slug, status in _STUDIES.values_list("pk", "slug", "status"):
         current = ""
         for kind in logs.get(pk, []):
             if current and _STATUS_AFTER[kind] not in Study.MOVES[current]:
@@ -174,16 +150,11 @@ def check_role_changes() -> Iterator[Violation]:
     changes = MembershipChange.objects.order_by("pk").values_list("study__slug", "user", "role", "granted")
     stored = Counter(iter_rows(changes))
     for slug, account, role, granted in (logged - stored).elements():
-        yield build_violation(
-            MembershipChange, slug, f"a row for account {account}, {role or 'no'} role, granted: {granted}", "none"
-        )
+        expected = f"a row for account {account}, {role or 'no'} role, granted: {granted}"
+        yield build_violation(MembershipChange, slug, expected, "none")
     for slug, account, role, granted in (stored - logged).elements():
-        yield build_violation(
-            MembershipChange,
-            slug,
-            "no row without an event",
-            f"account {account}, {role or 'no'} role, granted: {granted}",
-        )
+        found = f"account {account}, {role or 'no'} role, granted: {granted}"
+        yield build_violation(MembershipChange, slug, "no row without an event", found)
 
 
 @build_check("times of studies", "a study has the times of its status changes, and a draft has no items", Study)
@@ -194,11 +165,10 @@ def check_study_times() -> Iterator[Violation]:
         | (closed ^ Q(closed_at__isnull=False))
         | (Q(status="unblinded") ^ Q(unblinded_at__isnull=False))
     )
-    times = ("slug", "status", "opened_at", "closed_at", "unblinded_at")
-    for slug, status, *values in iter_rows(Study.objects.order_by("pk").filter(inconsistent).values_list(*times)):
-        yield build_violation(Study, slug, f"{status}, with its times", ", ".join(str(one) for one in values))
-    for slug in Study.objects.order_by("pk").filter(status="draft", items__isnull=False).values_list("slug", flat=True):
-        yield build_violation(Study, slug, "a draft without items", "items")
+    times = "{opened_at}, {closed_at}, {unblinded_at}"
+    yield from report_rows(_STUDIES.filter(inconsistent), "{status}, with its times", times, "{slug}")
+    drafts = _STUDIES.filter(status="draft", items__isnull=False)
+    yield from report_rows(drafts, "a draft without items", "items", "{slug}")
 
 
 @build_check(
@@ -207,17 +177,15 @@ def check_study_times() -> Iterator[Violation]:
     GuideVersion,
 )
 def check_guide_versions() -> Iterator[Violation]:
-    last = Max("guides__number")
-    studies = Study.objects.order_by("pk").annotate(n=Count("guides"), first=Min("guides__number"), last=last)
+    studies = _STUDIES.annotate(n=Count("guides"), first=Min("guides__number"), last=Max("guides__number"))
     broken = studies.exclude(n=F("guide_version"), first=1, last=F("n"))
-    for slug, n, version in iter_rows(broken.values_list("slug", "n", "guide_version")):
-        yield build_violation(Study, slug, f"versions 1 to {version} of its instructions", f"{n} of them")
+    yield from report_rows(broken, "versions 1 to {guide_version} of its instructions", "{n} of them", "{slug}")
     current = GuideVersion.objects.order_by("pk").filter(number=F("study__guide_version"))
-    for slug in iter_rows(current.exclude(text=F("study__guide")).values_list("study__slug", flat=True)):
-        yield build_violation(Study, slug, "the instructions of its last version", "different ones")
+    changed, expected = current.exclude(text=F("study__guide")), "the instructions of its last version"
+    yield from report_rows(changed, expected, "different ones", "{study__slug}", Study)
     unknown_versions = Rating.objects.order_by().filter(guide_version__gt=F("assignment__rater__study__guide_version"))
-    for code, number in iter_rows(unknown_versions.values_list("assignment__code", "guide_version")):
-        yield build_violation(Rating, code, "an existing version of the instructions", number)
+    expected = "an existing version of the instructions"
+    yield from report_rows(unknown_versions, expected, "{guide_version}", "{assignment__code}")
 
 
 @build_check(
@@ -227,32 +195,26 @@ def check_guide_versions() -> Iterator[Violation]:
 )
 def check_rater_roles() -> Iterator[Violation]:
     roles = Membership.objects.filter(study=OuterRef("study"), user=OuterRef("user"))
-    for code, label in iter_rows(Rater.objects.order_by("pk").filter(Exists(roles)).values_list("code", "label")):
-        yield build_violation(Rater, code, f"{label} is nobody with a role in the study", "has a role")
+    raters = Rater.objects.order_by("pk")
+    yield from report_rows(raters.filter(Exists(roles)), "{label} is nobody with a role in the study", "has a role")
     rated = Rating.objects.filter(assignment__rater=OuterRef("pk"))
-    not_consented = Rater.objects.order_by("pk").filter(user__isnull=False, consented_at__isnull=True, imported_as="")
-    for code, label in iter_rows(not_consented.filter(Exists(rated)).values_list("code", "label")):
-        yield build_violation(Rater, code, f"{label} rated after consent", "ratings without consent")
-    for code, label, number in iter_rows(Rater.objects.order_by("pk").values_list("code", "label", "number")):
+    not_consented = raters.filter(Exists(rated), user__isnull=False, consented_at__isnull=True, imported_as="")
+    yield from report_rows(not_consented, "{label} rated after consent", "ratings without consent")
+    for code, label, number in iter_rows(raters.values_list("code", "label", "number")):
         if label != f"R{number:02}":
             yield build_violation(Rater, code, f"R{number:02}", label)
 
 
 STUDY_CHECKS = (
-    check_study_statuses,
-    check_event_contents,
-    check_role_changes,
-    check_study_times,
-    check_guide_versions,
+    check_study_statuses, check_event_contents, check_role_changes, check_study_times, check_guide_versions,
     check_rater_roles,
-)
+)  # fmt: skip
 
 
-@build_check("documents of analyses", "a stored analysis matches the digest in its files and figures", Analysis)
-def check_analysis_digests() -> Iterator[Violation]:
-    for key, document, sha in iter_rows(Analysis.objects.order_by("pk").values_list("key", "document", "sha256")):
-        if (digest := store.hash_document(document)) != sha:
-            yield build_violation(Analysis, key, sha, digest)
+check_analysis_digests = build_digest_check(
+    "documents of analyses", "a stored analysis matches the digest in its files and figures",
+    Analysis, ("key", "document", "sha256"), store.hash_document,
+)  # fmt: skip
 
 
 @build_check("episodes of benchmarks", "a benchmark has the episodes that were frozen, with the same ends", Benchmark)
@@ -264,11 +226,7 @@ def check_benchmark_episodes() -> Iterator[Violation]:
             yield build_violation(Benchmark, benchmark.code, benchmark.sha256, digest)
 
 
-@build_check(
-    "reports of audits",
-    "a blinding audit matches the digest and the result of its report",
-    BlindingAudit,
-)
+@build_check("reports of audits", "a blinding audit matches the digest and the result of its report", BlindingAudit)
 def check_audit_reports() -> Iterator[Violation]:
     audits = BlindingAudit.objects.order_by("pk").values_list("pk", "study__slug", "report", "sha256", "passed")
     for pk, study, report, sha, passed in iter_rows(audits):

@@ -36,42 +36,33 @@ from wetbench_site.maintenance.verify.checks import (
     FindViolations,
     Violation,
     build_check,
+    build_digest_check,
     build_violation,
     iter_rows,
+    report_rows,
 )
 from wetbench_site.text import hash_json, hash_text
 
 LeasedModel = type[Episode] | type[Twin] | type[Job]
-_STATUSES_WITH_REASON = ("waiting", "blocked", "failed")
 
 
 def _build_end_check(model: LeasedModel) -> FindViolations:
     def find_wrong_ends() -> Iterator[Violation]:
         has_ended = Q(status__in=model.ENDED)
         is_in_use = Q(ended_at__isnull=True) | Q(lease_until__isnull=False) | Q(awaits_person=True)
-        inconsistent = model.objects.order_by("pk").filter(
-            has_ended & is_in_use | ~has_ended & Q(ended_at__isnull=False)
-        )
-        for code, status, ended, lease in iter_rows(
-            inconsistent.values_list("code", "status", "ended_at", "lease_until")
-        ):
-            expected = "an end, and no lease" if status in model.ENDED else "no end"
-            yield build_violation(model, code, f"{status}: {expected}", f"ended {ended}, leased until {lease}")
+        rows, found = model.objects.order_by("pk"), "ended {ended_at}, leased until {lease_until}"
+        yield from report_rows(rows.filter(has_ended & is_in_use), "{status}: an end, and no lease", found)
+        yield from report_rows(rows.filter(~has_ended & Q(ended_at__isnull=False)), "{status}: no end", found)
 
     return find_wrong_ends
 
 
 def _build_reason_check(model: LeasedModel) -> FindViolations:
     def find_wrong_reasons() -> Iterator[Violation]:
-        lacks_reason = Q(status__in=("blocked", "failed"), reason="")
-        has_needless_reason = ~Q(reason="") & ~Q(status__in=_STATUSES_WITH_REASON)
-        for code, status, reason in iter_rows(
-            model.objects.order_by("pk")
-            .filter(lacks_reason | has_needless_reason)
-            .values_list("code", "status", "reason")
-        ):
-            expected = "a reason" if status in _STATUSES_WITH_REASON else "no reason"
-            yield build_violation(model, code, f"{status}: {expected}", reason or "none")
+        rows = model.objects.order_by("pk")
+        yield from report_rows(rows.filter(status__in=("blocked", "failed"), reason=""), "{status}: a reason", "none")
+        needless = rows.exclude(reason="").exclude(status__in=("waiting", "blocked", "failed"))
+        yield from report_rows(needless, "{status}: no reason", "{reason}")
 
     return find_wrong_reasons
 
@@ -80,12 +71,10 @@ def _build_lease_check(model: LeasedModel) -> FindViolations:
     def find_wrong_leases() -> Iterator[Violation]:
         unowned = model.objects.order_by("pk").filter(Q(lease_owner="") | Q(fence=0), lease_until__isnull=False)
         for code, owner, fence in iter_rows(unowned.values_list("code", "lease_owner", "fence")):
-            yield build_violation(
-                model, code, "a lease with an owner and a fence", f"owner {owner or 'none'}, fence {fence}"
-            )
+            found = f"owner {owner or 'none'}, fence {fence}"
+            yield build_violation(model, code, "a lease with an owner and a fence", found)
         not_leased = model.objects.order_by("pk").filter(status="running", lease_owner="")
-        for code in iter_rows(not_leased.values_list("code", flat=True)):
-            yield build_violation(model, code, "running: a worker that has leased it", "no worker")
+        yield from report_rows(not_leased, "running: a worker that has leased it", "no worker")
 
     return find_wrong_leases
 
@@ -97,14 +86,12 @@ _PROMISES_PER_MODEL: tuple[tuple[str, str, Callable[[LeasedModel], FindViolation
 )
 
 
-def _build_checks() -> Iterator[Check]:
-    kinds: tuple[LeasedModel, ...] = (Episode, Twin, Job)
-    for name, promise, build_finder in _PROMISES_PER_MODEL:
-        for model in kinds:
-            yield Check(name.format(model._meta.model_name), promise, model, build_finder(model))
-
-
-WORK_CHECKS = tuple(_build_checks())
+_LEASED_MODELS: tuple[LeasedModel, ...] = (Episode, Twin, Job)
+WORK_CHECKS = tuple(
+    Check(name.format(model._meta.model_name), promise, model, build_finder(model))
+    for name, promise, build_finder in _PROMISES_PER_MODEL
+    for model in _LEASED_MODELS
+)
 
 
 _OWNERS = ("episode", "twin", "job")
@@ -119,11 +106,9 @@ def check_call_owners() -> Iterator[Violation]:
     for kind in _OWNERS:
         calls = ModelCall.objects.order_by("pk").filter(**{f"{kind}__isnull": False})
         wrong_run = calls.exclude(run=F(f"{kind}__run"))
-        for code, run in iter_rows(wrong_run.values_list("code", "run__code")):
-            yield build_violation(ModelCall, code, f"the run of its {kind}", run)
+        yield from report_rows(wrong_run, f"the run of its {kind}", "{run__code}")
         unknown_fence = calls.filter(fence__gt=F(f"{kind}__fence"))
-        for code, fence, issued in iter_rows(unknown_fence.values_list("code", "fence", f"{kind}__fence")):
-            yield build_violation(ModelCall, code, f"a fence up to {issued}", fence)
+        yield from report_rows(unknown_fence, f"a fence up to {{{kind}__fence}}", "{fence}")
 
 
 @build_check(
@@ -145,10 +130,8 @@ def check_call_ends() -> Iterator[Violation]:
     has_ended = Q(state__in=_END_STATES)
     lacks_reply = Q(state__in=("answered", "refused"), reply__isnull=True) | Q(state="failed", error_class="")
     broken = ModelCall.objects.order_by("pk").filter(has_ended ^ Q(ended_at__isnull=False) | lacks_reply)
-    for code, state, ended in iter_rows(broken.values_list("code", "state", "ended_at")):
-        yield build_violation(
-            ModelCall, code, f"{state}, with its time and its reply or error", f"ended {ended}, no reply or error"
-        )
+    expected = "{state}, with its time and its reply or error"
+    yield from report_rows(broken, expected, "ended {ended_at}, no reply or error")
 
 
 @build_check(
@@ -194,52 +177,38 @@ def check_request_texts() -> Iterator[Violation]:
 
 
 CALL_CHECKS = (
-    check_call_owners,
-    check_call_attempts,
-    check_call_ends,
-    check_call_costs,
-    check_run_budgets,
-    check_request_texts,
-)
+    check_call_owners, check_call_attempts, check_call_ends, check_call_costs, check_run_budgets, check_request_texts,
+)  # fmt: skip
 
 
 _CHUNKS_PER_FETCH = 8  # chunks of 256 KiB each
 
 
-@build_check("data of experiments", "an experiment matches the digest of its data", Experiment)
-def check_experiment_digests() -> Iterator[Violation]:
-    for slug, data, sha in iter_rows(Experiment.objects.order_by("pk").values_list("slug", "data", "sha256")):
-        if _hash_data(data) != sha:
-            yield build_violation(Experiment, slug, sha, _hash_data(data))
-
-
-@build_check("data of actions", "an action of the catalogue matches the digest of its data", CatalogueEntry)
-def check_action_digests() -> Iterator[Violation]:
-    entries = CatalogueEntry.objects.order_by("pk").exclude(sha256="")
-    for name, data, sha in iter_rows(entries.values_list("name", "data", "sha256")):
-        if _hash_data(data) != sha:
-            yield build_violation(CatalogueEntry, name, sha, _hash_data(data))
-
-
-@build_check("setups of runs", "a run matches the digest of its run configuration", Run)
-def check_run_configurations() -> Iterator[Violation]:
-    for code, setup, sha in iter_rows(Run.objects.order_by("pk").values_list("code", "setup", "setup_sha256")):
-        if run_config.hash_config(setup) != sha:
-            yield build_violation(Run, code, sha or "no digest", run_config.hash_config(setup) or "no digest")
-
-
-@build_check("texts of prompt sets", "a prompt set matches the digest of its texts", PromptSet)
-def check_prompt_digests() -> Iterator[Violation]:
-    for name, files, sha in iter_rows(PromptSet.objects.order_by("pk").values_list("name", "files", "sha256")):
-        if (digest := prompt_sets.compute_hash(files)) != sha:
-            yield build_violation(PromptSet, name, sha, digest)
-
-
-@build_check("stored texts of calls", "a text in the text store matches the digest that it is stored under", CallText)
-def check_stored_texts() -> Iterator[Violation]:
-    for sha, text in iter_rows(CallText.objects.order_by("pk").values_list("sha256", "text")):
-        if (digest := hash_text(text)) != sha:
-            yield build_violation(CallText, sha, sha, digest)
+CONTENT_CHECKS = tuple(
+    build_digest_check(*details)
+    for details in (
+        (
+            "data of experiments", "an experiment matches the digest of its data",
+            Experiment, ("slug", "data", "sha256"), hash_json,
+        ),
+        (
+            "data of actions", "an action of the catalogue matches the digest of its data",
+            CatalogueEntry, ("name", "data", "sha256"), hash_json, ~Q(sha256=""),
+        ),
+        (
+            "setups of runs", "a run matches the digest of its run configuration",
+            Run, ("code", "setup", "setup_sha256"), run_config.hash_config,
+        ),
+        (
+            "texts of prompt sets", "a prompt set matches the digest of its texts",
+            PromptSet, ("name", "files", "sha256"), prompt_sets.compute_hash,
+        ),
+        (
+            "stored texts of calls", "a text in the text store matches the digest that it is stored under",
+            CallText, ("sha256", "text", "sha256"), hash_text,
+        ),
+    )
+)  # fmt: skip
 
 
 @build_check(
@@ -254,9 +223,8 @@ def check_file_chunks() -> Iterator[Violation]:
     for pk, name, size, sha in iter_rows(finished.values_list("pk", "name", "size", "sha256")):
         stored_size, digest, problem = contents.get(pk, (0, hashlib.sha256().hexdigest(), ""))
         if problem or (stored_size, digest) != (size, sha):
-            yield build_violation(
-                JobFile, f"{pk} {name}", f"{size} bytes, {sha}", problem or f"{stored_size} bytes, {digest}"
-            )
+            found = problem or f"{stored_size} bytes, {digest}"
+            yield build_violation(JobFile, f"{pk} {name}", f"{size} bytes, {sha}", found)
 
 
 def _summarise_chunks(chunks: Iterator[tuple[int, int, Any]]) -> tuple[int, str, str]:
@@ -272,13 +240,7 @@ def _summarise_chunks(chunks: Iterator[tuple[int, int, Any]]) -> tuple[int, str,
     return size, digest.hexdigest(), problem
 
 
-def _hash_data(data: Any) -> str:
-    return hash_json(data)
-
-
-FILE_CHECKS = (
-    check_experiment_digests, check_action_digests, check_run_configurations, check_prompt_digests, check_stored_texts, check_file_chunks,
-)  # fmt: skip
+FILE_CHECKS = (*CONTENT_CHECKS, check_file_chunks)
 
 
 _Migration = MigrationRecorder.Migration
@@ -304,9 +266,8 @@ def check_migrations() -> Iterator[Violation]:
     for app, name in checks.find_missing_migrations(applied):
         yield build_violation(_Migration, f"{app}.{name}", "applied: run manage.py migrate", "not applied")
     for app, name in checks.find_unknown_migrations(applied):
-        yield build_violation(
-            _Migration, f"{app}.{name}", "migrations that this version knows", "one that it does not know"
-        )
+        expected = "migrations that this version knows"
+        yield build_violation(_Migration, f"{app}.{name}", expected, "one that it does not know")
 
 
 @build_check("constraints of tables", "every constraint of the models exists in the database", _Migration)
@@ -350,34 +311,28 @@ def _list_constraints(table: str) -> tuple[set[str], set[str]]:
     if connection.vendor == "sqlite":
         # SQLite keeps the names of constraints only in the SQL text of the table.
         definitions = _fetch_rows(f"SELECT name, coalesce(sql, '') FROM sqlite_master WHERE tbl_name = '{table}'")
-        names = {name for name, _ in definitions}.union(
-            *(re.findall(r'CONSTRAINT "(\w+)"', sql) for _, sql in definitions)
-        )
+        named = {name for _, sql in definitions for name in re.findall(r'CONSTRAINT "(\w+)"', sql)}
         unique = _fetch_rows(f"""
             SELECT max(c.name) FROM pragma_index_list('{table}') AS i, pragma_index_info(i.name) AS c
             WHERE i."unique" AND NOT i.partial GROUP BY i.name HAVING count(*) = 1""")
-        return names, {column for (column,) in unique}
+        return named.union(name for name, _ in definitions), {column for (column,) in unique}
     with connection.cursor() as cursor:
         constraints = connection.introspection.get_constraints(cursor, table)
-    return set(constraints), {
-        one["columns"][0] for one in constraints.values() if one["unique"] and len(one["columns"]) == 1
-    }
+    unique_columns = [one["columns"] for one in constraints.values() if one["unique"]]
+    return set(constraints), {columns[0] for columns in unique_columns if len(columns) == 1}
 
 
 def _find_orphans(model: type[Model], field: Any) -> Iterator[Violation]:
     parent = field.related_model
     parents = parent._base_manager.filter(**{field.target_field.attname: OuterRef(field.attname)})
     orphans = model._base_manager.filter(~Exists(parents), **{f"{field.attname}__isnull": False})
-    for pk, value in iter_rows(orphans.order_by("pk").values_list("pk", field.attname)):
-        yield build_violation(
-            model, pk, f"a row of {parent._meta.db_table} that it refers to", f"{field.attname} {value}"
-        )
+    expected, found = f"a row of {parent._meta.db_table} that it refers to", f"{field.attname} {{{field.attname}}}"
+    yield from report_rows(orphans.order_by("pk"), expected, found, "{pk}")
 
 
 def _list_models() -> list[type[Model]]:
-    return [
-        model for model in apps.get_models(include_auto_created=True) if model._meta.managed and not model._meta.proxy
-    ]
+    all_models = apps.get_models(include_auto_created=True)
+    return [model for model in all_models if model._meta.managed and not model._meta.proxy]
 
 
 def _fetch_rows(query: str) -> list[tuple[Any, ...]]:

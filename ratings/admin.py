@@ -73,11 +73,6 @@ class StudyEventAdmin(ReadOnlyAdmin):
         return str(getattr(event, "words", ""))
 
 
-def _get_own_session(request: HttpRequest, user: User) -> str | None:
-    """Return the key of the current session if `user` is the signed-in user, else None."""
-    return request.session.session_key if user.pk == request.user.pk else None
-
-
 admin.site.unregister(User)
 admin.site.unregister([TOTPDevice, StaticDevice])  # their pages would show the secrets
 
@@ -101,7 +96,8 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
         changed = set(form.changed_data) & {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"}
         if changed:
             log_security_event("rights changed", request, user=obj.pk, fields=", ".join(sorted(changed)))
-            sessions.end_sessions(obj, "rights changed", request, but=_get_own_session(request, obj))
+            own_session = request.session.session_key if obj.pk == request.user.pk else None
+            sessions.end_sessions(obj, "rights changed", request, but=own_session)
 
     @admin.action(description="Reset two-factor authentication (for people who lost their phone and backup codes)")
     def reset_second_step(self, request: HttpRequest, queryset: QuerySet[User]) -> None:

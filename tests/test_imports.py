@@ -20,7 +20,7 @@ ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 WITHOUT_DJANGO = (
     "simulation/casts/casting.py", "simulation/casts/data_files.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
     "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/checker_rater.py", "ratings/results/figures",
-    "wetbench_site/observability/log_context.py",
+    "wetbench_site/text.py", "wetbench_site/validation.py", "wetbench_site/headers.py", "wetbench_site/loopback_only.py",
 )  # fmt: skip
 # Reference implementations for tests: one is under the GPL, and none is in requirements.txt (pandas is required by statsmodels).
 REFERENCE_PACKAGES = ("krippendorff", "statsmodels", "pandas")

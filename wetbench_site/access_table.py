@@ -29,6 +29,10 @@ def _allow_everybody(methods: str) -> AccessRow:
     return _build_row(**dict.fromkeys(ROLES, methods))
 
 
+def _allow_signed_in(methods: str) -> AccessRow:
+    return _build_row(**dict.fromkeys(ROLES[1:], methods))
+
+
 def _allow_raters(methods: str) -> AccessRow:
     return _build_row(rater=methods)
 
@@ -45,155 +49,110 @@ def _allow_members(methods: str, analyst: str | None = None) -> AccessRow:
     return _build_row(admin=methods, superuser=methods, analyst=methods if analyst is None else analyst)
 
 
-ACCESS_TABLE: dict[str, AccessRow] = {
+# Each row with the names of its views.
+_ROWS: tuple[tuple[AccessRow, str], ...] = (
     # Signing in
-    "home": _allow_everybody(READ),
-    "login": _allow_everybody(BOTH),
-    "logout": _build_row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:rater_link": _allow_everybody(BOTH),
-    "ratings:admin_link": _allow_everybody(READ),
-    "ratings:sign_in_here": _allow_everybody(BOTH),
-    "ratings:mail_link": _allow_everybody(BOTH),
-    "ratings:sign_in_code": _allow_everybody(BOTH),
+    (_allow_everybody(READ), "home ratings:admin_link"),
+    (_allow_everybody(BOTH), "login ratings:rater_link ratings:sign_in_here ratings:mail_link ratings:sign_in_code"),
+    (_allow_signed_in(POST), "logout"),
     # The user's own account
-    "ratings:account": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:confirm": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:second_step": _build_row(**dict.fromkeys(ROLES[1:], BOTH)),
-    "ratings:second_step_qr": _build_row(**dict.fromkeys(ROLES[1:], READ)),
-    "ratings:backup_codes": _build_row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:backup_file": _build_row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:end_sessions": _build_row(**dict.fromkeys(ROLES[1:], POST)),
-    "ratings:tokens": _build_row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH),
-    "ratings:revoke_token": _build_row(analyst=POST, admin=POST, staff=POST, superuser=POST),
+    (_allow_signed_in(BOTH), "ratings:account ratings:confirm ratings:second_step"),
+    (_allow_signed_in(READ), "ratings:second_step_qr"),
+    (_allow_signed_in(POST), "ratings:backup_codes ratings:backup_file ratings:end_sessions"),
+    (_build_row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH), "ratings:tokens"),
+    (_build_row(analyst=POST, admin=POST, staff=POST, superuser=POST), "ratings:revoke_token"),
     # Machines: by token, or from this machine (wetbench_site/observability/health.py)
-    "healthz": _allow_everybody(READ),
-    "readyz": _allow_everybody(READ),
-    "metrics": _allow_everybody(READ),
+    (_allow_everybody(READ), "healthz readyz metrics"),
     # A rater's own pages
-    "ratings:desk": _allow_raters(READ),
-    "ratings:profile": _allow_raters(BOTH),
-    "ratings:erase": _allow_raters(POST),
-    "ratings:keys": _allow_raters(POST),
-    "ratings:my_ratings": _allow_raters(READ),
-    "ratings:agree": _allow_raters(BOTH),
-    "ratings:guide": _allow_raters(BOTH),
-    "ratings:practice": _allow_raters(BOTH),
-    "ratings:practised": _allow_raters(POST),
-    "ratings:next": _allow_raters(READ),
-    "ratings:rate": _allow_raters(BOTH),
-    "ratings:draft": _allow_raters(POST),
-    "ratings:done": _allow_raters(READ),
-    "ratings:finish": _allow_raters(POST),
-    "ratings:withdraw": _allow_raters(BOTH),
-    "ratings:result": _allow_raters(READ),
+    (_allow_raters(READ), "ratings:desk ratings:my_ratings ratings:next ratings:done ratings:result"),
+    (_allow_raters(BOTH), "ratings:profile ratings:agree ratings:guide ratings:practice ratings:rate ratings:withdraw"),
+    (_allow_raters(POST), "ratings:erase ratings:keys ratings:practised ratings:draft ratings:finish"),
     # Studies
-    "ratings:studies": _build_row(analyst=READ, admin=READ, staff=READ, superuser=READ),
-    "ratings:new_study": _allow_staff(BOTH),
-    "ratings:study": _allow_members(READ),
-    "ratings:stock": _allow_members(READ),
-    "ratings:build": _allow_admins(BOTH),
-    "ratings:preview": _allow_admins(READ),
-    "ratings:matrix": _allow_admins(READ),
-    "ratings:empty_cells": _allow_admins(READ),
-    "ratings:plan_json": _allow_admins(READ),
-    "ratings:duplicate": _allow_admins(POST),
-    "ratings:delete_study": _allow_admins(BOTH),
-    "ratings:open_study": _allow_admins(POST),
-    "ratings:pause_study": _allow_admins(POST),
-    "ratings:resume_study": _allow_admins(POST),
-    "ratings:close_study": _allow_admins(POST),
-    "ratings:reopen_study": _allow_admins(POST),
-    "ratings:unblind_study": _allow_admins(BOTH),
-    "ratings:study_guide": _allow_admins(BOTH),
+    (_build_row(analyst=READ, admin=READ, staff=READ, superuser=READ), "ratings:studies"),
+    (_allow_staff(BOTH), "ratings:new_study"),
+    (_allow_members(READ), "ratings:study ratings:stock"),
+    (_allow_admins(BOTH), "ratings:build ratings:delete_study ratings:unblind_study ratings:study_guide"),
+    (_allow_admins(READ), "ratings:preview ratings:matrix ratings:empty_cells ratings:plan_json"),
+    (
+        _allow_admins(POST),
+        """
+        ratings:duplicate ratings:open_study ratings:pause_study ratings:resume_study ratings:close_study
+        ratings:reopen_study
+        """,
+    ),
     # Raters and team of a study
-    "ratings:raters": _allow_members(READ),
-    "ratings:invite": _allow_admins(POST),
-    "ratings:add_raters": _allow_admins(POST),
-    "ratings:remind": _allow_admins(POST),
-    "ratings:make_link": _allow_admins(POST),
-    "ratings:resend": _allow_admins(POST),
-    "ratings:revoke": _allow_admins(POST),
-    "ratings:withdraw_rater": _allow_admins(BOTH),
-    "ratings:members": _allow_admins(BOTH),
-    "ratings:remove_member": _allow_admins(POST),
+    (_allow_members(READ), "ratings:raters"),
+    (
+        _allow_admins(POST),
+        """
+        ratings:invite ratings:add_raters ratings:remind ratings:make_link ratings:resend ratings:revoke
+        ratings:remove_member
+        """,
+    ),
+    (_allow_admins(BOTH), "ratings:withdraw_rater ratings:members"),
     # Imports and exports
-    "ratings:import_items": _allow_admins(BOTH),
-    "ratings:import_ratings": _allow_admins(BOTH),
-    "ratings:items": _allow_members(READ),
-    "ratings:item": _allow_members(READ),
-    "ratings:interim": _build_row(
-        analyst=BOTH, superuser=BOTH
-    ),  # never the study's creator, who could act on the results
-    "ratings:ratings_csv": _allow_members(READ),
-    "ratings:protocol_json": _allow_members(READ),
-    "ratings:certificate": _allow_members(READ),
-    "ratings:export": _allow_members(BOTH),
-    "ratings:results_json": _allow_members(READ),
-    "ratings:table_csv": _allow_members(READ),
-    "ratings:figure": _allow_members(READ),
-    "ratings:compare": _allow_members(READ),
-    "ratings:compare_csv": _allow_members(READ),
-    "ratings:machines": _allow_members(BOTH, analyst=READ),
+    (_allow_admins(BOTH), "ratings:import_items ratings:import_ratings"),
+    (
+        _allow_members(READ),
+        """
+        ratings:items ratings:item ratings:ratings_csv ratings:protocol_json ratings:certificate
+        ratings:results_json ratings:table_csv ratings:figure ratings:compare ratings:compare_csv
+        """,
+    ),
+    # Never the study's creator, who could act on the results.
+    (_build_row(analyst=BOTH, superuser=BOTH), "ratings:interim"),
+    (_allow_members(BOTH), "ratings:export"),
+    (_allow_members(BOTH, analyst=READ), "ratings:machines"),
     # Blinding
-    "ratings:audit": _allow_members(BOTH, analyst=READ),
-    "ratings:quarantine": _allow_admins(BOTH),
-    "ratings:vetting": _allow_staff(READ),
-    "ratings:vet": _allow_staff(BOTH),
+    (_allow_members(BOTH, analyst=READ), "ratings:audit"),
+    (_allow_admins(BOTH), "ratings:quarantine"),
+    (_allow_staff(READ), "ratings:vetting"),
+    (_allow_staff(BOTH), "ratings:vet"),
     # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.access decides)
-    "ratings:job": _allow_members(READ),
-    "ratings:job_file": _allow_members(READ),
-    "ratings:cancel_job": _allow_members(POST),
-    "ratings:retry_job": _allow_members(POST),
+    (_allow_members(READ), "ratings:job ratings:job_file"),
+    (_allow_members(POST), "ratings:cancel_job ratings:retry_job"),
     # Benchmarks
-    "ratings:benchmarks": _allow_staff(READ),
-    "ratings:paper": _allow_staff(READ),
-    "ratings:paper_json": _allow_staff(READ),
-    "ratings:new_benchmark": _allow_staff(BOTH),
-    "ratings:benchmark": _allow_staff(READ),
-    "ratings:benchmark_json": _allow_staff(READ),
-    "ratings:benchmark_csv": _allow_staff(READ),
-    "ratings:benchmark_figure": _allow_staff(READ),
+    (
+        _allow_staff(READ),
+        """
+        ratings:benchmarks ratings:paper ratings:paper_json ratings:benchmark ratings:benchmark_json
+        ratings:benchmark_csv ratings:benchmark_figure
+        """,
+    ),
+    (_allow_staff(BOTH), "ratings:new_benchmark"),
     # The laboratory
-    "simulation:experiments": _allow_staff(READ),
-    "simulation:experiment": _allow_staff(READ),
-    "simulation:actions": _allow_staff(READ),
-    "simulation:episodes": _allow_staff(READ),
-    "simulation:new_episodes": _allow_staff(BOTH),
-    "simulation:new_person": _allow_staff(BOTH),
-    "simulation:episode": _allow_staff(READ),
-    "simulation:beside": _allow_staff(READ),
-    "simulation:play": _allow_staff(BOTH),
-    "simulation:stop_episode": _allow_staff(POST),
-    "simulation:retry_episode": _allow_staff(POST),
-    "simulation:run": _allow_staff(READ),
-    "simulation:run_calls": _allow_staff(READ),
-    "simulation:stop_run": _allow_staff(POST),
-    "simulation:pause_run": _allow_staff(POST),
-    "simulation:resume_run": _allow_staff(POST),
-    "simulation:try_again": _allow_staff(POST),
-    "simulation:request_verdicts": _allow_staff(POST),
-    "simulation:request_run_verdicts": _allow_staff(POST),
-    "simulation:continue_run": _allow_staff(BOTH),
-    "simulation:call": _allow_staff(READ),
-    "simulation:call_request": _allow_staff(READ),
-    "simulation:call_reply": _allow_staff(READ),
-    "simulation:models": _allow_staff(READ),
-    "simulation:twins": _allow_staff(BOTH),
-    "simulation:twin": _allow_staff(READ),
-    "simulation:retry_twin": _allow_staff(POST),
+    (
+        _allow_staff(READ),
+        """
+        simulation:experiments simulation:experiment simulation:actions simulation:episodes simulation:episode
+        simulation:beside simulation:run simulation:run_calls simulation:call simulation:call_request
+        simulation:call_reply simulation:models simulation:twin
+        """,
+    ),
+    (
+        _allow_staff(BOTH),
+        """
+        simulation:new_episodes simulation:new_person simulation:play simulation:continue_run simulation:twins
+        """,
+    ),
+    (
+        _allow_staff(POST),
+        """
+        simulation:stop_episode simulation:retry_episode simulation:stop_run simulation:pause_run
+        simulation:resume_run simulation:try_again simulation:request_verdicts simulation:request_run_verdicts
+        simulation:retry_twin
+        """,
+    ),
     # The API needs a token and no session in every request: ratings.api checks what the token grants
-    "api:openapi": _allow_everybody(READ),
-    "api:studies": _allow_everybody(READ),
-    "api:study": _allow_everybody(READ),
-    "api:items": _allow_everybody(READ),
-    "api:item": _allow_everybody(READ),
-    "api:ratings": _allow_everybody(READ),
-    "api:statistics": _allow_everybody(READ),
-    "api:contrasts": _allow_everybody(READ),
-    "api:episodes": _allow_everybody(READ),
-    "api:episode": _allow_everybody(READ),
-    "api:transcript": _allow_everybody(READ),
-}
+    (
+        _allow_everybody(READ),
+        """
+        api:openapi api:studies api:study api:items api:item api:ratings api:statistics api:contrasts
+        api:episodes api:episode api:transcript
+        """,
+    ),
+)
+ACCESS_TABLE = {name: row for row, names in _ROWS for name in names.split()}
 ADMIN_SITE: AccessRow = _build_row(superuser=BOTH)  # everything of Django's admin
 
 

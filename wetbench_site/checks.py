@@ -20,8 +20,16 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from wetbench_site.environment import InvalidConfiguration
 
+MOUNTS = Path("/proc/mounts")
+# SQLite needs file locks and shared memory, which are not reliable on these file systems.
+NETWORK_DISKS = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs",
+}  # fmt: skip
+SDK_LOGS = ("ANTHROPIC_LOG", "OPENAI_LOG")
 Key = tuple[str, str]  # app, name
 
+log = logging.getLogger("wetbench.starting")
 LAST_RELEASE_WITH_ALL_MIGRATIONS = "d524dde"
 _MAX_NAMES = 3
 
@@ -31,15 +39,13 @@ def find_missing_migrations(applied: Iterable[Key]) -> list[Key]:
 
     If only some of the replaced migrations are applied, these are the others.
     """
-    applied_keys = set(applied)
-    return sorted(
-        {key for name, migration in _load_migrations() for key in _list_unapplied(name, migration, applied_keys)}
-    )
+    keys = set(applied)
+    return sorted({key for name, migration in _load_migrations() for key in _list_unapplied(name, migration, keys)})
 
 
 def find_unknown_migrations(applied: Iterable[Key]) -> list[Key]:
     """Return the migrations of our apps that this version lacks, sorted: a newer version applied them."""
-    known = {key for name, migration in _load_migrations() for key in (name, *_list_replaced(migration))}
+    known = {key for name, migration in _load_migrations() for key in (name, *migration.replaces)}
     apps = {app for app, _ in known}
     return sorted(key for key in set(applied) - known if key[0] in apps)
 
@@ -47,7 +53,7 @@ def find_unknown_migrations(applied: Iterable[Key]) -> list[Key]:
 def find_migration_gaps(applied: Iterable[Key]) -> list[Key]:
     """Return the replaced migrations that are absent although others of their set are applied, sorted."""
     applied_keys = set(applied)
-    replaced = [set(_list_replaced(migration)) for _, migration in _load_migrations()]
+    replaced = [set(migration.replaces) for _, migration in _load_migrations()]
     return sorted(key for keys in replaced if keys & applied_keys for key in keys - applied_keys)
 
 
@@ -67,29 +73,16 @@ def explain_migration_gaps(applied: Iterable[Key], holder: str) -> str:
 
 def _list_unapplied(name: Key, migration: Migration, applied_keys: set[Key]) -> Iterable[Key]:
     """Return what is left to apply of one migration of this version: itself, or the absent migrations it replaces."""
-    replaced = set(_list_replaced(migration))
+    replaced = set(migration.replaces)
     if not replaced:
         return () if name in applied_keys else (name,)
     # Django ignores the row of a migration as long as it has `replaces`: only the replaced ones count.
     return replaced - applied_keys if replaced & applied_keys else (name,)
 
 
-def _list_replaced(migration: Migration) -> Iterator[Key]:
-    yield from ((app, name) for app, name in migration.replaces)
-
-
 @functools.cache
 def _load_migrations() -> tuple[tuple[Key, Migration], ...]:
     return tuple(MigrationLoader(None).disk_migrations.items())
-
-
-MOUNTS = Path("/proc/mounts")
-# SQLite needs file locks and shared memory, which are not reliable on these file systems.
-NETWORK_DISKS = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs",
-    "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs",
-}  # fmt: skip
-SDK_LOGS = ("ANTHROPIC_LOG", "OPENAI_LOG")
 
 
 @register("wetbench")
@@ -125,11 +118,8 @@ def _check_exposure() -> Iterator[Error]:
     if "*" in settings.ALLOWED_HOSTS:
         yield Error("WETBENCH_HOSTS is *.", hint="List the host names of the site instead.", id="wetbench.E001")
     if settings.PRODUCTION and settings.DEBUG:
-        yield Error(
-            "WETBENCH_DEBUG is true in production.",
-            hint="Debug pages reveal secrets: set it to false.",
-            id="wetbench.E002",
-        )
+        hint = "Debug pages reveal secrets: set it to false."
+        yield Error("WETBENCH_DEBUG is true in production.", hint=hint, id="wetbench.E002")
     if settings.PRODUCTION and _is_weak_key(settings.SECRET_KEY):
         hint = '`python -c "import secrets; print(secrets.token_urlsafe(64))"` creates one.'
         yield Error("SECRET_KEY is too short or too regular for production.", hint=hint, id="wetbench.E003")
@@ -145,11 +135,8 @@ def _check_sdk_logs() -> Iterator[Error]:
     for name in SDK_LOGS:
         # At this level the SDKs of the providers print whole prompts and replies.
         if os.environ.get(name, "").lower() == "debug":
-            yield Error(
-                f"{name} is debug: prompts would be logged.",
-                hint=f"Unset {name} or choose another level.",
-                id="wetbench.E004",
-            )
+            hint = f"Unset {name} or choose another level."
+            yield Error(f"{name} is debug: prompts would be logged.", hint=hint, id="wetbench.E004")
 
 
 def _check_network_disk() -> Iterator[Error]:
@@ -158,9 +145,8 @@ def _check_network_disk() -> Iterator[Error]:
         path = Path(str(database["NAME"])).absolute()
         if (kind := find_file_system(path)) in NETWORK_DISKS:
             hint = "Set WETBENCH_VAR_DIR to a folder on a local disk, or use PostgreSQL."
-            yield Error(
-                f"{path} is on a network disk ({kind}), where SQLite can lose data.", hint=hint, id="wetbench.E005"
-            )
+            message = f"{path} is on a network disk ({kind}), where SQLite can lose data."
+            yield Error(message, hint=hint, id="wetbench.E005")
 
 
 def find_file_system(path: Path) -> str:
@@ -180,11 +166,8 @@ def find_file_system(path: Path) -> str:
 def _check_database_durability() -> Iterator[Error]:
     if connection.vendor == "sqlite":
         if int(_fetch_setting("PRAGMA synchronous")) < 2:
-            yield Error(
-                "SQLite does not run with synchronous=FULL.",
-                hint="Set it: otherwise a power cut can lose confirmed ratings.",
-                id="wetbench.E006",
-            )
+            hint = "Set it: otherwise a power cut can lose confirmed ratings."
+            yield Error("SQLite does not run with synchronous=FULL.", hint=hint, id="wetbench.E006")
         return
     if _fetch_setting("SHOW synchronous_commit") == "off":
         hint = "Set it to on for this database or role: otherwise a crash can lose confirmed ratings."
@@ -198,9 +181,6 @@ def _fetch_setting(statement: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return str(cursor.fetchone()[0])
-
-
-log = logging.getLogger("wetbench.starting")
 
 
 def check_site() -> None:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+_HOST = re.compile(r"\*|\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\]")
 Value = str | int | float | bool | list[str]
 
 
@@ -80,9 +81,7 @@ def _parse_flag(text: str) -> bool:
 
 def _parse_hosts(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
-    _reject_if(
-        not all(re.fullmatch(r"\*|\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\]", name) for name in names)
-    )
+    _reject_if(not all(map(_HOST.fullmatch, names)))
     return names
 
 
@@ -199,7 +198,6 @@ class Environment(NamedTuple):
     """The parsed variables. Each has its set value or its default, or an empty text if it has neither."""
 
     values: Mapping[str, Value]
-    set_names: frozenset[str]
 
     @property
     def is_production(self) -> bool:
@@ -239,36 +237,24 @@ def load_environment(environ: Mapping[str, str]) -> Environment:
         if not text and production and variable.required and variable.name in texts:
             problems.append(f"{variable.name} is not set; in production it must be {variable.value_type.allowed}")
         try:
-            parsed[variable.name] = _parse_variable(variable, text, production)
+            default = variable.production if production and variable.production is not None else variable.default
+            parsed[variable.name] = variable.value_type.parse(text or default) if text or default else ""
         except ValueError:
-            value_note = "" if variable.secret else f" is {text!r};"
-            problems.append(
-                f"{variable.name}{value_note} must be {variable.value_type.allowed}".replace("; must", "; it must")
-            )
+            subject = variable.name if variable.secret else f"{variable.name} is {text!r}; it"
+            problems.append(f"{subject} must be {variable.value_type.allowed}")
     if texts.get("EMAIL_USE_TLS") == texts.get("EMAIL_USE_SSL") == "true":
         problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them")
     if problems:
-        raise InvalidConfiguration(
-            "The environment variables are not valid.\n" + "\n".join(f"- {problem}" for problem in problems)
-        )
-    return Environment(parsed, frozenset(name for name, text in texts.items() if text))
+        lines = "\n".join(f"- {problem}" for problem in problems)
+        raise InvalidConfiguration(f"The environment variables are not valid.\n{lines}")
+    return Environment(parsed)
 
 
 def list_secrets(environ: Mapping[str, str]) -> set[str]:
     """Return every secret that is set, so that logs can hide them. Include each key of a variable with several."""
     texts = {variable: _read_variable(variable, environ) for variable in VARIABLES if variable.secret}
-    return {value for variable, text in texts.items() if text for value in _split_secrets(variable, text)}
-
-
-def _parse_variable(variable: Variable, text: str, production: bool) -> Value:
-    default = variable.production if production and variable.production is not None else variable.default
-    return variable.value_type.parse(text or default) if text or default else ""
-
-
-def _split_secrets(variable: Variable, text: str) -> Iterator[str]:
-    yield text
-    if variable.value_type is SECRETS:
-        yield from split_secrets(text)
+    single = {key for variable, text in texts.items() if variable.value_type is SECRETS for key in split_secrets(text)}
+    return (single | set(texts.values())) - {""}
 
 
 def _read_variable(variable: Variable, environ: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template import loader
 
+RETRY_AFTER_SECONDS = 2
 STATUSES_WITHOUT_BODY = frozenset({405, 413, 429, 503})  # views return these with a status only
 
 
@@ -15,9 +16,16 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _render_response(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Return the page of status 500, with the request id that finds the error in the log."""
-    return _render_response(request, 500)
+def handle_server_error(request: HttpRequest) -> HttpResponse:
+    """Return the error response. Django calls it as `handler500` while the exception of a view or middleware is handled.
+
+    The page of status 500 has the request id that finds the error in the log.
+    """
+    if not isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return _render_response(request, 500)
+    # Without the request: its context processors would query the database that is not available.
+    page = loader.get_template("503.html").render()
+    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 def fill_error_page(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -38,16 +46,3 @@ def _render_page(request: HttpRequest, status: int) -> str:
     """Return the page of a status, rendered without a request."""
     # Context processors of a request read the session, and the database may be what failed.
     return loader.render_to_string(f"{status}.html", {"request_id": getattr(request, "request_id", "")})
-
-
-RETRY_AFTER_SECONDS = 2
-_DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
-
-
-def handle_server_error(request: HttpRequest) -> HttpResponse:
-    """Return the error response. Django calls it as `handler500` while the exception of a view or middleware is handled."""
-    if not isinstance(sys.exc_info()[1], _DATABASE_UNAVAILABLE):
-        return server_error(request)
-    # Without the request: its context processors would query the database that is not available.
-    page = loader.get_template("503.html").render()
-    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})

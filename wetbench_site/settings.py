@@ -38,9 +38,7 @@ DEBUG = ENVIRONMENT.get_flag("WETBENCH_DEBUG")
 ALLOWED_HOSTS = ENVIRONMENT.get_list("WETBENCH_HOSTS")
 METRICS_TOKEN = ENVIRONMENT.get_text("WETBENCH_METRICS_TOKEN")
 DISK_FREE_MB = ENVIRONMENT.get_integer("WETBENCH_DISK_FREE_MB")  # below this, /readyz reports a failure
-PROXIES = ENVIRONMENT.get_integer(
-    "WETBENCH_PROXIES"
-)  # proxies in front of the site; each adds one entry to X-Forwarded-For
+PROXIES = ENVIRONMENT.get_integer("WETBENCH_PROXIES")  # in front of the site; each adds an entry to X-Forwarded-For
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -228,9 +226,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 API_PER_MINUTE = ENVIRONMENT.get_integer("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process
 
 # E-mail is printed to the console until EMAIL_HOST is set.
-SITE_URL = ENVIRONMENT.get_text(
-    "WETBENCH_URL"
-)  # base of links in e-mails; if unset, the address of the request is used
+SITE_URL = ENVIRONMENT.get_text("WETBENCH_URL")  # base of links in e-mails; unset: the address of the request
 CSRF_TRUSTED_ORIGINS = [SITE_URL] if SITE_URL else []
 EMAIL_HOST = ENVIRONMENT.get_text("EMAIL_HOST")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"

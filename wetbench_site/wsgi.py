@@ -20,8 +20,7 @@ try:
     checks.check_site()
 except InvalidConfiguration as error:
     sys.stderr.write(f"{error}\n")
-    sys.exit(
-        4
-    )  # gunicorn's code for an application that cannot be loaded; it would restart the worker for ever after another one
+    # gunicorn's code for an application that cannot be loaded; it would restart the worker for ever after another one.
+    sys.exit(4)
 get_resolver().check()  # imports all views now instead of during the first request
 application = site if settings.PRODUCTION else loopback_only.serve_loopback_only(site)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,7 +80,7 @@ PASSWORD = "confirm_password"
 View = Callable[..., HttpResponseBase]
 
 
-def require_recent_sign_in(view: View) -> View:
+def require_recent_sign_in(view: View, only_post: bool = False) -> View:
     """Wrap a view so that it asks for the password unless the user signed in or gave it within the last 15 minutes.
 
     A GET request is redirected to the page that asks for the password, which leads back to the view. A POST request
@@ -89,19 +89,13 @@ def require_recent_sign_in(view: View) -> View:
 
     @wraps(view)
     def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return ask_to_sign_in(request) or view(request, *args, **kwargs)
+        is_guarded = request.method == "POST" or not only_post
+        return (is_guarded and ask_to_sign_in(request)) or view(request, *args, **kwargs)
 
     return guarded_view
 
 
-def require_recent_for_post(view: View) -> View:
-    """Wrap a view so that it requires a recent sign-in for POST requests only (see `require_recent_sign_in`)."""
-
-    @wraps(view)
-    def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return (request.method == "POST" and ask_to_sign_in(request)) or view(request, *args, **kwargs)
-
-    return guarded_view
+require_recent_for_post = partial(require_recent_sign_in, only_post=True)
 
 
 def ask_to_sign_in(request: HttpRequest, back: str = "") -> HttpResponseBase | None:

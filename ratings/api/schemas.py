@@ -60,22 +60,12 @@ def _build_columns(columns: tuple[exports.Field, ...]) -> dict[str, Any]:
     return {column.name: (_PYTHON_TYPES[column.kind] | None, Field(description=column.meaning)) for column in columns}
 
 
-_NOT_SOURCE_COLUMNS = ("item", "ratings", "could_not_judge")
+_NOT_SOURCE_COLUMNS = ("item", "ratings", "could_not_judge", "classifiers", "payload_sha256")
+_SOURCE_COLUMNS = _build_columns(
+    tuple(one for one in archive_files.ITEM_FIELDS if one.name not in _NOT_SOURCE_COLUMNS)
+) | {"classifiers": (dict[str, bool] | None, Field(description="Verdicts of classifiers when the study opened."))}
 Rating: Any = create_model("Rating", __base__=ApiModel, **_build_columns(exports.RATING_FIELDS))
-Source: Any = create_model(
-    "Source",
-    __base__=ApiModel,
-    **(
-        _build_columns(
-            tuple(
-                one
-                for one in archive_files.ITEM_FIELDS
-                if one.name not in (*_NOT_SOURCE_COLUMNS, "classifiers", "payload_sha256")
-            )
-        )
-        | {"classifiers": (dict[str, bool] | None, Field(description="Verdicts of classifiers when the study opened."))}
-    ),
-)
+Source: Any = create_model("Source", __base__=ApiModel, **_SOURCE_COLUMNS)
 
 
 class Item(ApiModel):

@@ -88,7 +88,7 @@ def build_balance_sheet(payload: Payload) -> BalanceSheet:
     return BalanceSheet(tuple(line for line in stated if line), tuple(line for line in computed if line))
 
 
-def _build_line(name: str, before: list[_Entry], after: list[_Entry], round_sum: bool = False) -> BalanceLine | None:
+def _build_line(name: str, before: list[_Entry], after: list[_Entry], *, round_sum: bool = False) -> BalanceLine | None:
     # The first parsed amount decides the dimension, because a sum can only have one.
     parsed = [entry.amount for entry in (*before, *after) if entry.amount]
     unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _is_addable(e, parsed)))

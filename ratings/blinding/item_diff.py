@@ -1,10 +1,9 @@
-"""Compare an item row by row with its original: the values, where the error was planted, and how many raters marked a
-row.
+"""Compare an item row by row with its original: values, the planted error, and how many raters marked a row.
 
 It reads blinded payloads only, so it works for simulated and imported items alike.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ratings.blinding.material_rows import (
@@ -22,29 +21,26 @@ from ratings.blinding.material_rows import (
 
 _PART_NAMES = {
     "name": "name",
-    "place": "where it is kept",
     "availability": "availability",
+    "place": "where it is kept",
     "gone": "nothing is left of it",
 }
+_KEY_NAMES = {MISSING: "something is missing", REJECTED: "the reason for the rejection"}
 HANDED_BACK, USED_UP = "handed back", "not handed back"
 Values = dict[str, tuple[str, str]]  # a lane's rows afterwards: key within the lane -> label, value
 
 
 class DiffLine(NamedTuple):
-    """One row of the comparison. `original` is None if nothing is compared; `planted`: the row contains the planted
-    error.
-
-    `ticked` is how many raters marked the row.
-    """
+    """One row of the comparison."""
 
     material: str
     label: str
     key: str
     before: str
     shown: str
-    original: str | None
-    planted: bool
-    ticked: int
+    original: str | None  # None: nothing is compared
+    planted: bool = False  # the row contains the planted error
+    ticked: int = 0  # how many raters marked it
 
     @property
     def differs(self) -> bool:
@@ -64,32 +60,25 @@ def compare_rows(
 ) -> list[DiffLine]:
     """Return every row of an item in the order of its page, then marks and errors that belong to no single row."""
     ticks = ticks or {}
-    rows = _list_step_lines(payload) if payload["kind"] == "evidence" else _list_transition_lines(payload, original)
-    # Errors and marks are added last, so that the rows themselves do not depend on them.
-    lines = [
-        row._replace(
-            planted=row.key in target or (MISSING in target and bool(row.original) and (not row.shown)),
-            ticked=ticks.get(row.key, 0),
-        )
-        for row in rows
-    ]
+    lines = []
+    for row in (
+        _list_step_lines(payload) if payload["kind"] == "evidence" else _list_transition_lines(payload, original)
+    ):
+        # Errors and marks are added last, so that the rows themselves do not depend on them.
+        is_planted = row.key in target or (MISSING in target and bool(row.original) and not row.shown)
+        lines.append(row._replace(planted=is_planted, ticked=ticks.get(row.key, 0)))
     known = {line.key for line in lines}
-    other_keys = [
+    for key in dict.fromkeys([*ticks, *target]):
         # Marks under keys of another layout still appear, and an omission always does.
-        key
-        for key in dict.fromkeys([*ticks, *target])
-        if key not in known and (ticks.get(key) or key == MISSING)
-    ]
-    other_lines = [
-        DiffLine("", format_mark_key(key), key, "", "", None, key in target, ticks.get(key, 0)) for key in other_keys
-    ]
-    return lines + other_lines
+        if key not in known and (ticks.get(key) or key == MISSING):
+            lines.append(DiffLine("", format_mark_key(key), key, "", "", None, key in target, ticks.get(key, 0)))
+    return lines
 
 
 def format_mark_key(key: str) -> str:
     """Return the key of a mark as text: "A:Volume" becomes "A: Volume", "seen/1" becomes "observation 1"."""
-    if key in (MISSING, REJECTED):
-        return {MISSING: "something is missing", REJECTED: "the reason for the rejection"}[key]
+    if key in _KEY_NAMES:
+        return _KEY_NAMES[key]
     ref, _, rest = key.partition("/")
     if ref in ("seen", "step") and rest:
         return f"{'observation' if ref == 'seen' else 'step'} {rest}"
@@ -101,7 +90,7 @@ def format_mark_key(key: str) -> str:
 
 def _list_step_lines(payload: Payload) -> Iterator[DiffLine]:
     for step in payload["steps"]:
-        yield _make_line("", f"Step {step['number']}, {step['action']['name']}", step_key(step["number"]), "", "", None)
+        yield DiffLine("", f"Step {step['number']}, {step['action']['name']}", step_key(step["number"]), "", "", None)
 
 
 def _list_transition_lines(payload: Payload, original: Payload | None) -> Iterator[DiffLine]:
@@ -109,7 +98,7 @@ def _list_transition_lines(payload: Payload, original: Payload | None) -> Iterat
     is_comparable = original is not None and not (payload["rejected"] or original["rejected"])
     if payload["rejected"] or (original and original["rejected"]):
         original_text = None if original is None else original["rejected"] or "accepted"
-        yield _make_line("", "Action rejected", REJECTED, "", payload["rejected"] or "accepted", original_text)
+        yield DiffLine("", "Action rejected", REJECTED, "", payload["rejected"] or "accepted", original_text)
     materials = _list_materials(payload)
     partners = _pair_with_original(materials, _list_materials(original)) if original is not None else {}
     for lane in materials:
@@ -118,10 +107,8 @@ def _list_transition_lines(payload: Payload, original: Payload | None) -> Iterat
     for lane in _list_materials(original) if is_comparable and original else []:
         # Rows that only the original has: without them an omitted material would be invisible.
         if lane.after is not None and lane.ref not in paired_refs:
-            yield from (
-                _make_line(lane.name, label, f"-{lane.ref}{key}", "", "", v)
-                for key, (label, v) in _values_after(lane).items()
-            )
+            for key, (label, value) in _values_after(lane).items():
+                yield DiffLine(lane.name, label, f"-{lane.ref}{key}", "", "", value)
     yield from _list_observation_lines(payload["observations"], original["observations"] if original else None)
 
 
@@ -130,35 +117,25 @@ def _list_materials(payload: Payload) -> list[MaterialRow]:
 
 
 def _pair_with_original(materials: Sequence[MaterialRow], others: Sequence[MaterialRow]) -> dict[str, MaterialRow]:
-    """Return the matching material of the original, by letter.
-
-    Materials that existed before the action are matched by letter; new ones by content, then by name, then by order.
-    """
+    """Return the matching material of the original, by letter. New ones are matched by content, then name, then order."""
     before = {lane.ref: lane for lane in others if lane.before}
     # Letters are reliable for materials before the action, since they come from the inputs of the same pair.
     partners = {lane.ref: before[lane.ref] for lane in materials if lane.before and lane.ref in before}
     new_materials = [lane for lane in materials if not lane.before]
     unpaired = [lane for lane in others if not lane.before]
+    features: tuple[Callable[[MaterialRow], object], ...] = (
+        lambda lane: rows_by_key(lane.after),
+        lambda lane: lane.name,
+        lambda lane: None,
+    )
     # From strict to loose: a weak match must not take the partner of a strong one.
-    for is_match in (_has_same_content, _has_same_name, _always_matches):
+    for get_feature in features:
         for lane in [lane for lane in new_materials if lane.ref not in partners]:
-            if (
-                index := next((index for index, other in enumerate(unpaired) if is_match(lane, other)), None)
-            ) is not None:
-                partners[lane.ref] = unpaired.pop(index)
+            matches = (other for other in unpaired if get_feature(lane) == get_feature(other))
+            if (match := next(matches, None)) is not None:
+                partners[lane.ref] = match
+                unpaired = [other for other in unpaired if other is not match]
     return partners
-
-
-def _has_same_content(one: MaterialRow, other: MaterialRow) -> bool:
-    return rows_by_key(one.after) == rows_by_key(other.after)
-
-
-def _has_same_name(one: MaterialRow, other: MaterialRow) -> bool:
-    return one.name == other.name
-
-
-def _always_matches(one: MaterialRow, other: MaterialRow) -> bool:
-    return True
 
 
 def _values_after(lane: MaterialRow | None) -> Values:
@@ -174,41 +151,29 @@ def _list_material_lines(lane: MaterialRow, original: Values | None) -> Iterator
     own_keys = {row.key for row in lane.rows}
     for row in lane.rows:
         original_value = None if original is None else original.get(row.key, ("", ""))[1]
-        before = row.before if lane.before else ""
-        yield _make_line(
-            name, row.label, f"{lane.ref}{row.key}", before, "" if lane.gone else row.after, original_value
-        )
+        before, shown = row.before if lane.before else "", "" if lane.gone else row.after
+        yield DiffLine(name, row.label, f"{lane.ref}{row.key}", before, shown, original_value)
     for key, (label, value) in (original or {}).items():
         # A property that the twin left out has a row with an empty value.
         if key not in own_keys:
-            yield _make_line(name, label, f"{lane.ref}{key}", "", "", value)
+            yield DiffLine(name, label, f"{lane.ref}{key}", "", "", value)
     if lane.gone:
         original_value = None if original is None else HANDED_BACK if original else USED_UP
-        yield _make_line(name, "Afterwards", f"{lane.ref}/gone", "", USED_UP, original_value)
+        yield DiffLine(name, "Afterwards", f"{lane.ref}/gone", "", USED_UP, original_value)
 
 
 def _list_observation_lines(observations: Sequence[Payload], original: Sequence[Payload] | None) -> Iterator[DiffLine]:
     """Yield each observation beside the identical one of the original, else beside the original's next unpaired one."""
-    texts, others = (
-        [_format_observation(one) for one in observations],
-        [_format_observation(one) for one in original or ()],
+    texts, unpaired = (
+        [" ".join(filter(None, (one["type"], one["description"], one["value"]))) for one in side]
+        for side in (observations, original or ())
     )
     # Identical texts are paired first, so that one added observation does not shift all others.
-    unpaired = list(others)
     identical = [unpaired.pop(unpaired.index(text)) if text in unpaired else None for text in texts]
     for number, (text, match) in enumerate(zip(texts, identical, strict=True), 1):
         original_text = match if match is not None else unpaired.pop(0) if unpaired else ""
-        yield _make_line(
-            "", f"Observation {number}", observation_key(number), "", text, None if original is None else original_text
-        )
+        compared = None if original is None else original_text
+        yield DiffLine("", f"Observation {number}", observation_key(number), "", text, compared)
     # A minus sign marks rows that exist in the original only; raters cannot mark them, so no key collides.
     for number, text in enumerate(unpaired, len(texts) + 1):
-        yield _make_line("", f"Observation {number}", f"-{observation_key(number)}", "", "", text)
-
-
-def _format_observation(observation: Payload) -> str:
-    return " ".join(filter(None, (observation["type"], observation["description"], observation["value"])))
-
-
-def _make_line(where: str, label: str, key: str, before: str, shown: str, original: str | None) -> DiffLine:
-    return DiffLine(where, label, key, before, shown, original, False, 0)
+        yield DiffLine("", f"Observation {number}", f"-{observation_key(number)}", "", "", text)

@@ -33,16 +33,12 @@ UNFOLDED_COMPUTED_LINES = 4  # lines of the balance sheet that are unfolded
 
 
 class ListedMaterial(NamedTuple):
-    """A material of the plain layout. `rows` are (label, value, key); a key is "" if the row is marked in the other
-    list.
-
-    `named`: the name of the material is marked in this list.
-    """
+    """A material of the plain layout."""
 
     ref: str
     name: str
-    named: bool
-    rows: tuple[tuple[str, str, str], ...]
+    named: bool  # the name is marked in this list
+    rows: tuple[tuple[str, str, str], ...]  # label, value, and key: "" if the row is marked in the other list
 
 
 def build_item_view(
@@ -55,29 +51,28 @@ def build_item_view(
     marked: Collection[str] = (),
     stage: str = "final",
 ) -> dict[str, Any]:
-    """Return the template context of ratings/_item.html, with `layout_shown` and `two_stage` (is there an initial
-    rating?).
-    """
+    """Return the template context of ratings/_item.html; `two_stage`: is there an initial rating?"""
     effective_layout = choose_layout(payload, layout)
+    if context and with_context:
+        earlier = context["steps"]
+        context = {**context, "older": earlier[:-UNFOLDED_STEPS], "steps": earlier[-UNFOLDED_STEPS:]}
+    if payload["kind"] == "evidence":
+        content: dict[str, Any] = {"steps": list(_iter_steps(payload))}
+    else:
+        content = _build_transition(payload, effective_layout, stage)
     return {
         "payload": payload,
         "layout_shown": effective_layout,
         "two_stage": effective_layout == CONFIRM,
         "marks": marks,
         "marked": frozenset(marked),
-        "context": _build_context(context) if with_context and context else None,
-        **(
-            {"steps": list(_iter_steps(payload))}
-            if payload["kind"] == "evidence"
-            else _build_transition(payload, effective_layout, stage)
-        ),
+        "context": context if with_context and context else None,
+        **content,
     }
 
 
 def choose_layout(payload: Payload, layout: str) -> str:
-    """Return the layout in which this item is shown: plain if its lineage is unknown; always aligned for an evidence
-    record.
-    """
+    """Return the layout in which this item is shown: plain if its lineage is unknown, aligned for evidence records."""
     # A record has no before and after of one step, so the other layouts do not apply.
     if payload["kind"] == "evidence":
         return ALIGNED
@@ -91,12 +86,17 @@ def _build_transition(payload: Payload, layout: str, stage: str) -> dict[str, An
     # In the confirm layout the sheet appears only after the initial rating is stored.
     with_balance = layout == BALANCE or (layout == CONFIRM and stage == "final")
     narrow = [batch for batch in groups if batch.is_narrow]
+    balance: dict[str, Any] | None = None
+    if with_balance:
+        sheet = build_balance_sheet(payload)
+        computed, n_unfolded = sheet.computed, UNFOLDED_COMPUTED_LINES
+        balance = {"stated": sheet.stated, "worked_out": computed[:n_unfolded], "more": computed[n_unfolded:]}
     return {
         "observed": _build_observations(payload["observations"]),
         "narrow": narrow,
         "wide": [batch for batch in groups if not batch.is_narrow],
         "lanes": alone,
-        "balance": _build_balance(payload) if with_balance else None,
+        "balance": balance,
         # The page uses at most two columns for fewer than three cards; the last card holds the observations.
         "cards": len(narrow) + len(alone) + with_balance + 1,
     }
@@ -109,9 +109,7 @@ def _build_observations(observations: list[dict[str, str]], fold: bool = True) -
 
 
 def _build_lists(payload: Payload) -> dict[str, Any]:
-    """Return the two lists of the plain layout. A row that a continued material has in both is marked in the list
-    afterwards.
-    """
+    """Return the two lists of the plain layout. A row that a material has in both is marked in the list afterwards."""
     after = {material["ref"]: rows_by_key(material) for material in payload["after"] if material["continues"]}
     before = [_build_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
     # Without lineage it is unknown whether anything was used up.
@@ -126,28 +124,11 @@ def _build_listed(material: Payload, marked_elsewhere: Collection[str]) -> Liste
     return ListedMaterial(ref, material["name"], NAME not in marked_elsewhere, tuple(rows))
 
 
-def _build_balance(payload: Payload) -> dict[str, Any]:
-    balance = build_balance_sheet(payload)
-    return {
-        "stated": balance.stated,
-        "worked_out": balance.computed[:UNFOLDED_COMPUTED_LINES],
-        "more": balance.computed[UNFOLDED_COMPUTED_LINES:],
-    }
-
-
 def _iter_steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
     for step, results in iter_record_steps(payload["steps"]):
         text = f"step {step['number']}, {step['action']['name']}"
-        yield (
-            {**step, "mark": step_key(step["number"]), "said": text},
-            results,
-            group_observations(step["observations"]),
-        )
-
-
-def _build_context(context: Payload) -> dict[str, Any]:
-    steps = context["steps"]
-    return {**context, "older": steps[:-UNFOLDED_STEPS], "steps": steps[-UNFOLDED_STEPS:]}
+        marked_step = {**step, "mark": step_key(step["number"]), "said": text}
+        yield marked_step, results, group_observations(step["observations"])
 
 
 RowText = dict[str, str]
@@ -155,24 +136,23 @@ RowText = dict[str, str]
 
 def list_payload_rows(payload: Payload) -> list[RowText]:
     """Return every row in the order of the payload; all of its keys also exist on a rater's page."""
-    content_rows = _list_step_rows(payload) if payload["kind"] == "evidence" else _list_transition_rows(payload)
     # Every item has this key. If only items with an omission had it, the key itself would reveal the error.
-    return [*content_rows, {"key": MISSING, "says": "something that should be there is not"}]
+    return [*_list_content_rows(payload), {"key": MISSING, "says": "something that should be there is not"}]
 
 
-def _list_step_rows(payload: Payload) -> Iterator[RowText]:
-    for step in payload["steps"]:
-        yield {"key": step_key(step["number"]), "step": str(step["number"]), "action": step["action"]["name"]}
-
-
-def _list_transition_rows(payload: Payload) -> Iterator[RowText]:
+def _list_content_rows(payload: Payload) -> Iterator[RowText]:
+    if payload["kind"] == "evidence":
+        for step in payload["steps"]:
+            yield {"key": step_key(step["number"]), "step": str(step["number"]), "action": step["action"]["name"]}
+        return
     if payload["rejected"]:
         yield {"key": REJECTED, "says": f"the action was rejected: {payload['rejected']}"}
     certain = has_known_lineage(payload)
     for lane in align_materials(payload) if certain else list_separately(payload):
         yield from _list_material_rows(lane, certain)
     for number, observation in enumerate(payload["observations"], 1):
-        yield {"key": observation_key(number), "observation": _format_observation(observation)}
+        text = ": ".join(filter(None, (observation["description"], observation["value"])))
+        yield {"key": observation_key(number), "observation": text}
 
 
 def _list_material_rows(lane: MaterialRow, is_certain: bool) -> Iterator[RowText]:
@@ -188,7 +168,3 @@ def _list_material_rows(lane: MaterialRow, is_certain: bool) -> Iterator[RowText
         yield row_text
     if lane.gone:
         yield {"key": f"{lane.ref}/gone", **about, "says": "nothing of it is listed afterwards"}
-
-
-def _format_observation(observation: dict[str, Any]) -> str:
-    return ": ".join(filter(None, (observation["description"], observation["value"])))

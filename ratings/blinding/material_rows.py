@@ -35,30 +35,24 @@ _QUANTITY = re.compile(
 
 
 class PropertyRow(NamedTuple):
-    """One property before and after an action; "" if there is no value.
-
-    `difference` is set only if both values are numbers with the same unit.
-    """
+    """One property before and after an action; "" if there is no value."""
 
     label: str
     before: str
     after: str
     changed: bool
-    difference: str
+    difference: str  # only if both values are numbers with the same unit
     key: str = ""
 
 
 class MaterialRow(NamedTuple):
-    """One material before and after an action. `before` or `after` is None if missing.
-
-    `gone`: an output that continues this material was expected and is missing.
-    """
+    """One material before and after an action. `before` or `after` is None if missing."""
 
     ref: str
     before: Payload | None
     after: Payload | None
     rows: tuple[PropertyRow, ...]
-    gone: bool
+    gone: bool = False  # an output that continues this material was expected and is missing
 
     @property
     def name(self) -> str:
@@ -74,31 +68,24 @@ class MaterialRow(NamedTuple):
 def align_materials(payload: Payload) -> list[MaterialRow]:
     """Return each material before the action beside what it became, in order; then the new materials."""
     continued = {material["continues"]: material for material in payload["after"] if material["continues"]}
-    aligned = [_build_material_row(material, continued.get(material["ref"]), payload) for material in payload["before"]]
-    new = [material for material in payload["after"] if not material["continues"]]
-    return aligned + [
-        MaterialRow(material["ref"], None, material, _build_rows(None, material), False) for material in new
-    ]
+    aligned = []
+    for before in payload["before"]:
+        after = continued.get(before["ref"])
+        # Nothing happens to an unlimited supply or after a rejection, so a missing output is no loss.
+        is_unchanged = before["availability"] == AVAILABILITY[UNLIMITED] or bool(payload["rejected"])
+        rows = _build_rows(before, before if after is None and is_unchanged else after)
+        aligned.append(MaterialRow(before["ref"], before, after, rows, gone=after is None and not is_unchanged))
+    return aligned + [_build_new_row(material) for material in payload["after"] if not material["continues"]]
 
 
 def list_separately(payload: Payload) -> list[MaterialRow]:
-    """Return the materials before the action, then those after it, without pairing them. For items with unknown
-    lineage.
-    """
-    before = [
-        MaterialRow(material["ref"], material, None, _build_rows(material, material), False)
-        for material in payload["before"]
-    ]
-    return before + [
-        MaterialRow(material["ref"], None, material, _build_rows(None, material), False)
-        for material in payload["after"]
-    ]
+    """Return the materials before the action, then those after it, unpaired. For items with unknown lineage."""
+    before = [MaterialRow(given["ref"], given, None, _build_rows(given, given)) for given in payload["before"]]
+    return before + [_build_new_row(material) for material in payload["after"]]
 
 
 def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
-    """Return the label and value of each row of a material, by row key: properties first, with unique keys for equal
-    labels.
-    """
+    """Return the label and value of each row by row key: properties first, with unique keys for equal labels."""
     if material is None:
         return {}
     rows: dict[str, tuple[str, str]] = {}
@@ -106,12 +93,8 @@ def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
         # Whitespace is folded and the length limited: the key is stored with every mark and must not depend on line
         # breaks.
         rows[_unique_key(f":{' '.join(label.split())[:MAX_KEY_LABEL]}", rows)] = (label, value)
-    return {
-        **rows,
-        NAME: ("Name", material["name"]),
-        PLACE: ("Kept at", material["condition"]),
-        AVAILABLE: ("Availability", material["availability"]),
-    }
+    kept = {PLACE: ("Kept at", material["condition"]), AVAILABLE: ("Availability", material["availability"])}
+    return {**rows, NAME: ("Name", material["name"]), **kept}
 
 
 def format_difference(before: str, after: str) -> str:
@@ -134,32 +117,21 @@ def _parse_unit(match: re.Match[str]) -> tuple[str, str]:
     return match[2] or "", (match[3] or "").strip()
 
 
-def _build_material_row(before: Payload, after: Payload | None, payload: Payload) -> MaterialRow:
-    # Nothing happens to an unlimited supply or after a rejection, so a missing output is no loss.
-    is_unchanged = before["availability"] == AVAILABILITY[UNLIMITED] or bool(payload["rejected"])
-    rows = _build_rows(before, before if after is None and is_unchanged else after)
-    return MaterialRow(before["ref"], before, after, rows, gone=after is None and not is_unchanged)
+def _build_new_row(material: Payload) -> MaterialRow:
+    return MaterialRow(material["ref"], None, material, _build_rows(None, material))
 
 
 def _build_rows(before: Payload | None, after: Payload | None) -> tuple[PropertyRow, ...]:
-    return tuple(_pair_rows(rows_by_key(before), rows_by_key(after)))
-
-
-def _pair_rows(old: dict[str, tuple[str, str]], new: dict[str, tuple[str, str]]) -> Iterator[PropertyRow]:
+    old, new, rows = rows_by_key(before), rows_by_key(after), []
     # Properties first, in the order before the action; new ones after them, so that rows do not move.
-    for key in [
-        *(k for k in old if k[0] == ":"),
-        *(k for k in new if k[0] == ":" and k not in old),
-        NAME,
-        PLACE,
-        AVAILABLE,
-    ]:
-        label, before = old.get(key, ("", ""))
-        new_label, after = new.get(key, ("", ""))
-        changed = before != after
-        yield PropertyRow(
-            label or new_label, before, after, changed, format_difference(before, after) if changed else "", key
-        )
+    properties = [key for key in {**old, **new} if key[0] == ":"]
+    for key in (*properties, NAME, PLACE, AVAILABLE):
+        label, old_value = old.get(key, ("", ""))
+        new_label, new_value = new.get(key, ("", ""))
+        changed = old_value != new_value
+        difference = format_difference(old_value, new_value) if changed else ""
+        rows.append(PropertyRow(label or new_label, old_value, new_value, changed, difference, key))
+    return tuple(rows)
 
 
 def _unique_key(key: str, taken: dict[str, tuple[str, str]]) -> str:
@@ -177,14 +149,12 @@ MAX_NARROW_LINES = 26  # lines of text in such a table, roughly estimated
 
 
 class RowGroup(NamedTuple):
-    """Material rows with the same properties. `shared` rows are equal in all of them; `table` has each material's
-    other rows.
-    """
+    """Material rows with the same properties."""
 
     lanes: tuple[MaterialRow, ...]
-    shared: tuple[PropertyRow, ...]
+    shared: tuple[PropertyRow, ...]  # rows that are equal in all materials
     columns: tuple[str, ...]
-    table: tuple[tuple[MaterialRow, tuple[PropertyRow, ...]], ...]
+    table: tuple[tuple[MaterialRow, tuple[PropertyRow, ...]], ...]  # each material's other rows
 
     @property
     def split_names(self) -> tuple[str, tuple[str, ...]]:
@@ -205,10 +175,7 @@ class RowGroup(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the table can be shown beside single materials.
-
-        It can if its materials differ in at most one property and it is short enough.
-        """
+        """Whether the table is short and has at most one column, so that it can be shown beside single materials."""
         if len(self.columns) > 1:
             return False
         rows = (*self.shared, *(row for _, own in self.table for row in own))
@@ -216,11 +183,9 @@ class RowGroup(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """Similar materials after a step of a record: `batch` has the rows that the step changed, `same` the unchanged
-    ones.
-    """
+    """Similar materials after a step of a record."""
 
-    batch: RowGroup
+    batch: RowGroup  # the rows that the step changed
     same: RowGroup
 
 
@@ -229,8 +194,11 @@ def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], l
     materials = list(materials)
     groups, by_ref = _group_alike(materials), {lane.ref: lane for lane in materials}
     grouped = [_build_group(group, range(len(group[0].rows))) for group in groups if len(group) >= MIN_GROUP]
-    # A group of one or two returns to single materials with the full name.
-    alone = [_name_row_first(by_ref[lane.ref]) for group in groups if len(group) < MIN_GROUP for lane in group]
+    alone = []
+    # A group of one or two returns to single materials with the full name: its row is first if the action changed it.
+    for lane in (by_ref[lane.ref] for group in groups if len(group) < MIN_GROUP for lane in group):
+        names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
+        alone.append(lane._replace(rows=(*names, *_drop_name_row(lane).rows)))
     return grouped, alone
 
 
@@ -241,9 +209,8 @@ def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = Fals
     """
     limit = min(map(len, lines)) - 1
     n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
-    return (
-        n_shared - 1 if keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines) else n_shared
-    )
+    is_before_number = keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines)
+    return n_shared - 1 if is_before_number else n_shared
 
 
 def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[StepResult]]]:
@@ -253,20 +220,13 @@ def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[st
         before = [known[material["ref"]] for material in step["made"] if material["ref"] in known]
         # The letter decides: a material with the letter of an earlier step continues that one.
         after = [m | {"continues": m["ref"] if m["ref"] in known else ""} for m in step["made"]]
-        yield (
-            step,
-            [
-                _build_step_result(group)
-                for group in _group_alike(align_materials({"before": before, "after": after, "rejected": ""}))
-            ],
-        )
+        materials = align_materials({"before": before, "after": after, "rejected": ""})
+        yield step, [_build_step_result(group) for group in _group_alike(materials)]
         known |= {material["ref"]: material for material in step["made"]}
 
 
 def _group_alike(materials: Iterable[MaterialRow]) -> list[list[MaterialRow]]:
-    """Return the material rows in groups of those that have the same labels and exist, or are gone, at the same
-    times.
-    """
+    """Return the material rows in groups of those that have the same labels and exist, or are gone, at the same times."""
     groups: dict[tuple[object, ...], list[MaterialRow]] = {}
     for lane in map(_drop_name_row, materials):
         # The labels are part of the key: a table needs the same rows for all its materials.
@@ -283,31 +243,23 @@ def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
         lane._replace(rows=tuple(PropertyRow(row.label, "", row.after, False, "", row.key) for row in lane.rows))
         for lane in group
     ]
-    return StepResult(
-        _build_group(results, changed_indexes),
-        _build_group(results, [place for place in indexes if place not in changed_indexes]),
-    )
+    same_indexes = [place for place in indexes if place not in changed_indexes]
+    return StepResult(_build_group(results, changed_indexes), _build_group(results, same_indexes))
 
 
 def _estimate_lines(row: PropertyRow) -> int:
     """Return about how many lines of text a row takes. The row has three columns if it changed, else two."""
-    value_lines = (
-        max(len(row.before), len(row.after)) / 13  # about 13 characters fit in a changed column, 26 in a single one
-        if row.changed and row.before and row.after
-        else len(row.after or row.before) / 26
-    )
-    return max(ceil(len(row.label) / 13), ceil(value_lines), 2 if row.difference else 1)
+    # About 13 characters fit in a changed column, 26 in a single one.
+    if row.changed and row.before and row.after:
+        n_lines = ceil(max(len(row.before), len(row.after)) / 13)
+    else:
+        n_lines = ceil(len(row.after or row.before) / 26)
+    return max(ceil(len(row.label) / 13), n_lines, 2 if row.difference else 1)
 
 
 def _drop_name_row(lane: MaterialRow) -> MaterialRow:
     """Return the material without the row that repeats its heading."""
     return lane._replace(rows=tuple(row for row in lane.rows if row.key != NAME))
-
-
-def _name_row_first(lane: MaterialRow) -> MaterialRow:
-    """Return the material with the row of its name first if the action changed it, and without that row otherwise."""
-    names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
-    return lane._replace(rows=(*names, *_drop_name_row(lane).rows))
 
 
 def _build_group(group: Sequence[MaterialRow], indexes: Iterable[int]) -> RowGroup:
@@ -331,13 +283,17 @@ def list_mark_keys(payload: Payload) -> list[str]:
     if payload["kind"] == "evidence":
         return [*(step_key(step["number"]) for step in payload["steps"]), MISSING]
     materials = align_materials(payload) if has_known_lineage(payload) else list_separately(payload)
-    rejected = [REJECTED] if payload["rejected"] else []
+    keys = [REJECTED] if payload["rejected"] else []
+    for lane in materials:
+        keys += [f"{lane.ref}{row.key}" for row in lane.rows]
+        keys += [f"{lane.ref}/gone"] if lane.gone else []
+    for batch in group_materials(materials)[0]:
+        keys += [shared_key(batch, row.key) for row in batch.shared]
+        keys += [f"{lane.ref}/row" for lane in batch.lanes]
     # The observation itself is not part of the key: texts can repeat, positions cannot.
-    observation_keys = [observation_key(number) for number, _ in enumerate(payload["observations"], 1)]
+    keys += [observation_key(number) for number, _ in enumerate(payload["observations"], 1)]
     # A key may be offered by two layouts; it is listed once.
-    return list(
-        dict.fromkeys([*rejected, *_list_row_keys(materials), *_list_group_keys(materials), *observation_keys, MISSING])
-    )
+    return list(dict.fromkeys([*keys, MISSING]))
 
 
 def has_known_lineage(payload: Payload) -> bool:
@@ -358,13 +314,13 @@ def observation_key(number: int) -> str:
 
 
 def list_equivalent_keys(payload: Payload, key: str) -> list[str]:
-    """Return the keys of a material's row in all layouts: its own, and the one it has in a table of similar
-    materials.
-    """
+    """Return the keys of a material's row in all layouts: its own, and the one it has in a table."""
     # Without lineage every layout is the plain one, which has no tables.
     if not has_known_lineage(payload):
         return [key]
-    ref, rest = _split_key(key)
+    # The letters of a material contain neither ":" nor "/".
+    index = min(place for place in (key.find(":"), key.find("/")) if place >= 0)
+    ref, rest = key[:index], key[index:]
     for batch in group_materials(align_materials(payload))[0]:
         if any(lane.ref == ref for lane in batch.lanes):
             # In a table, a row that differs is marked as the material's row; one that is shared has its own key.
@@ -376,22 +332,3 @@ def list_equivalent_keys(payload: Payload, key: str) -> list[str]:
 def shared_key(batch: RowGroup, row_key: str) -> str:
     """Return the key of a row that a table shows once for all its materials."""
     return f"{batch.lanes[0].ref}+{row_key}"
-
-
-def _split_key(key: str) -> tuple[str, str]:
-    """Return "A" and ":Volume" for "A:Volume". The letters of a material contain neither ":" nor "/"."""
-    index = min(place for place in (key.find(":"), key.find("/")) if place >= 0)
-    return key[:index], key[index:]
-
-
-def _list_row_keys(materials: list[MaterialRow]) -> Iterator[str]:
-    for lane in materials:
-        yield from (f"{lane.ref}{row.key}" for row in lane.rows)
-        if lane.gone:
-            yield f"{lane.ref}/gone"
-
-
-def _list_group_keys(materials: list[MaterialRow]) -> Iterator[str]:
-    for batch in group_materials(materials)[0]:
-        yield from (shared_key(batch, row.key) for row in batch.shared)
-        yield from (f"{lane.ref}/row" for lane in batch.lanes)

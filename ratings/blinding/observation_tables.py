@@ -23,16 +23,13 @@ class MarkedObservation(NamedTuple):
 
 
 class ObservationTable(NamedTuple):
-    """A table of similar observations. `before` and `after` are the words that all share; each row has the words that
-    differ.
-
-    A cell is None if nothing was observed.
-    """
+    """A table of similar observations."""
 
     type: str
-    before: str
+    before: str  # the words that all share
     after: str
     measures: tuple[str, ...]
+    # The words that differ, and the cells: None if nothing was observed.
     rows: tuple[tuple[str, tuple[MarkedObservation | None, ...]], ...]
 
     @property
@@ -53,9 +50,7 @@ class GroupedObservations(NamedTuple):
 
 
 def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True) -> GroupedObservations:
-    """Return the observations of an item or a step, grouped into tables where possible; as sentences only unless
-    `fold`.
-    """
+    """Return the observations of an item or a step, in tables where possible; as sentences only unless `fold`."""
     marked = [
         MarkedObservation(observation_key(at), o["type"], o["description"], o["value"])
         for at, o in enumerate(observations, 1)
@@ -66,11 +61,15 @@ def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True
     for observation in marked:
         # Only observations of one type that begin with the same word can share a sentence.
         groups.setdefault((observation.type, observation.description.partition(" ")[0]), []).append(observation)
-    tables = {key: _try_table(group) for key, group in groups.items()}
-    found_tables = [table for table in tables.values() if table]
-    sentences = [observation for key, group in groups.items() if not tables[key] for observation in group]
+    tables: list[ObservationTable] = []
+    sentences: list[MarkedObservation] = []
+    for group in groups.values():
+        if table := _try_table(group):
+            tables.append(table)
+        else:
+            sentences += group
     # In the order of the record, not of the groups.
-    return GroupedObservations(tuple(found_tables), tuple(sorted(sentences, key=marked.index)))
+    return GroupedObservations(tuple(tables), tuple(sorted(sentences, key=marked.index)))
 
 
 def _try_table(group: Sequence[MarkedObservation]) -> ObservationTable | None:
@@ -83,40 +82,23 @@ def _try_table(group: Sequence[MarkedObservation]) -> ObservationTable | None:
     parts = [one.description.rpartition(": ") for one in group]
     heads = [(head if colon else measure).split(" ") for head, colon, measure in parts]
     measures = [measure if colon else "" for _, colon, measure in parts]
-    before, after = _count_shared_words(heads)
+    before = count_common_words(heads, keep_numbers=True)
+    # The ending is searched after the shared beginning only, or words of short sentences would be counted twice.
+    after = count_common_words([list(reversed(head[before:])) for head in heads])
     subjects = [" ".join(head[before : len(head) - after]) for head in heads]
     # Two equal cells would overwrite each other, and fewer than two common words save no reading.
     if before + after < 2 or len(set(zip(subjects, measures, strict=True))) < len(group):
         return None
-    return _fill_table(group, heads[0], (before, after), subjects, measures)
-
-
-def _fill_table(
-    group: Sequence[MarkedObservation],
-    head: Sequence[str],
-    shared: tuple[int, int],
-    subjects: Sequence[str],
-    measures: Sequence[str],
-) -> ObservationTable | None:
     cells = {(thing, measure): one for thing, measure, one in zip(subjects, measures, group, strict=True)}
     columns, rows = tuple(dict.fromkeys(measures)), tuple(dict.fromkeys(subjects))
     # A table of which more than half is empty is harder to read than sentences.
     if len(rows) < 2 or 2 * len(cells) < len(columns) * len(rows):
         return None
-    before, after = " ".join(head[: shared[0]]), " ".join(head[len(head) - shared[1] :])
+    beginning, ending = " ".join(heads[0][:before]), " ".join(heads[0][len(heads[0]) - after :])
     # The comma belongs to the sentence: with it removed from each row, it is added once to the common part.
     comma = "," if all(thing.endswith(",") for thing in rows) else ""
-    after = f"{comma} {after}" if comma else after
+    ending = f"{comma} {ending}" if comma else ending
     table = tuple(
         (thing.removesuffix(comma), tuple(cells.get((thing, measure)) for measure in columns)) for thing in rows
     )
-    return ObservationTable(group[0].type, before, after, columns, table)
-
-
-def _count_shared_words(heads: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """Return how many words all sentences share at the beginning and at the end, leaving at least one word of each
-    sentence.
-    """
-    before = count_common_words(heads, keep_numbers=True)
-    # The ending is searched after the shared beginning only, or words of short sentences would be counted twice.
-    return before, count_common_words([list(reversed(head[before:])) for head in heads])
+    return ObservationTable(group[0].type, beginning, ending, columns, table)

@@ -1,6 +1,4 @@
-"""Convert values to the texts that raters see: letters and names for barcodes, labels, storage conditions, elapsed
-times.
-"""
+"""Convert values to the texts that raters see: letters and names for barcodes, labels, conditions, elapsed times."""
 
 import re
 from collections.abc import Mapping
@@ -64,21 +62,18 @@ class Pseudonyms:
                 return "yes" if value else "no"
             case Mapping():
                 # Sorted, because the order of keys in a reply differs between models.
-                return "; ".join(
-                    f"{self.format_value(format_label(key))}: {self.format_value(value[key])}" for key in sorted(value)
-                )
+                labels = {key: self.format_value(format_label(key)) for key in sorted(value)}
+                return "; ".join(f"{label}: {self.format_value(value[key])}" for key, label in labels.items())
             case list() | tuple():
                 return ", ".join(self.format_value(part) for part in value)
             case _:
-                return _BARCODE.sub(self._replace_barcode, replace_invisible(str(value)))
+                text = replace_invisible(str(value))
+                return _BARCODE.sub(lambda match: "" if match[1] else self.display_name(match[0]), text)
 
     def clean_material(self, material: dict[str, Any]) -> dict[str, Any]:
         """Return the material with barcodes removed or replaced by names in every displayed text."""
         properties = [[self.format_value(label), self.format_value(value)] for label, value in material["properties"]]
         return {**material, "name": self.format_value(material["name"]), "properties": properties}
-
-    def _replace_barcode(self, match: re.Match[str]) -> str:
-        return "" if match.group(1) else self.display_name(match.group(0))
 
 
 def replace_invisible(text: str) -> str:
@@ -108,8 +103,7 @@ def index_to_letters(index: int) -> str:
 
 
 def format_elapsed(seconds: int) -> str:
-    # A time of day would show when the episode ran.
-    """Return the time since the episode began, "after 1 h 05 min"; never a time of day."""
+    """Return the time since the episode began, "after 1 h 05 min"; a time of day would show when the episode ran."""
     hours, minutes = divmod(seconds // 60, 60)
     days, hours = divmod(hours, 24)
     if days:

@@ -74,10 +74,10 @@ class _Entry(NamedTuple):
     kind: str
     parts: tuple[str, ...]
     manner: str  # "": found everywhere; "allowed": found nowhere; any other value: how `source_grammar` reads the name
-    beside: frozenset[str]
-    also: frozenset[str]
-    tight: bool  # parts must be adjacent: "phi-3" and not "phi 3"
-    is_word: bool  # one correctly spelt word: only such names are searched for misspelt or inside other words
+    beside: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
+    tight: bool = False  # parts must be adjacent: "phi-3" and not "phi 3"
+    is_word: bool = False  # one correctly spelt word: only such names are searched for misspelt or inside other words
 
     @property
     def depends_on_context(self) -> bool:
@@ -105,7 +105,7 @@ class Lexicon:
         ordinary: Collection[str] = frozenset(),
     ) -> None:
         self.laboratory = tuple(laboratory)
-        self._lab = {_join_tokens(lab.word): lab for lab in self.laboratory}
+        self._lab = {"".join(_split_name(lab.word)): lab for lab in self.laboratory}
         self._other = frozenset(other_words)
         self._ordinary = ordinary
         self._entries: dict[str, _Entry] = {}
@@ -116,7 +116,7 @@ class Lexicon:
             if name.kind == "source":
                 self._add_name_parts(name)
         for text, lab in self._lab.items():
-            self._entries.setdefault(text, _make_allowed_entry(lab))
+            self._entries.setdefault(text, _Entry("", _split_name(lab.word), "allowed"))
         # Every beginning of a name, so that the search for a longer name ends as soon as none can follow.
         self._prefixes = {text[:end] for text in self._entries for end in range(1, len(text) + 1)}
         self._longest = max(map(len, self._entries), default=0)  # no name has more parts
@@ -125,9 +125,8 @@ class Lexicon:
         # Ordinary words are not searched for misspelt: their misspellings are ordinary words as well.
         self._misspelt = [t for t in long if self._entries[t].manner in ("", "beside")]
         self._inside = [t for t in long if not self._entries[t].depends_on_context]
-        self._short = [
-            t for t in words if _MIN_SHORT <= len(t) < MIN_MISSPELT and not self._entries[t].depends_on_context
-        ]
+        short = [t for t in words if _MIN_SHORT <= len(t) < MIN_MISSPELT]
+        self._short = [t for t in short if not self._entries[t].depends_on_context]
         # Caches belong to the object, not the class: another list of names must not find old results.
         self._near = lru_cache(_CACHE_SIZE)(self._find_misspelt_name)
         self._found = lru_cache(_CACHE_SIZE)(self._find_uncached)
@@ -137,7 +136,7 @@ class Lexicon:
         return self._found(text)
 
     def _add_name(self, name: SourceName) -> None:
-        parts = tuple(token.text for token in _tokenize(fold_spelling(name.text)))
+        parts = _split_name(name.text)
         compact = "".join(parts)
         # The first spelling of a name wins; one without any letter would match every number.
         if not any(part.isalpha() for part in parts) or compact in self._entries:
@@ -148,31 +147,27 @@ class Lexicon:
         tight = len(parts) == 2 and (len(parts[1]) == 1 or parts[1].isdigit())
         # With one letter or digit as second part, separate words are usually a count: "phi 3".
         tight = tight and (len(parts[0]) < 3 if of_site else first is not None and not first.beside)
+        # A single word that ordinary texts of the laboratory contain.
+        word = name.text.strip().casefold()
+        is_ordinary = len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
         manner = ""
         if lab:
             manner = "beside" if lab.beside else "thing"
         # Two letters are an abbreviation of nearly anything.
-        elif len(compact) < 3 or (of_site and self._is_ordinary(name.text, parts)):
+        elif len(compact) < 3 or (of_site and is_ordinary):
             manner = "label"
         kind = "model" if name.kind == "name" else name.kind
-        self._entries[compact] = _Entry(
-            kind, parts, manner, frozenset(lab.beside if lab else ()), frozenset(lab.also if lab else ()), tight,
-            name.text.isalpha() and not name.misspelt,
-        )  # fmt: skip
-
-    def _is_ordinary(self, text: str, parts: tuple[str, ...]) -> bool:
-        """Return whether this name is a single word that ordinary texts of the laboratory contain."""
-        word = text.strip().casefold()
-        return len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
+        beside, also = frozenset(lab.beside if lab else ()), frozenset(lab.also if lab else ())
+        is_word = name.text.isalpha() and not name.misspelt
+        self._entries[compact] = _Entry(kind, parts, manner, beside, also, tight, is_word)
 
     def _add_name_parts(self, name: SourceName) -> None:
         """Add the words of a source's name that are not ordinary: "Kyoto" of "Kyoto simulator"."""
         words = _RUN.findall(fold_spelling(name.text).casefold())
         for word in words if len(words) > 1 else ():
             if word.isalpha() and len(word) >= _MIN_PART and word not in self._ordinary:
-                empty: frozenset[str] = frozenset()
                 # `setdefault`: a listed name keeps its own kind.
-                self._entries.setdefault(word, _Entry("source", (word,), "part", empty, empty, False, False))
+                self._entries.setdefault(word, _Entry("source", (word,), "part"))
 
     def _find_uncached(self, text: str) -> tuple[NameFinding, ...]:
         folded_text = fold_spelling(text)
@@ -306,9 +301,7 @@ def _replace_lookalike(sign: str) -> str:
 
 
 def _tokenize(plain: str) -> list[_Token]:
-    """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" becomes two
-    tokens.
-    """
+    """Return runs of letters and of digits; letters are split where the case changes ("Deep", "Seek")."""
     low = plain.casefold()
     # Some letters change their length in casefold; then the small letters serve for both, so that positions agree.
     if len(low) != len(plain):
@@ -324,13 +317,8 @@ def _tokenize(plain: str) -> list[_Token]:
     return tokens
 
 
-def _join_tokens(text: str) -> str:
-    return "".join(token.text for token in _tokenize(fold_spelling(text)))
-
-
-def _make_allowed_entry(lab: LabWord) -> _Entry:
-    parts = tuple(token.text for token in _tokenize(fold_spelling(lab.word)))
-    return _Entry("", parts, "allowed", frozenset(), frozenset(), False, False)
+def _split_name(text: str) -> tuple[str, ...]:
+    return tuple(token.text for token in _tokenize(fold_spelling(text)))
 
 
 def _is_maker_with_model(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
@@ -350,18 +338,12 @@ def _is_valid_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, 
     ):
         return False
     if entry.tight and any(" " in low[one.end : other.start] for one, other in pairwise(tokens)):
-        return _is_title_case(cased, tokens)
+        # Two parts written as one name, such as "Command R"; "Command A" may be the first of two commands.
+        first, last = cased[start], cased[tokens[-1].start]
+        return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
     if not any(gaps) or len(joined) >= _MIN_SPLIT or tuple(token.text for token in tokens) == entry.parts:
         return True
     return all(len(token.text) == 1 for token in tokens)
-
-
-def _is_title_case(cased: str, tokens: list[_Token]) -> bool:
-    """Return whether two parts are written as one name, such as "Command R"; "Command A" may be the first of two
-    commands.
-    """
-    first, last = (cased[token.start] for token in (tokens[0], tokens[-1]))
-    return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
 
 
 def _is_misspelt(word: str, name: str) -> bool:
@@ -374,9 +356,7 @@ def _is_misspelt(word: str, name: str) -> bool:
 
 
 def _edit_distance(one: str, other: str) -> int:
-    """Return the smallest number of insertions, deletions, changes and swaps of adjacent letters
-    (Damerau-Levenshtein).
-    """
+    """Return the smallest number of insertions, deletions, changes and swaps of neighbours (Damerau-Levenshtein)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, start=1):
@@ -402,12 +382,9 @@ class NameFile(NamedTuple):
 def parse_name_file(data: Mapping[str, object]) -> NameFile:
     """Return the content of a data file. Raises ValueError, which lists every problem in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
+    keys = [*kinds, "laboratory", "other_words", "ordinary_words"]
     # All problems at once, so that the editor of the file need not correct them one at a time.
-    problems = [
-        f"{key}: unknown key; allowed: {', '.join([*kinds, *_OTHER_KEYS])}"
-        for key in data
-        if key not in {*kinds, *_OTHER_KEYS}
-    ]
+    problems = [f"{key}: unknown key; allowed: {', '.join(keys)}" for key in data if key not in keys]
     names: list[SourceName] = []
     for key, kind in kinds.items():
         names += [SourceName(text, kind, key == "misspelt") for text in _get_texts(data, key, problems)]
@@ -431,9 +408,6 @@ def _parse_lab_word(row: object, place: str, problems: list[str]) -> LabWord | N
     invalid = [k for k, v in lists.items() if not (isinstance(v, list) and all(isinstance(one, str) for one in v))]
     problems += [f"{place}.{key}: {lists[key]!r} is not a list of words" for key in invalid]
     return None if invalid else LabWord(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
-
-
-_OTHER_KEYS = ("laboratory", "other_words", "ordinary_words")
 
 
 def _get_list(data: Mapping[str, object], key: str, problems: list[str]) -> list[object]:

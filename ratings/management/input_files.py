@@ -1,4 +1,4 @@
-"""Input files of commands, and safe output of their content."""
+"""What commands share: arguments, errors that end a command, input files, and safe output of their content."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -6,10 +6,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from django.core.management.base import CommandError, OutputWrapper
+from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
 from wetbench_site.text import format_count
 from wetbench_site.validation import Problem
+
+
+def add_study_argument(parser: CommandParser) -> None:
+    parser.add_argument("study", metavar="STUDY", help="slug or code")
+
+
+def add_url_option(parser: CommandParser) -> None:
+    """Add the option for the base of the links that the command prints or sends."""
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set")
+
+
+@contextmanager
+def exit_with_2(*expected: type[Exception]) -> Iterator[None]:
+    """Turn the expected errors into a CommandError with exit status 2. Also works as a decorator."""
+    try:
+        yield
+    except expected as error:
+        raise CommandError(str(error), returncode=2) from error
 
 
 @contextmanager

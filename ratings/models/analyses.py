@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -22,9 +22,7 @@ class Benchmark(models.Model):
     runs = models.ManyToManyField(Run, related_name="+", help_text="the runs it was created from")
     episodes = models.ManyToManyField(Episode, related_name="+", help_text="the episodes that counted at that moment")
     sha256 = models.CharField(max_length=64, help_text="of the codes and outcomes of the episodes")
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -65,7 +63,7 @@ class Analysis(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(study__isnull=True) ^ Q(benchmark__isnull=True), name="analysis_of_one_thing"
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -110,9 +108,7 @@ class MachineRater(models.Model):
         default=dict, help_text="model, parameters and prompts, frozen"
     )
     changes = models.PositiveIntegerField(default=0, help_text="how often answers were stored or removed")
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -33,8 +33,7 @@ class Assignment(models.Model):
     session = models.PositiveSmallIntegerField(default=1, help_text="crossover studies: 1 or 2; 1 in all others")
     position = models.PositiveIntegerField()
     pair = models.UUIDField()
-    # Two live assignments of an item cannot share a slot, so the database guarantees at most k ratings that
-    # count.
+    # Two live assignments of an item cannot share a slot: the database guarantees at most k ratings that count.
     slot = models.PositiveSmallIntegerField(null=True, blank=True)
     layout = models.CharField(max_length=8, choices=LAYOUTS, default="aligned")
     with_context = models.BooleanField(default=False)
@@ -148,10 +147,7 @@ class RatingEvent(models.Model):
 
 
 class InitialRating(models.Model):
-    """The answer given in the confirm layout before the balance sheet was shown.
-
-    It is stored in addition to the final answer and never changes.
-    """
+    """The answer given in the confirm layout before the balance sheet was shown. It never changes."""
 
     assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="initial_rating")
     verdict = models.BooleanField()
@@ -185,9 +181,7 @@ class UnsavedAnswer(models.Model):
 
 
 class PracticeAnswer(models.Model):
-    """A rater's first answer to a practice item. Raters then read an explanation; analysts see it; results do not
-    count it.
-    """
+    """A rater's first answer to a practice item. Analysts see it; results do not count it."""
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="practice_answers")
     key = models.CharField(max_length=60, help_text="of the practice item in fixtures/practice/")

@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -28,8 +28,7 @@ class Item(models.Model):
         help_text="of the action and the materials before it: the same for all versions of one item, in every study",
     )
     context: "models.JSONField[Any, Any]" = models.JSONField(
-        default=dict,
-        help_text="goal and earlier steps, made by ratings.blinding; empty if no arm shows them",
+        default=dict, help_text="goal and earlier steps, made by ratings.blinding; empty if no arm shows them"
     )
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     screen = models.PositiveSmallIntegerField(
@@ -41,7 +40,7 @@ class Item(models.Model):
         # For finding the studies with another version of the same transition, which could reveal the source.
         indexes = [models.Index(fields=["pair_sha256", "study"], name="item_pair_in_studies")]
         constraints = [
-            models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen"),
+            models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen")
         ]
 
     def __str__(self) -> str:
@@ -73,7 +72,7 @@ class ImportedItem(models.Model):
     experiment = models.CharField(max_length=80, blank=True)
     action = models.CharField(max_length=80, blank=True)
     verdicts: "models.JSONField[Any, Any]" = models.JSONField(default=dict, help_text="classifier -> sufficient")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -119,7 +118,7 @@ class ItemSource(models.Model):
                 | Q(transition__isnull=True, twin__isnull=True, review__isnull=False, imported__isnull=True)
                 | Q(transition__isnull=True, twin__isnull=True, review__isnull=True, imported__isnull=False),
                 name="item_source_is_one_thing",
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -139,7 +138,7 @@ class Quarantine(models.Model):
     things: "models.JSONField[Any, Any]" = models.JSONField(
         default=list, blank=True, help_text="[[name found, its meaning in the laboratory]], declared at the release"
     )
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

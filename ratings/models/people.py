@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.db.models import F, Q
@@ -19,7 +20,7 @@ class Membership(models.Model):
     ROLES = [("admin", "study admin"), ("analyst", "analyst")]
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="members")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=8, choices=ROLES)
 
     class Meta:
@@ -38,9 +39,7 @@ class MembershipChange(models.Model):
     """
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="membership_changes")
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="membership_changes"
-    )
+    user = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="membership_changes")
     role = models.CharField(
         max_length=8,
         choices=Membership.ROLES,
@@ -49,12 +48,12 @@ class MembershipChange(models.Model):
     )
     granted = models.BooleanField(help_text="true: the role was granted; false: removed")
     at = models.DateTimeField(default=timezone.now)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         ordering = ["at", "pk"]
         constraints = [
-            models.CheckConstraint(condition=Q(granted=False) | ~Q(role=""), name="membership_change_granted_has_role"),
+            models.CheckConstraint(condition=Q(granted=False) | ~Q(role=""), name="membership_change_granted_has_role")
         ]
 
     def __str__(self) -> str:
@@ -62,8 +61,7 @@ class MembershipChange(models.Model):
 
 
 class RightsPeriod(models.Model):
-    """A period in which an account is or was staff or superuser, stored so that it is known later what the account
-    could read.
+    """A period in which an account is or was staff or superuser: it shows later what the account could read.
 
     `ratings.studies.readable_elsewhere` writes it whenever an account is saved. Changes made with SQL are not recorded.
     """
@@ -71,7 +69,7 @@ class RightsPeriod(models.Model):
     STAFF, SUPERUSER = "staff", "superuser"
     RIGHTS = [(STAFF, STAFF), (SUPERUSER, SUPERUSER)]
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="rights_periods")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="rights_periods")
     right = models.CharField(max_length=9, choices=RIGHTS)
     began_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -81,7 +79,7 @@ class RightsPeriod(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "right"], condition=Q(ended_at__isnull=True), name="rights_period_one_open"
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -97,9 +95,7 @@ class Rater(models.Model):
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="raters")
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="raters"
-    )
+    user = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="raters")
     label = models.CharField(max_length=12)
     number = models.PositiveIntegerField(default=0, help_text="of the label: R07 is 7")
     simulated = models.BooleanField(default=False)
@@ -150,7 +146,7 @@ class Rater(models.Model):
 class RaterProfile(models.Model):
     """An expert's description of themselves, asked once, and their preferences. Erased with the person's other data."""
 
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="rater_profile")
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="rater_profile")
     degree = models.CharField(max_length=60, blank=True)
     field = models.CharField(max_length=120, blank=True)
     years = models.PositiveSmallIntegerField(null=True, blank=True, help_text="of laboratory experience")
@@ -163,16 +159,12 @@ class RaterProfile(models.Model):
 
 
 class Invitation(models.Model):
-    """A personal link to a place in a study. Only the hash of its token is stored. It stops working once the rater
-    consents.
-    """
+    """A personal link to a place in a study, until its rater consents. Only the hash of its token is stored."""
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
     token_sha256 = models.CharField(max_length=64, unique=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
@@ -188,13 +180,11 @@ class Invitation(models.Model):
 
 
 class SignInLink(models.Model):
-    """A link that signs its user in: a rater's works once, an admin's until it expires. Only the hash of its token is
-    stored.
-    """
+    """A link that signs its user in: a rater's works once, an admin's until it expires. Only its hash is stored."""
 
     PURPOSES = [("admin", "admin"), ("rater", "rater")]
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sign_in_links")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_in_links")
     token_sha256 = models.CharField(max_length=64, unique=True)
     purpose = models.CharField(max_length=8, choices=PURPOSES)
     created_at = models.DateTimeField(default=timezone.now)
@@ -213,11 +203,8 @@ class SignInLink(models.Model):
 class BrowserSession(AbstractBaseSession):
     """Django's session with a column for its user (empty if nobody is signed in)."""
 
-    # With this column all sessions of a person can be ended at once; in Django's own table every row would have to be
-    # decoded.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="browser_sessions"
-    )
+    # To end all sessions of a person at once; in Django's own table every row would have to be decoded.
+    user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="browser_sessions")
 
     class Meta(AbstractBaseSession.Meta):  # type: ignore[name-defined,misc]  # missing in the stubs
         abstract = False
@@ -231,7 +218,7 @@ class ApiToken(models.Model):
     """Allows a program to read what its user may read, within its scopes. Only the hash of the token is stored."""
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=60)
     token_sha256 = models.CharField(max_length=64, unique=True)
     scopes: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="names of ratings.api.tokens")

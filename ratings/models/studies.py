@@ -5,7 +5,6 @@ import secrets
 import uuid
 from typing import Any, ClassVar, Self
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
@@ -53,9 +52,7 @@ class Study(models.Model):
     deadline = models.DateField(
         null=True, blank=True, help_text="shown to raters; the study does not close automatically"
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     opened_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
@@ -97,9 +94,7 @@ class Study(models.Model):
 
 
 class StudyEvent(models.Model):
-    """One event in a study's log. Rows are only added. `data` has the fields that `study_events` declares for the
-    kind.
-    """
+    """One event in a study's log. Rows are only added. `study_events` declares the fields of `data` for each kind."""
 
     KINDS = [
         (kind, kind)
@@ -113,7 +108,7 @@ class StudyEvent(models.Model):
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=20, choices=KINDS)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
     data = models.JSONField(default=dict, blank=True)
 
@@ -140,14 +135,12 @@ class StudyEvent(models.Model):
 
 
 class GuideVersion(models.Model):
-    """One version of the study's own instructions, stored at time `at`. Every rating states the version its rater had
-    read.
-    """
+    """One version of the study's own instructions. Every rating states the version its rater had read."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="guides")
     number = models.PositiveSmallIntegerField()
     text = models.TextField(blank=True)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -163,7 +156,7 @@ class BlindingAudit(models.Model):
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="audits")
     at = models.DateTimeField(default=timezone.now)
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     passed = models.BooleanField()
     report = models.JSONField()
     sha256 = models.CharField(max_length=64, help_text="of the report in canonical form")

@@ -320,10 +320,6 @@ def load_content(kind: str, data: Any) -> Content | LegacyText:
     return parse_content(kind, data)
 
 
-def _build_adapter(kind: str) -> TypeAdapter[Content]:
-    classes = tuple(cls for cls in CLASSES if cls.kind == kind)
-    union: Any = Union[classes]  # noqa: UP007  # of a tuple that type checkers cannot follow
-    return TypeAdapter(union)
-
-
-_ADAPTERS = {kind: _build_adapter(kind) for kind in KINDS}
+# Unions of tuples, which type checkers cannot follow.
+_UNIONS: dict[str, Any] = {kind: Union[tuple(cls for cls in CLASSES if cls.kind == kind)] for kind in KINDS}  # noqa: UP007
+_ADAPTERS: dict[str, TypeAdapter[Content]] = {kind: TypeAdapter(union) for kind, union in _UNIONS.items()}

@@ -10,19 +10,10 @@ from django.db.models import QuerySet
 
 from ratings.models import Analysis, Benchmark, Study
 from ratings.paper.plan import ReplicationNames
+from ratings.results import paper_values
 from ratings.results.analyses import store
 from ratings.results.analyses.tables import list_records
 from ratings.results.benchmarks import store as benchmark_store
-from ratings.results.paper_values import (
-    ENSEMBLES,
-    NUMBERS,
-    DeclaredModel,
-    PaperValue,
-    find_agent_models,
-    find_declared_models,
-    find_successors,
-    load_paper_values,
-)
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 
 NOT_CREATED = "not created yet (run `make paper`), or in a study in which you have no role"
@@ -118,7 +109,9 @@ class ComparisonRow(NamedTuple):
     def _format_number(self, value: float | None) -> str:
         if value is None:
             return "none"
-        digits = ".2f" if self.quantity == "mean_confidence" else ".3f" if self.quantity in NUMBERS else ".1%"
+        digits = (
+            ".2f" if self.quantity == "mean_confidence" else ".3f" if self.quantity in paper_values.NUMBERS else ".1%"
+        )
         return format(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
@@ -132,7 +125,7 @@ class ReplicationResults(NamedTuple):
     transitions: Analysis | None
     evidence: Analysis | None
     benchmark: Analysis | None
-    declared: Mapping[str, DeclaredModel]
+    declared: Mapping[str, paper_values.DeclaredModel]
     agents: Mapping[str, str]  # cast -> its agent's model
     successors: Mapping[str, tuple[str, ...]]  # model of the paper -> models that casts declare as its successors
     missing_reasons: Mapping[str, str]
@@ -161,7 +154,7 @@ class ReplicationResults(NamedTuple):
             return model in self.agents.values()
         if role == "evidence_classifier":
             return model in self.list_classifiers()
-        return DeclaredModel(model, role or "") in self.declared.values()
+        return paper_values.DeclaredModel(model, role or "") in self.declared.values()
 
     def list_classifiers(self) -> set[str]:
         """Return the classifiers that gave verdicts."""
@@ -183,9 +176,9 @@ def find_results(names: ReplicationNames, among: QuerySet[Study] | None = None) 
         store.find_full(transitions) if transitions else None,
         store.find_full(evidence) if evidence else None,
         newest,
-        find_declared_models(unblinded) if unblinded else {},
-        find_agent_models(benchmark) if benchmark else {},
-        find_successors(unblinded, benchmark),
+        paper_values.find_declared_models(unblinded) if unblinded else {},
+        paper_values.find_agent_models(benchmark) if benchmark else {},
+        paper_values.find_successors(unblinded, benchmark),
         {
             "transition_plausibility": NOT_COMPUTED if transitions else NOT_CREATED,
             "evidence_sufficiency": NOT_COMPUTED if evidence else NOT_CREATED,
@@ -205,7 +198,7 @@ def compare_numbers(parts: ReplicationResults) -> list[ComparisonRow]:
     """Return every number of the paper beside ours, in the order of the paper's values."""
     return [
         row
-        for entry in load_paper_values()
+        for entry in paper_values.load_paper_values()
         for model_match in _iter_matches(entry, parts)
         for row in _iter_rows(model_match)
     ]
@@ -242,7 +235,7 @@ def _missing(reason: str) -> _OurNumber:
 class _ModelMatch(NamedTuple):
     """An entry of the paper's values, and our models to compare it with: the same models or their successors."""
 
-    entry: PaperValue
+    entry: paper_values.PaperValue
     parts: ReplicationResults
     model: str | None
     models: tuple[str, ...]
@@ -293,16 +286,16 @@ class _ModelMatch(NamedTuple):
 
     def is_rate(self, row: Json) -> bool:
         """Return whether a row of the table of rates has the model of the match, and the role and error of its entry."""
-        declared = DeclaredModel(self.model or "", self.entry.role or "")
+        declared = paper_values.DeclaredModel(self.model or "", self.entry.role or "")
         return self.parts.declared.get(row["source"]) == declared and row["error"] == self.entry.error
 
 
-def _format_name(entry: PaperValue, model: str | None = None) -> str:
+def _format_name(entry: paper_values.PaperValue, model: str | None = None) -> str:
     parts = [_NAMES[entry.quantity].format(k=entry.k), model or entry.model, _ERRORS.get(entry.error or "")]
     return ", ".join(filter(None, parts))
 
 
-def _iter_matches(entry: PaperValue, parts: ReplicationResults) -> list[_ModelMatch]:
+def _iter_matches(entry: paper_values.PaperValue, parts: ReplicationResults) -> list[_ModelMatch]:
     """Return the models to compare with an entry: its own, and successors that were played instead or as well."""
     own_model = _ModelMatch(entry, parts, entry.model, entry.models or (), entry.key, _format_name(entry))
     if entry.models:
@@ -324,7 +317,7 @@ def _iter_matches(entry: PaperValue, parts: ReplicationResults) -> list[_ModelMa
     return successors if successors and not parts.has_played(entry.role, entry.model) else [own_model, *successors]
 
 
-def _replace_by_successor(entry: PaperValue, model: str, parts: ReplicationResults) -> str:
+def _replace_by_successor(entry: paper_values.PaperValue, model: str, parts: ReplicationResults) -> str:
     """Return the model itself, or its successor if only the successor was played."""
     if parts.has_played(entry.role, model):
         return model
@@ -399,7 +392,7 @@ def _find_fraction(match: _ModelMatch) -> _OurNumber:
         else:
             # An ensemble is comparable only if it is over exactly the paper's classifiers.
             classifiers = set(row.get("models", "").split(", "))
-            is_match = row["who"] in (ensemble, ENSEMBLES[ensemble]) and classifiers == set(match.models)
+            is_match = row["who"] in (ensemble, paper_values.ENSEMBLES[ensemble]) and classifiers == set(match.models)
         if is_match:
             return _OurNumber(row["share"], row["low"], row["high"], row["n"], "records")
     if ensemble is None:

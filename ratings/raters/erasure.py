@@ -73,10 +73,7 @@ def _erase_from_events(user: User) -> None:
 
 
 def _erase_access(user: User, raters: list[Rater]) -> None:
-    """Delete links, addresses of invitations, API tokens, two-factor devices, and every session.
-
-    After this no link, token or session that is still in a browser or a mailbox leads to the account.
-    """
+    # After this no link, token or session that is still in a browser or a mailbox leads to the account.
     _erase_addresses(user, raters)
     user.api_tokens.all().delete()
     SignInLink.objects.filter(user=user).delete()

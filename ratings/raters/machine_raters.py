@@ -13,6 +13,7 @@ from ratings.models.study_events import MachineRated
 from ratings.raters import checker_rater, model_raters
 from ratings.studies import access
 from ratings.studies.lifecycle import log_event
+from simulation import leases
 from simulation.calls import run_usage
 from simulation.calls.run_usage import UsageTotals
 from simulation.casts import RoleConfig, RunConfig, casting, prompt_store
@@ -20,7 +21,7 @@ from simulation.casts.casting import PromptTools
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.engine import runner
 from simulation.jobs import Outcome, Work, jobs
-from simulation.leases import Blocked, RetriesExhausted, leases
+from simulation.leases import Blocked, RetriesExhausted
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.model_rater import PLAUSIBILITY, SUFFICIENCY, RatingInput, RatingKind
 from simulation.models import Job

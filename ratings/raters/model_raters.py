@@ -5,7 +5,7 @@ is unblinded. A request is a job: one item is one unit, answered items are never
 failed until somebody requests a retry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Unpack
 from uuid import UUID
 
@@ -102,14 +102,10 @@ def preview_request(study: Study, cast: str, *, context: bool | None = None) -> 
     Raises like `request_ratings`.
     """
     _check_can_rate(study, cast)
-    setup: dict[str, Any] = {"with_context": _choose_context(study, cast, context)}
-    if cast == CHECKER:
-        return MachineRater(study=study, cast=cast, name=checker_rater.NAME, setup=setup)
-    availability = cast_availability.freeze_rater(cast)
-    # Not saved, so that showing the cost reserves nothing.
-    run = Run(kind="ratings", cast=cast, setup=create.freeze_run_config(availability))
-    setup |= _freeze_inputs(study, run.setup)
-    return MachineRater(study=study, cast=cast, name=availability["cast"]["rater"]["model"], run=run, setup=setup)
+    # The run is not saved, so that showing the cost reserves nothing.
+    return _build_rater(
+        study, cast, context, lambda rater: Run(kind="ratings", cast=cast, setup=create.freeze_run_config(rater))
+    )
 
 
 def describe_input(rater: MachineRater) -> str:
@@ -171,25 +167,27 @@ def _create_rater(study: Study, cast: str, context: bool | None, by: User | None
     Study.objects.select_for_update().get(pk=study.pk)
     if existing := MachineRater.objects.filter(study=study, cast=cast).first():
         return existing
-    setup: dict[str, Any] = {"with_context": _choose_context(study, cast, context)}
-    name, run = checker_rater.NAME, None
-    if cast != CHECKER:
-        availability = cast_availability.freeze_rater(cast)
-        run = create.create_rating_run(availability, by, **terms)
-        name = availability["cast"]["rater"]["model"]
-        setup |= _freeze_inputs(study, run.setup)
+    rater = _build_rater(study, cast, context, lambda frozen: create.create_rating_run(frozen, by, **terms))
     # Counted under the lock, so no two raters have the same label.
-    label = f"M{MachineRater.objects.filter(study=study).count() + 1}"
-    return MachineRater.objects.create(
-        study=study, label=label, cast=cast, name=name[:120], run=run, setup=setup, created_by=by
-    )
+    rater.label = f"M{MachineRater.objects.filter(study=study).count() + 1}"
+    rater.name, rater.created_by = rater.name[:120], by
+    rater.save()
+    return rater
 
 
-def _freeze_inputs(study: Study, frozen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a model's answers depend on: parts of the run configuration and the study's texts."""
-    texts = {"question": study.question, "guide": study.guide, "guide_version": study.guide_version}
-    models = {"models": frozen["models"], "rater": frozen["cast"]["rater"], "prompt_set": frozen["prompt_set"]}
-    return {**texts, **models}
+def _build_rater(
+    study: Study, cast: str, context: bool | None, make_run: Callable[[dict[str, Any]], Run]
+) -> MachineRater:
+    """Return an unsaved model rater, with the parts of the run configuration and the texts that its answers depend on."""
+    setup: dict[str, Any] = {"with_context": _choose_context(study, cast, context)}
+    if cast == CHECKER:
+        return MachineRater(study=study, cast=cast, name=checker_rater.NAME, setup=setup)
+    availability = cast_availability.freeze_rater(cast)
+    run = make_run(availability)
+    setup |= {"question": study.question, "guide": study.guide, "guide_version": study.guide_version}
+    frozen = run.setup
+    setup |= {"models": frozen["models"], "rater": frozen["cast"]["rater"], "prompt_set": frozen["prompt_set"]}
+    return MachineRater(study=study, cast=cast, name=availability["cast"]["rater"]["model"], run=run, setup=setup)
 
 
 def _choose_context(study: Study, cast: str, requested: bool | None) -> bool:

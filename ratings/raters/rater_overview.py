@@ -44,8 +44,8 @@ def list_raters(study: Study) -> list[RaterRow]:
     is_pool = load_protocol(study.protocol).design == "pool"
     counts = count_study(study).raters
     answers = PracticeAnswer.objects.filter(rater__study=study).order_by().values_list("rater")
-    answers = answers.annotate(good=Count("pk", filter=Q(right=True)), n=Count("pk"))
-    practice = {key: (good, n) for key, good, n in answers}
+    numbers = answers.annotate(good=Count("pk", filter=Q(right=True)), n=Count("pk"))
+    practice = {key: (good, n) for key, good, n in numbers}
     # Later rows replace earlier ones, so the newest invitation remains.
     oldest_first = Invitation.objects.filter(rater__study=study).order_by("created_at", "pk")
     invitations = {invitation.rater_id: invitation for invitation in oldest_first}

@@ -179,22 +179,29 @@ def _rate_item(assignment: Assignment, rater: Rater, skill: Skill, seed: int) ->
     """Rate one item from its source and return the result. Repeats and items of session 2 get new noise."""
     next_item.mark_opened(assignment)
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
-    content = source.item.payload_sha256
     # New noise for a repeat, or simulated test-retest agreement would be perfect.
     noise_key = rater.label if assignment.occasion == FIRST else f"{rater.label} again"
     noise_key = noise_key if assignment.session == 1 else f"{noise_key} in session 2"
-    if rater.study.kind == EVIDENCE:
-        # The verdict of the first classifier, or else the truth. The smallest key: the choice is the same in each run.
-        expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
-        verdict, confidence = judge_evidence(expected, content, rater.label, skill, seed, noise_key)
-    else:
-        kind = error_kind(source.perturbation, source.reference)
-        verdict, confidence = judge_transition(kind, content, rater.label, skill, seed, noise_key)
+    verdict, confidence = judge_item(source, rater.study.kind, rater.label, skill, seed, noise_key)
     marks: tuple[str, ...] = ()
     if not verdict and assignment.marks != "off":
+        content = source.item.payload_sha256
         marks = choose_marks(source.target, list_mark_keys(source.item.payload), content, skill, seed, noise_key)
     # A random submission id: repeating the simulation finds the items answered and submits nothing.
     return submit.submit_rating(assignment, verdict, confidence, uuid.uuid4(), marks=marks)
+
+
+def judge_item(
+    source: ItemSource, study_kind: str, label: str, skill: Skill, seed: int, noise_key: str
+) -> tuple[bool, int]:
+    """Return verdict and confidence of one rater. Expected of a record: the first classifier's verdict, else its truth."""
+    content = source.item.payload_sha256
+    if study_kind == EVIDENCE:
+        # The smallest key, so that the choice is the same in each run.
+        expected = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
+        return judge_evidence(expected, content, label, skill, seed, noise_key)
+    kind = error_kind(source.perturbation, source.reference)
+    return judge_transition(kind, content, label, skill, seed, noise_key)
 
 
 def error_kind(perturbation: str, reference: str) -> str:

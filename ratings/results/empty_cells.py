@@ -22,7 +22,7 @@ from ratings.raters.simulated_raters import Skill
 from ratings.results.analyses import rating_columns, sections_contrasts, sections_raters
 from ratings.results.analyses.document import MIN_OVERLAP
 from ratings.results.rating_rows import RatingRow
-from ratings.stats import Estimate, dawid_skene, summary
+from ratings.stats import Estimate, dawid_skene, summary, summary_text
 from ratings.stats.contrasts import build_rating_pool
 from ratings.stats.estimates import FEW_ITEMS, build_estimate
 from ratings.studies import designs, freeze, lifecycle
@@ -157,12 +157,8 @@ MOST_RATINGS = 20_000  # larger plans are not rehearsed, because that would take
 SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; others are the defaults of simulated raters
 # Beginnings of reasons that no change of the design can remove: the interval is in another result, or does not exist.
 _BY_CONSTRUCTION = (
-    "beside ",
-    "ratings of one item and of one rater go together",
-    "unweighted mean of",
-    "items have a known",
-    dawid_skene.LABEL,
-)
+    "beside ", "ratings of one item and of one rater go together", "unweighted mean of", "items have a known", dawid_skene.LABEL,
+)  # fmt: skip
 # Parts of reasons, as ratings.stats words them, that depend on the answers and not on the design alone.
 _BY_ANSWERS = (
     "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
@@ -306,11 +302,8 @@ def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
 def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
     """Return the forecast of the results that this plan would lack."""
     # A pool study assigns items only when raters arrive, so its plan has no assignments; all raters get equal shares.
-    assignments = plan.assignments or tuple(
-        freeze.plan_assignments(
-            protocol.model_copy(update={"design": "balanced"}), protocol.seed, plan.planned, plan.raters
-        )
-    )
+    balanced = protocol.model_copy(update={"design": "balanced"})
+    assignments = plan.assignments or tuple(freeze.plan_assignments(balanced, protocol.seed, plan.planned, plan.raters))
     if len(assignments) > MOST_RATINGS:
         message = f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
         return Forecast((), message)
@@ -326,10 +319,7 @@ def forecast_plan(protocol: StudyProtocol, plan: OpeningPreview) -> Forecast:
 
 
 def collect_cells(results: Sequence[Estimate]) -> dict[ResultKind, MissingCells]:
-    """Return a summary of the results by kind.
-
-    Results of all single raters, and of all pairs of raters, are one kind each.
-    """
+    """Return a summary of the results by kind. Results of all single raters, and of all pairs, are one kind each."""
     groups: dict[ResultKind, list[Estimate]] = defaultdict(list)
     for row in results:
         rater_or_pair = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
@@ -344,7 +334,7 @@ def _drop_raters(args: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summarise_cells(key: ResultKind, rows: Sequence[Estimate]) -> MissingCells:
     not_by_construction = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
-    line = summary.describe_estimate(rows[0]._replace(args=_drop_raters(rows[0].args)))
+    line = summary_text.describe_estimate(rows[0]._replace(args=_drop_raters(rows[0].args)))
     rater_label = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
     remainder = line.scope.removeprefix("all together").lstrip(", ") if rater_label else line.scope
     return MissingCells(
@@ -396,25 +386,14 @@ def _rehearse_results(
     conditions = {str(_compute_item_code(item.key)): item.condition for item in plan.planned if item.condition}
     names = designs.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
     contrasts = sections_contrasts.iter_design_contrasts(build_rating_pool(data.table), conditions, names)
-    return results + [build_contrast_result(**row._asdict(), difference=row.difference) for row in contrasts]
+    return results + [build_contrast_result({**row._asdict(), "difference": row.difference}) for row in contrasts]
 
 
-def build_contrast_result(
-    *,
-    family: str,
-    first: str,
-    second: str,
-    quantity: str,
-    difference: float | None,
-    low: float | None,
-    high: float | None,
-    reason: str,
-    **others: Any,
-) -> Estimate:
+def build_contrast_result(row: Mapping[str, Any]) -> Estimate:
     """Return a contrast, given by the columns of its table, as an estimate."""
-    args = {"family": family, "quantity": quantity, "sides": f"{first} less {second}"}
-    interval = None if low is None or high is None else (low, high)
-    return build_estimate("contrast", difference, {}, args=args, interval=interval, reason="" if interval else reason)
+    args = {"family": row["family"], "quantity": row["quantity"], "sides": f"{row['first']} less {row['second']}"}
+    interval = None if row["low"] is None or row["high"] is None else (row["low"], row["high"])
+    return build_estimate("contrast", row["difference"], {}, args, interval, reason="" if interval else row["reason"])
 
 
 def _iter_simulated_rows(

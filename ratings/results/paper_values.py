@@ -4,7 +4,6 @@ A value of the paper is matched to one of our results by quantity and by the mod
 configuration, or as the name of a classifier), never by the name of a cast.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from ratings.models import Benchmark, ItemSource, Study
 from ratings.results.rating_rows import format_source_name
 from ratings.stats.estimates import CONSENSUS, MAJORITY
-from wetbench_site.validation import locate_problems, read_json_file
+from wetbench_site.validation import StrictModel, list_problems, locate_problems, read_json_file, reject_parts
 
 PATH = Path(settings.BASE_DIR) / "fixtures" / "paper_values.json"
 
@@ -55,14 +54,12 @@ class PaperValuesError(ValueError):
         self.problems = problems
 
 
-class PaperValue(BaseModel):
+class PaperValue(StrictModel):
     """One number of the paper, or the reason why it prints none.
 
     `model` and `role`: the model whose outcomes or verdicts the number describes, and its role. `models`: the classifiers, if
     the number describes several. `range`: the lowest and highest value, if the paper prints several values only as a range.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     key: str = Field(min_length=1, max_length=60)
     quantity: Quantity
@@ -81,10 +78,31 @@ class PaperValue(BaseModel):
     where: str
 
     @model_validator(mode="after")
-    def check_value(self) -> "PaperValue":
-        if self.value is None and self.reason is None:
-            raise ValueError("has neither a value nor a reason why there is none")
+    def check_consistency(self) -> "PaperValue":
+        reject_parts(list(self._iter_faults()))
         return self
+
+    def _iter_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield (field, message) for numbers out of range, and for fields that contradict each other."""
+        if self.value is None and self.reason is None:
+            yield "", "has neither a value nor a reason why there is none"
+        lowest, highest = _LIMITS.get(self.quantity, (0, 1))
+        ends = {"range": self.range, "interval": self.interval}
+        for name, numbers in {"value": None if self.value is None else (self.value,), **ends}.items():
+            if outside := [number for number in numbers or () if not lowest <= number <= highest]:
+                yield name, f"is {outside[0]:g}; allowed for {self.quantity}: {lowest:g} to {highest:g}"
+        for name, pair in ends.items():
+            if pair and pair[0] > pair[1]:
+                yield name, f"is {pair[0]:g} to {pair[1]:g}; expected: the lower end first"
+        if (self.k is not None) != (self.quantity == "pass_at_k"):
+            yield "k", f"is {'required' if self.k is None else 'allowed only'} with the quantity pass_at_k"
+        if (self.models is not None) != (self.quantity in _QUANTITIES_OF_SEVERAL_MODELS):
+            rule = "is required with" if self.models is None else "is allowed only with"
+            yield "models", f"{rule} the quantities {', '.join(_QUANTITIES_OF_SEVERAL_MODELS)}"
+        if self.models and len(set(self.models)) < len(self.models):
+            yield "models", "lists a model twice"
+        if self.models and self.model and self.model not in self.models:
+            yield "model", f"{self.model!r} is not one of models"
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -106,10 +124,8 @@ class PaperValue(BaseModel):
         if self.n is None and self.interval is None:
             return NOT_REPORTED
         n_text = f"n = {self.n:,}" if self.n is not None else "n not reported"
-        interval = (
-            f"95% interval {_format_values(self.interval, self.quantity)}" if self.interval else "interval not reported"
-        )
-        return f"{n_text}, {interval}"
+        ends = _format_values(self.interval, self.quantity)
+        return f"{n_text}, {f'95% interval {ends}' if ends else 'interval not reported'}"
 
     def format_spread(self) -> str:
         """Return the standard deviation, n and interval that the paper reports; "" if it reports none of them."""
@@ -122,84 +138,38 @@ def _format_values(values: Iterable[float] | None, quantity: str) -> str:
     return " to ".join(f"{value:g}" if quantity in NUMBERS else f"{100 * value:.3g}%" for value in values or ())
 
 
-class PaperValues(BaseModel):
+class PaperValues(StrictModel):
     """The content of the data file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     title: str
     values: list[PaperValue]
 
+    @field_validator("values")
+    @classmethod
+    def check_unique(cls, values: list[PaperValue]) -> list[PaperValue]:
+        keys, identities = [entry.key for entry in values], [entry.identity for entry in values]
+        problems = []
+        for index, entry in enumerate(values):
+            if (first := keys.index(entry.key)) != index:
+                problems.append((f"[{index}].key", f"{entry.key!r} is used twice, first in values[{first}]"))
+            elif (first := identities.index(entry.identity)) != index:
+                same = f"has the same quantity, study, model, role, error and k as values[{first}]"
+                problems.append((f"[{index}]", same))
+        reject_parts(problems)
+        return values
+
 
 def read_paper_values(path: Path = PATH) -> PaperValues:
     """Return the values of a data file. Raises PaperValuesError with every problem, each with its line and key."""
-    data, unreadable = read_json_file(path)
-    # The model below names the place of a number that is out of range, such as 1e999.
+    _, unreadable = read_json_file(path)
+    # The model names the place of a number that is out of range, such as 1e999.
     if unreadable and "Out of range float" not in unreadable[0]:
         raise PaperValuesError(unreadable)
-    problems: list[str] = []
-    values = None
     try:
-        values = PaperValues.model_validate_json(path.read_bytes())
+        return PaperValues.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        problems += [_describe_problem(problem) for problem in error.errors()]
-    # Contradictions are also searched if types are wrong, so that an editor of the file sees all problems at once.
-    problems += _find_faults(data)
-    if problems or values is None:
-        raise PaperValuesError(locate_problems(path, problems))
-    return values
-
-
-def _describe_problem(problem: Mapping[str, Any]) -> str:
-    """Return a problem as "location: what is wrong and what is allowed"."""
-    location = ""
-    for part in problem["loc"]:
-        location += f"[{part}]" if isinstance(part, int) else f"{'.' if location else ''}{part}"
-    if problem["type"] == "extra_forbidden":
-        model = PaperValue if len(problem["loc"]) > 1 else PaperValues
-        return f"{location}: unknown key; allowed: {', '.join(model.model_fields)}"
-    return f"{location or 'file'}: {problem['msg']}"
-
-
-def _find_faults(data: Any) -> Iterator[str]:
-    """Yield the faults that remain in entries of valid types: values out of range, and entries that contradict each other."""
-    entries = data.get("values") if isinstance(data, dict) else None
-    keys: dict[str, int] = {}
-    identities: dict[tuple[Any, ...], int] = {}
-    for index, raw in enumerate(entries if isinstance(entries, list) else ()):
-        try:
-            # Each entry is validated separately, so that an entry with a wrong type does not hide the faults of others.
-            entry = PaperValue.model_validate_json(json.dumps(raw))
-        except ValidationError:
-            continue  # already reported
-        location = f"values[{index}]"
-        yield from (f"{location}.{fault}" for fault in _find_entry_faults(entry))
-        first_key, first_same = keys.setdefault(entry.key, index), identities.setdefault(entry.identity, index)
-        if first_key != index:
-            yield f"{location}.key: {entry.key!r} is used twice, first in values[{first_key}]"
-        elif first_same != index:
-            yield f"{location}: has the same quantity, study, model, role, error and k as values[{first_same}]"
-
-
-def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
-    lowest, highest = _LIMITS.get(entry.quantity, (0, 1))
-    ends = {"range": entry.range, "interval": entry.interval}
-    for name, numbers in {"value": None if entry.value is None else (entry.value,), **ends}.items():
-        if outside := [number for number in numbers or () if not lowest <= number <= highest]:
-            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {lowest:g} to {highest:g}"
-    for name, pair in ends.items():
-        if pair and pair[0] > pair[1]:
-            yield f"{name}: is {pair[0]:g} to {pair[1]:g}; expected: the lower end first"
-    # Keys that belong to some quantities only: the model above cannot express this.
-    if (entry.k is not None) != (entry.quantity == "pass_at_k"):
-        yield f"k: is {'required' if entry.k is None else 'allowed only'} with the quantity pass_at_k"
-    if (entry.models is not None) != (entry.quantity in _QUANTITIES_OF_SEVERAL_MODELS):
-        rule = "is required with" if entry.models is None else "is allowed only with"
-        yield f"models: {rule} the quantities {', '.join(_QUANTITIES_OF_SEVERAL_MODELS)}"
-    if entry.models and len(set(entry.models)) < len(entry.models):
-        yield "models: lists a model twice"
-    if entry.models and entry.model and entry.model not in entry.models:
-        yield f"model: {entry.model!r} is not one of models"
+        problems = [problem.text for problem in list_problems(error, PaperValues)]
+        raise PaperValuesError(locate_problems(path, problems)) from error
 
 
 @cache
@@ -258,12 +228,8 @@ def pair_with_reasons(matches: Iterable[PaperValue | str | None]) -> list[tuple[
     entries = list(matches)
     if not any(isinstance(entry, PaperValue) for entry in entries):
         return [(None, "")] * len(entries)
-    return [
-        (entry.value, "" if entry.value is not None else entry.reason or NO_ENTRY)
-        if isinstance(entry, PaperValue)
-        else (None, entry or NO_ENTRY)
-        for entry in entries
-    ]
+    rows = [(entry.value, entry.reason) if isinstance(entry, PaperValue) else (None, entry) for entry in entries]
+    return [(value, "" if value is not None else reason or NO_ENTRY) for value, reason in rows]
 
 
 def iter_values(matches: Callable[[PaperValue], bool]) -> Iterator[PaperValue]:
@@ -303,10 +269,7 @@ def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
 
 
 def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
-    """Return the declared model of each agent, by cast.
-
-    An agent is left out if its runs declare different models, or none.
-    """
+    """Return the declared model of each agent, by cast. Agents whose runs declare several models, or none, are left out."""
     models_by_cast: dict[str, set[str | None]] = defaultdict(set)
     for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
         models_by_cast[cast].add(model)

@@ -14,18 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ratings.stats import mrmc
+from ratings.stats import mrmc, resampling
 from ratings.stats.estimates import Estimate, build_estimate, build_generator
 from ratings.stats.ratings_table import Floats, Ints, Ratings, explain_missing
-from ratings.stats.resampling import (
-    MIN_RATERS,
-    NOT_RESAMPLED,
-    compute_percentile_interval,
-    compute_widening,
-    iter_weight_chunks,
-    sample_rater_weights,
-    split_chunks,
-)
 
 CONFIDENCE_CORRECT = "auc_confidence_correct"
 UNSIGNED_TRUTH = "auc_unsigned_truth"
@@ -125,15 +116,15 @@ def _estimate_resampled(
     stat: str, value: float, n: Mapping[str, int], args: Mapping[str, str], judged: Ratings, seed: int, resamples: int
 ) -> Estimate:
     """Return the area with its percentile interval; with `args` OVER_RATERS, the mean of the raters' areas is resampled."""
-    is_few_raters = n["raters"] < MIN_RATERS
+    is_few_raters = n["raters"] < resampling.MIN_RATERS
     method = "item_bootstrap" if is_few_raters else "two_way_bootstrap"
-    resampled = NOT_RESAMPLED
+    resampled = resampling.NOT_RESAMPLED
     if resamples:
         rng = build_generator(seed, stat, args)
         replicates = _resample_areas(judged, resamples, rng, mean_over_raters=bool(args))
         # The two-way bootstrap counts the residual variance three times (Owen 2007), so it is wide enough already.
-        widening = compute_widening(n["items"], len(np.unique(judged.source))) if is_few_raters else 1.0
-        resampled = compute_percentile_interval(replicates, widening=widening)
+        widening = resampling.compute_widening(n["items"], len(np.unique(judged.source))) if is_few_raters else 1.0
+        resampled = resampling.compute_percentile_interval(replicates, widening=widening)
     interval, reason = resampled.interval, resampled.reason
     if interval and interval[0] == interval[1]:
         interval, reason = None, "all resamples are alike, so there is no interval"
@@ -146,12 +137,16 @@ def _resample_areas(
     """Return the area in each resample of items (within sources) and raters, shape (resamples,); NaN without a class."""
     counts, strata, raters = _tabulate_ratings(judged)
     # Two raters are too few to resample: half of the resamples would contain one rater twice.
-    is_few_raters = raters < MIN_RATERS
+    is_few_raters = raters < resampling.MIN_RATERS
     rater = (
-        np.ones((resamples, raters), dtype=np.int64) if is_few_raters else sample_rater_weights(raters, resamples, rng)
+        np.ones((resamples, raters), dtype=np.int64)
+        if is_few_raters
+        else resampling.sample_rater_weights(raters, resamples, rng)
     )
     areas, start = np.full(resamples, np.nan), 0
-    for weights in split_chunks(iter_weight_chunks(strata, resamples, rng), MAX_CELLS // counts.shape[1]):
+    for weights in resampling.split_chunks(
+        resampling.iter_weight_chunks(strata, resamples, rng), MAX_CELLS // counts.shape[1]
+    ):
         stop = start + len(weights)
         # Counts per rater and level are enough for an area, so a resample is one sparse product.
         cells = np.ascontiguousarray((counts.T @ weights.T.astype(np.float64)).T).reshape(len(weights), raters, -1, 2)

@@ -5,28 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ratings.stats import resampling
 from ratings.stats.estimates import Estimate, build_estimate, build_generator
 from ratings.stats.pairwise import MIN_ITEMS_FOR_INTERVAL
 from ratings.stats.proportions import compute_clustered_interval
 from ratings.stats.rater_pairs import build_sum_matrix
 from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings, RepeatedRating, natural_sort_key
-from ratings.stats.resampling import (
-    CO_MINORITY,
-    CO_MINORITY_NEW,
-    SKEWED,
-    PointEstimate,
-    ResampledInterval,
-    Scope,
-    Uncertainty,
-    build_interval_rows,
-    compute_percentile_interval,
-    compute_widening,
-    explain_rare_verdict,
-    find_commonest_category,
-    iter_pattern_chunks,
-    iter_weight_chunks,
-    list_scopes,
-)
 
 MAX_CATEGORIES = 200  # more distinct verdicts than this are free text, not categories
 CHUNK_SIZE = 20_000  # ratings processed together, to limit the memory that their terms take
@@ -224,8 +208,10 @@ def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterato
         reason = reason or (few if column.q < 2 else f"there are more than {MAX_CATEGORIES} categories")
     if reason:
         for coefficient in column.coefficients:
-            point = PointEstimate(coefficient.stat, coefficient.args, None, column.ratings.sample_sizes, reason)
-            yield from build_interval_rows(point, Uncertainty(np.empty(0), np.empty(0)))
+            point = resampling.PointEstimate(
+                coefficient.stat, coefficient.args, None, column.ratings.sample_sizes, reason
+            )
+            yield from resampling.build_interval_rows(point, resampling.Uncertainty(np.empty(0), np.empty(0)))
         return
     # The number of ratings of each item in each category, shape (items, q).
     shape = (len(column.ratings.items), column.q)
@@ -233,7 +219,7 @@ def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterato
     counts = flat.reshape(shape).astype(np.float64)
     rng = build_generator(seed, "coefficients", {"of": column.answer})
     resampled = _resample_terms(column, counts, resamples, rng)
-    for scope in list_scopes(column.ratings):
+    for scope in resampling.list_scopes(column.ratings):
         for coefficient, by_source in zip(column.coefficients, resampled, strict=True):
             # A scope without a source is the sum over all sources.
             of_scope = [by_source[column.ratings.sources.index(name)] for name in scope.args.values()]
@@ -252,7 +238,7 @@ def _resample_terms(
         patterns, sizes = np.unique(counts[item_source == source], axis=0, return_counts=True)
         terms = [coefficient.terms(patterns) for coefficient in column.coefficients]
         blocks: list[list[Floats]] = [[np.empty((0, item_terms.shape[1]))] for item_terms in terms]
-        for weights in iter_pattern_chunks(sizes, resamples, rng):
+        for weights in resampling.iter_pattern_chunks(sizes, resamples, rng):
             resample = weights.astype(np.float64)
             for block, item_terms in zip(blocks, terms, strict=True):
                 block.append(resample @ item_terms)
@@ -262,7 +248,7 @@ def _resample_terms(
 
 
 def _build_coefficient_rows(
-    column: AnswerColumn, coefficient: Coefficient, scope: Scope, counts: Floats, replicates: Floats
+    column: AnswerColumn, coefficient: Coefficient, scope: resampling.Scope, counts: Floats, replicates: Floats
 ) -> Iterator[Estimate]:
     in_scope = np.ones(len(column.ratings), dtype=np.bool_)
     if "source" in scope.args:
@@ -272,9 +258,9 @@ def _build_coefficient_rows(
     n = {**scope.ratings.sample_sizes, "items_with_two": items_with_two}
     value = compute_coefficient(coefficient, scope_counts)
     reason = "" if value is not None else coefficient.undefined_reason if items_with_two else NO_PAIR
-    commonest_share = find_commonest_category(scope.ratings)[1]
+    commonest_share = resampling.find_commonest_category(scope.ratings)[1]
     # In these cases raters contribute most of the variance, and with few raters the interval needs Student's t.
-    is_rater_bound = "source" in scope.args or commonest_share >= SKEWED
+    is_rater_bound = "source" in scope.args or commonest_share >= resampling.SKEWED
     few_items = ""
     if items_with_two < MIN_ITEMS_FOR_INTERVAL:  # the same limit as for the kappa of a pair
         only = f"only {items_with_two} item{'s have' if items_with_two != 1 else ' has'} two ratings or more"
@@ -283,21 +269,21 @@ def _build_coefficient_rows(
     # would both give the rarer verdict by chance.
     co_minority = items_with_two * (1 - commonest_share) ** 2
     withheld, withheld_new = (
-        few_items or (explain_rare_verdict(co_minority, floor) if coefficient.is_sensitive_to_skew else "")
-        for floor in (CO_MINORITY, CO_MINORITY_NEW)
+        few_items or (resampling.explain_rare_verdict(co_minority, floor) if coefficient.is_sensitive_to_skew else "")
+        for floor in (resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
     )
-    uncertainty = Uncertainty(
+    uncertainty = resampling.Uncertainty(
         replicates,
         _compute_leave_one_out(column, coefficient, counts, scope_counts, in_scope),
         coefficient.depends_on_scale_use or (coefficient.uses_student_within_source and is_rater_bound),
         fisher=coefficient.depends_on_scale_use,
         linear=coefficient.is_linear,
-        widening=compute_widening(n["items"], len(np.unique(scope.ratings.source))),
+        widening=resampling.compute_widening(n["items"], len(np.unique(scope.ratings.source))),
         withheld=withheld,
         withheld_new=withheld_new,
     )
-    point = PointEstimate(coefficient.stat, {**coefficient.args, **scope.args}, value, n, reason)
-    yield from build_interval_rows(point, uncertainty)
+    point = resampling.PointEstimate(coefficient.stat, {**coefficient.args, **scope.args}, value, n, reason)
+    yield from resampling.build_interval_rows(point, uncertainty)
 
 
 def _compute_leave_one_out(
@@ -398,17 +384,21 @@ def _estimate_agreement_and_kappa(
     yield build_estimate("retest_kappa", kappa, n, args, resampled.interval, "item_bootstrap_any", resampled.reason)
 
 
-def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples: int) -> ResampledInterval:
+def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples: int) -> resampling.ResampledInterval:
     n, commonest = len(answers.item), np.argmax(np.bincount(np.concatenate([answers.first, answers.second])))
     co_minority = float(np.sum(answers.first != commonest) * np.sum(answers.second != commonest) / n)
-    if n < MIN_REPEATS or co_minority < CO_MINORITY:
-        return ResampledInterval(None, reason="too few repeats with the rarer verdict for an interval of kappa")
+    if n < MIN_REPEATS or co_minority < resampling.CO_MINORITY:
+        return resampling.ResampledInterval(
+            None, reason="too few repeats with the rarer verdict for an interval of kappa"
+        )
     items, item = np.unique(answers.item, return_inverse=True)
     # All items form one stratum: the number of repeated items per source is random, not part of the design, and intervals
     # resampled within sources included the true value less often.
-    weight_chunks = iter_weight_chunks(np.zeros(len(items), dtype=np.int64), resamples, rng)
+    weight_chunks = resampling.iter_weight_chunks(np.zeros(len(items), dtype=np.int64), resamples, rng)
     chunks = [_compute_kappas(answers, weights[:, item].astype(np.float64)) for weights in weight_chunks]
-    return compute_percentile_interval(np.concatenate([np.empty(0), *chunks]), widening=compute_widening(len(items)))
+    return resampling.compute_percentile_interval(
+        np.concatenate([np.empty(0), *chunks]), widening=resampling.compute_widening(len(items))
+    )
 
 
 def _compute_kappas(answers: RepeatAnswers, weights: Floats) -> Floats:

@@ -10,16 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from ratings.stats import pairwise, resampling
 from ratings.stats.estimates import CONSENSUS as CONSENSUS
 from ratings.stats.estimates import MAJORITY as MAJORITY
 from ratings.stats.estimates import Estimate, build_estimate, build_generator
-from ratings.stats.pairwise import (
-    MIN_ITEMS_FOR_INTERVAL,
-    MIN_OVERLAP,
-    choose_pairs,
-    estimate_pair_means,
-    explain_few_items,
-)
 from ratings.stats.proportions import estimate_rate
 from ratings.stats.rater_pairs import (
     RaterPairs,
@@ -29,14 +23,6 @@ from ratings.stats.rater_pairs import (
     tabulate_pairs,
 )
 from ratings.stats.ratings_table import Floats, RatingRecord, Ratings, build_ratings_table
-from ratings.stats.resampling import (
-    CO_MINORITY,
-    ITEM_BOOTSTRAP,
-    ITEM_BOOTSTRAP_CORRECTED,
-    ResampledInterval,
-    compute_these_raters_interval,
-    compute_widening,
-)
 
 PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
 # Least co-minority count for an interval of a model's kappa. It is lower than CO_MINORITY, because the mean of a model's
@@ -113,7 +99,7 @@ def compare_models(
     models: Mapping[str, Verdicts],
     *,
     kinds: Mapping[str, str] | None = None,
-    min_overlap: int = MIN_OVERLAP,
+    min_overlap: int = pairwise.MIN_OVERLAP,
     seed: int = 0,
     resamples: int = 2000,
 ) -> list[ModelComparison]:
@@ -186,7 +172,7 @@ def _compute_cell(row: str, col: str, models: Mapping[str, Verdicts], is_conditi
 
 
 def _compare_people(ratings: Ratings, min_overlap: int, seed: int, resamples: int) -> ModelComparison:
-    rows = estimate_pair_means(ratings, min_overlap, seed=seed, resamples=resamples)
+    rows = pairwise.estimate_pair_means(ratings, min_overlap, seed=seed, resamples=resamples)
     of_all = {row.stat: row for row in rows if dict(row.args) == {"min_overlap": min_overlap}}
     kappa = of_all["avg_pairwise_kappa"]
     difference = build_estimate("model_difference", None, kappa.n, reason=_NO_DIFFERENCE)
@@ -216,7 +202,9 @@ class _JoinedTable:
         is_used = np.zeros(len(all_pairs), dtype=np.bool_)
         # If people, or a model, have no pair with enough shared items, all their pairs with a shared item are used.
         for index in np.unique(pair_model):
-            is_used[pair_model == index] = choose_pairs(all_pairs.shared_items[pair_model == index], min_overlap)
+            is_used[pair_model == index] = pairwise.choose_pairs(
+                all_pairs.shared_items[pair_model == index], min_overlap
+            )
         self.used, self.model = all_pairs.select_pairs(is_used), pair_model[is_used]  # by used pair; -1: two people
         # A matrix with a 1 where a person is in a pair of people, shape (raters, used pairs).
         pair = np.flatnonzero(self.model < 0)
@@ -256,9 +244,10 @@ class _JoinedTable:
             {"min_overlap": self.min_overlap, **({"model": name} if name else {})},
         )
         few_items, few_of_people = (
-            explain_few_items(of_scope.shared_items, self.min_overlap) for of_scope in (pairs, self._select_pairs(""))
+            pairwise.explain_few_items(of_scope.shared_items, self.min_overlap)
+            for of_scope in (pairs, self._select_pairs(""))
         )
-        too_few = few_items or _explain_unreliable_kappa(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
+        too_few = few_items or _explain_unreliable_kappa(pairs, CO_MINORITY_MODEL if name else resampling.CO_MINORITY)
         # The interval of a mean agreement stays reliable where one verdict is rare.
         withheld = dict.fromkeys(_Means._fields, too_few)
         if not few_items and not _has_small_overlap(pairs):
@@ -268,7 +257,7 @@ class _JoinedTable:
         elif n["items"] < MIN_ITEMS_FOR_DIFFERENCE:
             few = f"{n['items']} items; below {MIN_ITEMS_FOR_DIFFERENCE} no interval of the difference is reliable"
             withheld["difference"] = few
-        widening = compute_widening(n["items"], len(np.unique(self.table.source)))
+        widening = resampling.compute_widening(n["items"], len(np.unique(self.table.source)))
         estimates = []
         for field in _Means._fields:
             stat = f"{'model' if name or field == 'difference' else 'leave_one_out'}_{field}"
@@ -284,13 +273,13 @@ class _JoinedTable:
             corrects_bias = field != "agreement"
             # A difference of two kappas, each between -1 and 1, is between -2 and 2.
             limit = 2 if field == "difference" else 1
-            interval = compute_these_raters_interval(
+            interval = resampling.compute_these_raters_interval(
                 float(value[0]), replicates, bias_corrected=corrects_bias, widening=widening, within=(-limit, limit)
             )
             if withheld[field]:
-                interval = ResampledInterval(None, reason=withheld[field])
+                interval = resampling.ResampledInterval(None, reason=withheld[field])
             counts = {**n, "undefined_resamples": interval.undefined} if interval.undefined else n
-            method = ITEM_BOOTSTRAP_CORRECTED if corrects_bias else ITEM_BOOTSTRAP
+            method = resampling.ITEM_BOOTSTRAP_CORRECTED if corrects_bias else resampling.ITEM_BOOTSTRAP
             estimates.append(build_estimate(stat, value[0], counts, args, interval.interval, method, interval.reason))
         return ModelComparison(name or LEAVE_ONE_OUT, kind, *estimates)
 
@@ -328,7 +317,7 @@ class _JoinedTable:
 
 
 def _has_small_overlap(pairs: RaterPairs) -> bool:
-    return len(pairs) > 0 and bool(pairs.shared_items.min() < MIN_ITEMS_FOR_INTERVAL)
+    return len(pairs) > 0 and bool(pairs.shared_items.min() < pairwise.MIN_ITEMS_FOR_INTERVAL)
 
 
 def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
@@ -336,7 +325,7 @@ def _explain_unreliable_kappa(pairs: RaterPairs, floor: float) -> str:
     if not len(pairs):
         return ""
     if _has_small_overlap(pairs):
-        return f"a pair shares only {pairs.shared_items.min():.0f} items; below {MIN_ITEMS_FOR_INTERVAL} no interval of kappa is reliable"
+        return f"a pair shares only {pairs.shared_items.min():.0f} items; below {pairwise.MIN_ITEMS_FOR_INTERVAL} no interval of kappa is reliable"
     if (co_minority := float(np.mean(pairs.co_minority))) < floor:
         return (
             f"by chance a pair would both give the rarer verdict on {co_minority:.1f} items; "

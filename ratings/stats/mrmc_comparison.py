@@ -14,16 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, stdtr, stdtrit
 
+from ratings.stats import mrmc
 from ratings.stats.estimates import NORMAL, student_quantile
-from ratings.stats.mrmc import (
-    AREA_RANGE,
-    RaterColumn,
-    analyse_condition,
-    compute_covariances,
-    compute_score_interval,
-    count_cases,
-    is_extreme,
-)
 from ratings.stats.ratings_table import Floats, Ints, Ratings
 
 MIN_CASES = 3  # least cases of each class in each condition; with two, coverage was 89 to 92%, with one 85%
@@ -107,22 +99,22 @@ class ConditionMean(NamedTuple):
     @property
     def is_near_one(self) -> bool:
         """Return whether an area is so near 0 or 1, with so few cases, that Student's t is not reliable."""
-        return is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
+        return mrmc.is_extreme(self.value) and min(self.sizes) * min(self.value, 1 - self.value) < MIN_ORDER_ERRORS
 
     def compute_limits(self, quantile: float) -> tuple[float, float]:
         """Return an area's confidence limits at this normal quantile; near 0 or 1 of the logit, or Newcombe's."""
-        if is_extreme(self.value) and (self.value in AREA_RANGE or not self.se > 0):
-            return compute_score_interval(self.value, *self.sizes, quantile)
+        if mrmc.is_extreme(self.value) and (self.value in mrmc.AREA_RANGE or not self.se > 0):
+            return mrmc.compute_score_interval(self.value, *self.sizes, quantile)
         # The quantile of Student's t that has the same tail probability as this normal quantile.
         half_width = (quantile if math.isinf(self.df) else -float(stdtrit(self.df, float(ndtr(-quantile))))) * self.se
-        if not is_extreme(self.value):
+        if not mrmc.is_extreme(self.value):
             return max(0.0, self.value - half_width), min(1.0, self.value + half_width)
         half_width /= self.value * (1 - self.value)
         return float(expit(logit(self.value) - half_width)), float(expit(logit(self.value) + half_width))
 
 
 def compare_conditions(
-    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float] = AREA_RANGE
+    first: Sequence[mrmc.RaterColumn], second: Sequence[mrmc.RaterColumn], within: tuple[float, float] = mrmc.AREA_RANGE
 ) -> TwoConditions | str:
     """Return the difference of two conditions for new raters and new items, or the reason why there is none.
 
@@ -142,29 +134,29 @@ def compare_conditions(
     else:
         paired_columns = [[columns_of[name] for name in shared_raters] for columns_of in by_rater]
         comparison = _compare_paired(paired_columns[0], paired_columns[1], within, dropped)
-    if min(min(count_cases(columns)) for columns in (first, second)) < MIN_CASES:
+    if min(min(mrmc.count_cases(columns)) for columns in (first, second)) < MIN_CASES:
         return comparison._replace(test=comparison.test.without_interval(), reason=FEW_OF_A_CLASS)
     return comparison
 
 
-def _summarise_condition(columns: Sequence[RaterColumn]) -> ConditionMean:
+def _summarise_condition(columns: Sequence[mrmc.RaterColumn]) -> ConditionMean:
     """Return the mean of one condition with its standard error and degrees of freedom."""
-    condition = analyse_condition(columns)
-    sizes = count_cases(columns)
+    condition = mrmc.analyse_condition(columns)
+    sizes = mrmc.count_cases(columns)
     # The variance of a single rater's area comes from the cases alone, so the normal distribution is used (df infinite).
     if condition.raters == 1:
         return ConditionMean(condition.mean, condition.fixed_se, math.inf, sizes)
-    df = min(condition.df, condition.raters - 1) if is_extreme(condition.mean) else condition.df
+    df = min(condition.df, condition.raters - 1) if mrmc.is_extreme(condition.mean) else condition.df
     return ConditionMean(condition.mean, condition.se, df, sizes)
 
 
 def _compare_paired(
-    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], dropped: int
+    first: Sequence[mrmc.RaterColumn], second: Sequence[mrmc.RaterColumn], within: tuple[float, float], dropped: int
 ) -> TwoConditions:
     """Return the comparison by raters who read both conditions; the columns have them in the same order."""
     rater_count = len(first)
     values = np.array([[column.value for column in columns] for columns in (first, second)])
-    matrix = compute_covariances([*first, *second])
+    matrix = mrmc.compute_covariances([*first, *second])
     within_conditions = (matrix[:rater_count, :rater_count], matrix[rater_count:, rater_count:])
     across = matrix[:rater_count, rater_count:]
     var_error, cov1 = float(np.diag(matrix).mean()), float(np.diag(across).mean())
@@ -201,10 +193,10 @@ def compute_f_test(difference: float, raters: int, parts: TwoConditionComponents
 
 
 def _compare_independent(
-    first: Sequence[RaterColumn], second: Sequence[RaterColumn], within: tuple[float, float], reason: str
+    first: Sequence[mrmc.RaterColumn], second: Sequence[mrmc.RaterColumn], within: tuple[float, float], reason: str
 ) -> TwoConditions:
     """Return the comparison of independent groups of raters, with Satterthwaite's degrees of freedom."""
-    conditions = [analyse_condition(columns) for columns in (first, second)]
+    conditions = [mrmc.analyse_condition(columns) for columns in (first, second)]
     means = (conditions[0].mean, conditions[1].mean)
     rater_count = len({column.rater for columns in (first, second) for column in columns})
     if min(condition.raters for condition in conditions) < MIN_RATERS:
@@ -237,9 +229,9 @@ def infer_area_difference(
     """
     first, second = means
     difference = first.value - second.value
-    if within != AREA_RANGE or not (first.is_near_one or second.is_near_one):
+    if within != mrmc.AREA_RANGE or not (first.is_near_one or second.is_near_one):
         p, low, high = infer_difference(difference, se, df)
-        if low is None or high is None or within != AREA_RANGE:
+        if low is None or high is None or within != mrmc.AREA_RANGE:
             return p, low, high
         return p, max(-1.0, low), min(1.0, high)
     if not se > 0:

@@ -7,32 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ratings.stats import rater_pairs, resampling
 from ratings.stats.estimates import FEW_ITEMS, NORMAL, Estimate, build_estimate, build_generator
 from ratings.stats.proportions import compute_wilson_interval
-from ratings.stats.rater_pairs import (
-    PairMeans,
-    RaterPairs,
-    ScopedPairs,
-    compute_defined_mean,
-    compute_leave_one_out_means,
-    compute_pair_means,
-    resample_pair_means,
-    tabulate_pairs,
-)
 from ratings.stats.ratings_table import Bools, Floats, Ratings
-from ratings.stats.resampling import (
-    CO_MINORITY,
-    CO_MINORITY_NEW,
-    SKEWED,
-    PointEstimate,
-    Scope,
-    Uncertainty,
-    build_interval_rows,
-    compute_widening,
-    explain_rare_verdict,
-    find_commonest_category,
-    list_scopes,
-)
 from wetbench_site.text import format_count
 
 MIN_OVERLAP = 20
@@ -50,7 +28,7 @@ def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estim
     Below `min_overlap` shared items there is no interval. More than MAX_DISJOINT_LISTED pairs without a shared item
     are counted in one row.
     """
-    pairs = tabulate_pairs(table)
+    pairs = rater_pairs.tabulate_pairs(table)
     index_of = {pair: index for index, pair in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))}
     lists_all = pairs.disjoint_pairs <= MAX_DISJOINT_LISTED
     rows: list[Estimate] = []
@@ -71,7 +49,9 @@ def _list_undefined(n: Mapping[str, int], args: Mapping[str, Any], reason: str) 
     return [build_estimate(stat, None, n, args, reason=reason) for stat in PAIR_STATISTICS]
 
 
-def _estimate_pair(pairs: RaterPairs, index: int, args: Mapping[str, Any], min_overlap: int) -> list[Estimate]:
+def _estimate_pair(
+    pairs: rater_pairs.RaterPairs, index: int, args: Mapping[str, Any], min_overlap: int
+) -> list[Estimate]:
     shared_items = int(pairs.shared_items[index])
     n = {"items": shared_items, "raters": 2, "ratings": 2 * shared_items}
     too_few = ""
@@ -89,12 +69,12 @@ def _estimate_pair(pairs: RaterPairs, index: int, args: Mapping[str, Any], min_o
     return [agreement_row, build_estimate("cohen_kappa", kappa, n, args, interval, "normal", reason)]
 
 
-def _explain_no_kappa_interval(fewest_items: float, co_minority: float, floor: float = CO_MINORITY) -> str:
+def _explain_no_kappa_interval(fewest_items: float, co_minority: float, floor: float = resampling.CO_MINORITY) -> str:
     """Return why a kappa is given without an interval; "" if an interval may be given."""
     # In simulated studies, the 95% intervals of such samples included the true value in fewer than 95% of the studies.
     if fewest_items < MIN_ITEMS_FOR_INTERVAL:
         return f"a pair shares only {format_count(int(fewest_items), 'item')}; below {MIN_ITEMS_FOR_INTERVAL} no interval is reliable"
-    return explain_rare_verdict(co_minority, floor)
+    return resampling.explain_rare_verdict(co_minority, floor)
 
 
 def choose_pairs(shared_items: Floats, min_overlap: int) -> Bools:
@@ -114,7 +94,7 @@ def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
 class _PairScope:
     """The pairs of raters in one scope. `chosen`: mask of the pairs that are averaged; `used`: these pairs."""
 
-    def __init__(self, scope: Scope, pairs: RaterPairs, min_overlap: int) -> None:
+    def __init__(self, scope: resampling.Scope, pairs: rater_pairs.RaterPairs, min_overlap: int) -> None:
         self.ratings, self.pairs, self.min_overlap = scope.ratings, pairs, min_overlap
         self.args = {"min_overlap": min_overlap, **scope.args}
         self.chosen = choose_pairs(pairs.shared_items, min_overlap)
@@ -123,7 +103,7 @@ class _PairScope:
         self.fewest_items = float(self.used.shared_items.min(initial=np.inf))
         self.has_interval = len(self.used) > 0 and not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
 
-    def build_rows(self, resampled: PairMeans) -> Iterator[Estimate]:
+    def build_rows(self, resampled: rater_pairs.PairMeans) -> Iterator[Estimate]:
         used, args = self.used, self.args
         defined = int(np.isfinite(used.cohen_kappa).sum())
         below = int((self.pairs.shared_items < self.min_overlap).sum()) + self.pairs.disjoint_pairs
@@ -135,19 +115,23 @@ class _PairScope:
         no_kappa = no_pairs or (
             "" if defined else "0/0 in every pair: both raters gave one and the same answer throughout"
         )
-        agreement, kappa, weighted = compute_pair_means(used.shared_items, used.percent_agreement, used.cohen_kappa)
+        agreement, kappa, weighted = rater_pairs.compute_pair_means(
+            used.shared_items, used.percent_agreement, used.cohen_kappa
+        )
         # The floor for agreement is 0, because its interval stays reliable where one verdict is rare.
         withheld, withheld_kappa, withheld_new = (
-            self._explain_no_interval(floor) for floor in (0, CO_MINORITY, CO_MINORITY_NEW)
+            self._explain_no_interval(floor) for floor in (0, resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
         )
-        widening = compute_widening(n["items"], len(np.unique(self.ratings.source)))
+        widening = resampling.compute_widening(n["items"], len(np.unique(self.ratings.source)))
         # A pair with an undefined kappa (0/0) still has an agreement.
         agreement_n = {**n, "pairs_used": len(used), "pairs_undefined": 0}
-        point = PointEstimate("avg_pairwise_agreement", args, _number_or_none(agreement), agreement_n, no_pairs)
-        leave_one_out = compute_leave_one_out_means(used, used.percent_agreement)
-        yield from build_interval_rows(
+        point = resampling.PointEstimate(
+            "avg_pairwise_agreement", args, _number_or_none(agreement), agreement_n, no_pairs
+        )
+        leave_one_out = rater_pairs.compute_leave_one_out_means(used, used.percent_agreement)
+        yield from resampling.build_interval_rows(
             point,
-            Uncertainty(
+            resampling.Uncertainty(
                 resampled.agreement,
                 leave_one_out,
                 linear=True,
@@ -156,11 +140,11 @@ class _PairScope:
                 withheld_new=withheld,
             ),
         )
-        point = PointEstimate("avg_pairwise_kappa", args, _number_or_none(kappa), n, no_kappa)
-        leave_one_out = compute_leave_one_out_means(used, used.cohen_kappa)
-        yield from build_interval_rows(
+        point = resampling.PointEstimate("avg_pairwise_kappa", args, _number_or_none(kappa), n, no_kappa)
+        leave_one_out = rater_pairs.compute_leave_one_out_means(used, used.cohen_kappa)
+        yield from resampling.build_interval_rows(
             point,
-            Uncertainty(
+            resampling.Uncertainty(
                 resampled.kappa,
                 leave_one_out,
                 bias_corrected=True,
@@ -171,7 +155,7 @@ class _PairScope:
         )
         for stat, value in (
             ("avg_pairwise_kappa_weighted", weighted),
-            ("kappa_max", compute_defined_mean(used.kappa_max)),
+            ("kappa_max", rater_pairs.compute_defined_mean(used.kappa_max)),
         ):
             reason = self.few_items or "beside avg_pairwise_kappa, which has the interval"
             yield build_estimate(stat, _number_or_none(value), n, args, reason=no_kappa or reason)
@@ -195,15 +179,20 @@ def estimate_pair_means(
     in which each pair is weighted by its number of shared items; and kappa_max, the mean over pairs of the largest kappa
     possible with the pair's shares of verdicts.
     """
-    scopes = [_PairScope(scope, tabulate_pairs(scope.ratings), min_overlap) for scope in list_scopes(table)]
+    scopes = [
+        _PairScope(scope, rater_pairs.tabulate_pairs(scope.ratings), min_overlap)
+        for scope in resampling.list_scopes(table)
+    ]
     # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
     # of the other scopes.
     scoped = [
-        ScopedPairs(scope.ratings, scope.used if scope.has_interval else scope.pairs.select_pairs(scope.chosen & False))
+        rater_pairs.ScopedPairs(
+            scope.ratings, scope.used if scope.has_interval else scope.pairs.select_pairs(scope.chosen & False)
+        )
         for scope in scopes
     ]
     rng = build_generator(seed, "avg_pairwise_kappa")
-    resampled = resample_pair_means(scoped, table.item_source, resamples, rng)
+    resampled = rater_pairs.resample_pair_means(scoped, table.item_source, resamples, rng)
     return [row for scope, means in zip(scopes, resampled, strict=True) for row in scope.build_rows(means)]
 
 
@@ -217,7 +206,7 @@ def estimate_prevalence(table: Ratings) -> list[Estimate]:
     if not table.is_binary:
         reason = "no interval is computed for the share of a category"
     rows = []
-    for scope in list_scopes(table):
+    for scope in resampling.list_scopes(table):
         counts = np.bincount(scope.ratings.verdict, minlength=len(table.categories))
         n = scope.ratings.sample_sizes
         for index in [1] if table.is_binary else range(len(table.categories)):
@@ -235,17 +224,17 @@ def describe_skew(table: Ratings, words: Mapping[Any, str] | None = None) -> str
     """
     if not len(table):
         return ""
-    (of_all, *by_source), warnings = list_scopes(table), []
+    (of_all, *by_source), warnings = resampling.list_scopes(table), []
     for scope in by_source or [of_all]:
-        index, share = find_commonest_category(scope.ratings)
+        index, share = resampling.find_commonest_category(scope.ratings)
         category, chance = table.categories[index], share**2 + (1 - share) ** 2
-        if share >= SKEWED:
+        if share >= resampling.SKEWED:
             warnings.append(
                 f"In {scope.label} {share:.0%} of the verdicts are “{(words or {}).get(category, category)}”: two raters "
                 f"answering at random with that share would agree on at least {chance:.0%} of the items, so kappa can be "
                 "near 0 although they nearly always agree. Read the agreement and AC1 beside it."
             )
-    commonest = find_commonest_category(table)[0]
+    commonest = resampling.find_commonest_category(table)[0]
     shares = [float(np.mean(scope.ratings.verdict == commonest)) for scope in by_source]
     # 50 percentage points: docs/statistics.md has an example with a kappa of 0.64 over all sources and 0 within each.
     if shares and max(shares) - min(shares) >= 0.5:

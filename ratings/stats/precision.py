@@ -14,20 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import betabinom
 
-from ratings.stats import mrmc
+from ratings.stats import mrmc, resampling
 from ratings.stats.estimates import NORMAL, student_quantile
 from ratings.stats.mrmc import OneCondition
 from ratings.stats.proportions import compute_wilson_interval
 from ratings.stats.rater_pairs import compute_leave_one_out_means, tabulate_pairs
 from ratings.stats.ratings_table import Floats, Ints, Ratings
-from ratings.stats.resampling import (
-    CO_MINORITY_NEW,
-    MIN_RATERS,
-    TOO_FEW_RATERS,
-    UNDEFINED_WITHOUT_A_RATER,
-    compute_jackknife_variance,
-    explain_rare_verdict,
-)
 
 ADDED_RATERS = {2: "two", 4: "four"}
 ITEM_FACTORS = {1.5: "half again", 2.0: "twice"}
@@ -120,12 +112,12 @@ def estimate_components(table: Ratings) -> VarianceComponents:
     rater_pairs = tabulate_pairs(table)
     kappas = rater_pairs.cohen_kappa[np.isfinite(rater_pairs.cohen_kappa)]
     kappa = float(kappas.mean()) if len(kappas) else None
-    if table.sample_sizes["raters"] < MIN_RATERS:
-        return VarianceComponents(share, by_item, by_rater, kappa, None, TOO_FEW_RATERS)
+    if table.sample_sizes["raters"] < resampling.MIN_RATERS:
+        return VarianceComponents(share, by_item, by_rater, kappa, None, resampling.TOO_FEW_RATERS)
     leave_one_out = compute_leave_one_out_means(rater_pairs, rater_pairs.cohen_kappa)
     if not np.all(np.isfinite(leave_one_out)):
-        return VarianceComponents(share, by_item, by_rater, kappa, None, UNDEFINED_WITHOUT_A_RATER)
-    rater_variance = len(leave_one_out) * compute_jackknife_variance(leave_one_out)
+        return VarianceComponents(share, by_item, by_rater, kappa, None, resampling.UNDEFINED_WITHOUT_A_RATER)
+    rater_variance = len(leave_one_out) * resampling.compute_jackknife_variance(leave_one_out)
     return VarianceComponents(share, by_item, by_rater, kappa, rater_variance)
 
 
@@ -202,9 +194,11 @@ def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
     """Return why such a study has no kappa, or no interval of it for new raters; "" if it has both."""
     if components.kappa is None or not 0 < components.share < 1 or design.per_item <= 1:
         return _NO_KAPPA
-    if components.reason or design.raters < MIN_RATERS:
-        return components.reason or TOO_FEW_RATERS
-    return explain_rare_verdict(design.items * min(components.share, 1 - components.share) ** 2, CO_MINORITY_NEW)
+    if components.reason or design.raters < resampling.MIN_RATERS:
+        return components.reason or resampling.TOO_FEW_RATERS
+    return resampling.explain_rare_verdict(
+        design.items * min(components.share, 1 - components.share) ** 2, resampling.CO_MINORITY_NEW
+    )
 
 
 def compute_auc_half_width(components: AucComponents | None, design: Design) -> float | None:
@@ -221,7 +215,7 @@ def explain_no_auc(components: AucComponents | None, design: Design) -> str:
     """Return why such a study has no mean AUC, or no interval of it for new raters; "" if it has both."""
     if components is None:
         return _NO_AUC
-    if min(components.raters, design.raters) < MIN_RATERS:
+    if min(components.raters, design.raters) < resampling.MIN_RATERS:
         return mrmc.TWO_RATERS
     return "" if _project_condition(components, design).se > 0 else mrmc.ALL_ALIKE
 

@@ -105,9 +105,14 @@ def add_member(study: Study, account_name: str, role: str, by: Actor = None) -> 
 
     Raises StudyError if there is no such account, or if it may not have this role.
     """
+    name = account_name.strip()
+    account = User.objects.filter(username=name, is_active=True).first()
+    account = account or (signing_in.find_by_email(name) if name else None)
+    if account is None:
+        raise StudyError(f"There is no account {name[:80]!r}. A superuser can create one")
     # The account and then the study are locked: nobody can join as a rater at the same time, neither here nor with
     # this account in another study.
-    user = User.objects.select_for_update(no_key=True).get(pk=_get_account(account_name).pk)
+    user = User.objects.select_for_update(no_key=True).get(pk=account.pk)
     study = Study.objects.select_for_update().get(pk=study.pk)
     if role not in ROLES:
         raise StudyError(f"{role[:20]!r} is not a role; roles: {', '.join(ROLES)}")
@@ -145,16 +150,6 @@ def _record_change(study: Study, user: User, role: str, by: Actor, *, granted: b
     MembershipChange.objects.create(study=study, user=user, role=role, granted=granted, by=by)
     stored_role: Literal["admin", "analyst"] = "admin" if role == "admin" else "analyst"
     log_event(study, MemberChanged(account=user.pk, role=stored_role, granted=granted), by)
-
-
-def _get_account(account_name: str) -> User:
-    name = account_name.strip()
-    account = User.objects.filter(username=name, is_active=True).first() or (
-        signing_in.find_by_email(name) if name else None
-    )
-    if account is None:
-        raise StudyError(f"There is no account {name[:80]!r}. A superuser can create one")
-    return account
 
 
 class JobAccess(NamedTuple):

@@ -91,10 +91,7 @@ def load_assignments(study: Study) -> AssignmentMatrix:
     labels = list(study.raters.order_by("number", "pk").values_list("label", flat=True))
     assignments = Assignment.objects.filter(item__study=study, released_at__isnull=True)
     rows = assignments.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk", "session")
-    cells = [
-        _Cell(label, str(item), occasion, layout, rating is not None, session)
-        for label, item, occasion, layout, rating, session in rows
-    ]
+    cells = [_Cell(label, str(item), *shown, rating is not None, n) for label, item, *shown, rating, n in rows]
     # In the order of random codes: a column's position must reveal no source.
     codes = Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)
     return _build_matrix(labels, [str(code) for code in codes], cells, {})
@@ -126,21 +123,16 @@ def _build_matrix(
 
 
 def _build_row(
-    label: str, own_cells: Sequence[_Cell], groups: Sequence[ItemGroup], names: Mapping[str, str]
+    label: str, own_cells: Sequence[_Cell], groups: Iterable[ItemGroup], names: Mapping[str, str]
 ) -> MatrixRow:
     first_cells = [cell for cell in own_cells if cell.occasion == FIRST]
     counts = Counter(names.get(cell.item) for cell in first_cells)
     screens = Counter(cell.layout for cell in first_cells)
     sessions = Counter(cell.session for cell in first_cells)
-    return MatrixRow(
-        label=label,
-        items=len(first_cells),
-        repeats=len(own_cells) - len(first_cells),
-        done=sum(cell.done for cell in own_cells),
-        counts=tuple((group.name, counts[group.name]) for group in groups),
-        screens=tuple(sorted(screens.items())),
-        sessions=tuple(count for _, count in sorted(sessions.items())) if len(sessions) > 1 else (),
-    )
+    done, by_group = sum(cell.done for cell in own_cells), tuple((group.name, counts[group.name]) for group in groups)
+    by_session = tuple(count for _, count in sorted(sessions.items())) if len(sessions) > 1 else ()
+    n_first, by_screen = len(first_cells), tuple(sorted(screens.items()))
+    return MatrixRow(label, n_first, len(own_cells) - n_first, done, by_group, by_screen, by_session)
 
 
 def _draw_picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping[str, int]) -> MatrixPicture:

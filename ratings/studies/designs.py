@@ -108,16 +108,30 @@ def index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, 
 
 def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> dict[str, int]:
     """Return the condition, 1 or 2, of each of these items by its key."""
+    rows = [(found.candidate.key, found.screen, *found.candidate.source) for found in chosen]
+    if protocol.conditions not in ("screens", "twins"):
+        casts = _list_casts(protocol, (cast for _, _, cast, _ in rows))
+        if len(casts) != 2:
+            names = ", ".join(casts)
+            raise PlanError(f"the items come from {len(casts)} sources ({names}); a crossover compares exactly 2")
+    return _map_rows(protocol, rows)
+
+
+def load_conditions(study: Study) -> dict[str, int]:
+    """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
+    rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
+    columns = rows.values_list("item_id", "item__screen", "label", "perturbation")
+    return _map_rows(load_study_protocol(study), [(str(item), *rest) for item, *rest in columns])
+
+
+def _map_rows(protocol: StudyProtocol, rows: Sequence[tuple[str, int, str, str]]) -> dict[str, int]:
+    """Return the condition of each row of (key, screen, cast, perturbation) by its key."""
     if protocol.conditions == "screens":
-        return {found.candidate.key: found.screen for found in chosen}
-    sources = {found.candidate.key: found.candidate.source for found in chosen}
+        return {key: screen for key, screen, _, _ in rows}
     if protocol.conditions == "twins":
-        return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
-    casts = _list_casts(protocol, (cast for cast, _ in sources.values()))
-    if len(casts) != 2:
-        names = ", ".join(casts)
-        raise PlanError(f"the items come from {len(casts)} sources ({names}); a crossover compares exactly 2")
-    return {key: 1 + casts.index(cast) for key, (cast, _) in sources.items()}
+        return {key: 1 if perturbation == "none" else 2 for key, _, _, perturbation in rows}
+    casts = _list_casts(protocol, (cast for _, _, cast, _ in rows))
+    return {key: 1 + casts.index(cast) for key, _, cast, _ in rows}
 
 
 def map_arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
@@ -134,19 +148,6 @@ def replace_pairs(planned: Sequence[PlannedItem]) -> list[PlannedItem]:
     return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
 
 
-def load_conditions(study: Study) -> dict[str, int]:
-    """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
-    protocol = load_study_protocol(study)
-    rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
-    rows_of_items = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
-    if protocol.conditions == "screens":
-        return {str(item): screen for item, screen, _, _ in rows_of_items}
-    if protocol.conditions == "twins":
-        return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in rows_of_items}
-    casts = _list_casts(protocol, (label for _, _, label, _ in rows_of_items))
-    return {str(item): 1 + casts.index(label) for item, _, label, _ in rows_of_items}
-
-
 def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
     """Return the casts that a crossover of sources compares; the cast of condition 1 comes first."""
     # The document's order first, then imported labels: dict keeps the first of each.
@@ -157,8 +158,12 @@ def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple
     """Return the names of conditions 1 and 2 in results. `sources` include those of imported items."""
     item_sources = sorted(set(sources))
     if protocol.conditions == "screens":
-        both = zip(*(_describe_arm(arm) for arm in map_arms(protocol).values()), strict=True)
-        differences = [pair for pair in both if pair[0] != pair[1]]
+        # Worded as in the contrasts of display arms.
+        texts = []
+        for arm in map_arms(protocol).values():
+            context = "yes" if arm.with_context else "no"
+            texts.append((f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"))
+        differences = [pair for pair in zip(*texts, strict=True) if pair[0] != pair[1]]
         return ", ".join(first for first, _ in differences), ", ".join(second for _, second in differences)
     if protocol.conditions == "twins":
         errors = {perturbation for _, perturbation in item_sources} - {"none"}
@@ -166,12 +171,6 @@ def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple
     casts = _list_casts(protocol, (label for label, _ in item_sources))
     first_name, second_name, *_ = [*casts, "condition 1", "condition 2"]
     return first_name, second_name
-
-
-def _describe_arm(arm: Arm) -> tuple[str, str, str]:
-    """Return the layout, context and marks of an arm, worded as in the contrasts of display arms."""
-    context = "yes" if arm.with_context else "no"
-    return f"layout: {arm.layout}", f"goal and earlier steps: {context}", f"marks: {arm.marks}"
 
 
 def describe_cases(study: Study) -> str:

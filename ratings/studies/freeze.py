@@ -16,23 +16,17 @@ from wetbench_site.text import format_count
 
 
 class StudySize(NamedTuple):
-    """How many items and raters a study got. `left_out`: how many items were not used because they are in an
-    unblinded study.
-
-    `shown`: how many of its items come from an episode that an unblinded study of the other kind shows. `alike`:
-    cases of a crossover that are left out because both sources gave the identical outcome.
-    """
+    """How many items and raters a study got; `left_out`, `shown` and `alike` as in `pool.PoolStock`."""
 
     items: int
     raters: int
-    left_out: int = 0
-    shown: int = 0
-    alike: IdenticalCases = IdenticalCases()
+    left_out: int
+    shown: int
+    alike: IdenticalCases
 
 
 class OpeningPreview(NamedTuple):
-    """What opening would create: items, raters, ratings planned in all, and how many items of which source each rater
-    would get.
+    """What opening would create: items, raters, ratings planned in all, and each rater's items by source.
 
     In a pool study the rows of the matrix are empty: nothing is assigned before raters come. `assignments` have
     raters 0, 1, ... for R01, R02, ..., with the keys of `planned`.
@@ -42,10 +36,10 @@ class OpeningPreview(NamedTuple):
     raters: int
     ratings: int
     matrix: AssignmentMatrix
-    planned: tuple[PlannedItem, ...] = ()
-    assignments: tuple[PlannedAssignment, ...] = ()
-    origins: Mapping[str, Mapping[str, Any]] = {}  # by key: the columns that its ItemSource would have
-    alike: IdenticalCases = IdenticalCases()
+    planned: tuple[PlannedItem, ...]
+    assignments: tuple[PlannedAssignment, ...]
+    origins: Mapping[str, Mapping[str, Any]]  # by key: the columns that its ItemSource would have
+    alike: IdenticalCases
 
 
 def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> StudySize:
@@ -123,17 +117,10 @@ def plan_assignments(
         arms = designs.map_arms(protocol)
         return draw_items.plan_sessions(planned, raters, seed, arms=arms, first_number=first_rater)
     return assign_items.plan_assignments(
-        planned,
-        raters,
-        seed,
-        design=protocol.design,
-        arms=designs.list_arms_of(protocol),
-        by=protocol.display.by,
-        repeats=protocol.repeats,
-        distance=protocol.repeat_distance,
-        max_items=protocol.items_per_rater,
+        planned, raters, seed, design=protocol.design, arms=designs.list_arms_of(protocol), by=protocol.display.by,
+        repeats=protocol.repeats, distance=protocol.repeat_distance, max_items=protocol.items_per_rater,
         first_number=first_rater,
-    )
+    )  # fmt: skip
 
 
 def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, Item]:
@@ -200,10 +187,8 @@ def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uu
 
 def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> list[PlannedItem]:
     condition = designs.map_conditions(protocol, chosen) if protocol.is_crossover else {}
-    candidates = (found.candidate for found in chosen)
-    return [
-        PlannedItem(c.key, c.source, c.pair, protocol.ratings_per_item, condition.get(c.key, 0)) for c in candidates
-    ]
+    candidates, needed = (found.candidate for found in chosen), protocol.ratings_per_item
+    return [PlannedItem(c.key, c.source, c.pair, needed, condition.get(c.key, 0)) for c in candidates]
 
 
 def _max_versions(protocol: StudyProtocol, raters: int | None) -> int | None:

@@ -90,15 +90,15 @@ def take_interim_analysis(study: Study, user: User) -> InterimAnalysis:
     if reason := explain_refusal(study, user):
         raise InterimNotAllowed(reason)
     analysis = _compute_analysis(study)
-    shown_sources = sum(line.rate is not None for line in analysis.lines)
-    content = InterimLook(
-        ratings=analysis.ratings, planned=analysis.planned, shown=shown_sources, sources=len(analysis.lines)
-    )
-    log_event(study, content, user)
+    ratings, planned, lines = analysis
+    n_shown = sum(line.rate is not None for line in lines)
+    log_event(study, InterimLook(ratings=ratings, planned=planned, shown=n_shown, sources=len(lines)), user)
     return analysis
 
 
 def _compute_analysis(study: Study) -> InterimAnalysis:
+    from ratings.stats.proportions import estimate_rate  # imports scipy, which few pages need
+
     planned, firsts = _count_planned_ratings(study), _load_first_ratings(study)
     sizes = [-(-planned * quarter // QUARTERS) for quarter in range(1, QUARTERS + 1)]
     snapshots = [(0, RatingsBySource()), *zip(sizes, _iter_shown_ratings(_iter_snapshots(firsts, sizes)), strict=False)]
@@ -109,7 +109,9 @@ def _compute_analysis(study: Study) -> InterimAnalysis:
     sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
     # Every source has its row from the start: a row that appeared with its first rating would reveal the source of
     # that rating.
-    lines = [SourceRate(*source, _compute_rate(ratings_by_source.get(source, []))) for source in sorted(set(sources))]
+    verdicts = {source: [first.verdict is True for first in own] for source, own in ratings_by_source.items() if own}
+    rates = {source: estimate_rate(verdicts_of_source) for source, verdicts_of_source in verdicts.items()}
+    lines = [SourceRate(*source, rates.get(source)) for source in sorted(set(sources))]
     return InterimAnalysis(size, planned, lines)
 
 
@@ -134,11 +136,8 @@ def _iter_snapshots(firsts: Sequence[_FirstRating], sizes: Sequence[int]) -> Ite
     for number, last in enumerate(firsts, 1):
         while reached < len(sizes) and number - bisect_right(discount_times, last.submitted_at) >= sizes[reached] > 0:
             reached += 1
-            yield [
-                first
-                for first in firsts[:number]
-                if first.discounted_at is None or first.discounted_at > last.submitted_at
-            ]
+            ended = ((first, first.discounted_at) for first in firsts[:number])
+            yield [first for first, end in ended if end is None or end > last.submitted_at]
 
 
 def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[RatingsBySource]:
@@ -154,12 +153,6 @@ def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[Rat
             if min(len(own), len(changed)) >= MIN_CHANGED_RATINGS:
                 shown = {**shown, source: own}
         yield shown
-
-
-def _compute_rate(ratings: Sequence[_FirstRating]) -> "Rate | None":
-    from ratings.stats.proportions import estimate_rate  # imports scipy, which few pages need
-
-    return estimate_rate([first.verdict is True for first in ratings]) if ratings else None
 
 
 def _load_first_ratings(study: Study) -> list[_FirstRating]:

@@ -21,6 +21,7 @@ from simulation.models import CatalogueEntry
 from wetbench_site.observability.logs import log_security_event
 
 Actor = User | None
+_SLUG_TAKEN = "slug: {!r} is the slug of another study; choose another one"
 _SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
 
@@ -58,11 +59,10 @@ def list_bench_actions() -> list[str]:
 def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
     """Create a draft. Raises ProtocolError if the slug is taken."""
     # Not a check and then an insert: another request may take the slug at this moment.
-    study, created = Study.objects.get_or_create(
-        slug=protocol.slug, defaults={**_draft_columns(protocol), "created_by": by}
-    )
+    defaults = {**_draft_columns(protocol), "created_by": by}
+    study, created = Study.objects.get_or_create(slug=protocol.slug, defaults=defaults)
     if not created:
-        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
+        raise ProtocolError([_SLUG_TAKEN.format(protocol.slug)])
     GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
     log_event(study, Created(), by)
     return study
@@ -76,7 +76,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
     """
     draft = _lock_study(study, "edited", "draft")
     if Study.objects.exclude(pk=draft.pk).filter(slug=protocol.slug).exists():
-        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; choose another one"])
+        raise ProtocolError([_SLUG_TAKEN.format(protocol.slug)])
     # Columns only: the caller's object may be older than the row.
     Study.objects.filter(pk=draft.pk).update(slug=protocol.slug, **_draft_columns(protocol))
     GuideVersion.objects.filter(study=draft, number=1).update(text=protocol.guide, by=by, at=timezone.now())
@@ -129,10 +129,8 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     # The document states what was created, so that a duplicate opens with as many raters.
     study.protocol["raters"] = size.raters
     study.save(update_fields=["protocol"])
-    content = Opened(
-        items=size.items, raters=size.raters, left_out=size.left_out, shown=size.shown,
-        identical_cases=size.alike.cases, cases=size.alike.of,
-    )  # fmt: skip
+    counts = {name: getattr(size, name) for name in ("items", "raters", "left_out", "shown")}
+    content = Opened(**counts, identical_cases=size.alike.cases, cases=size.alike.of)
     _change_status(study, "open", content, by, opened_at=timezone.now())
 
 

@@ -29,16 +29,15 @@ def list_imported_candidates(study: Study) -> list[CandidateItem]:
 
 
 def build_candidates(rows: Iterable[ImportedItem]) -> list[CandidateItem]:
-    return [_build_imported_candidate(row) for row in rows]
-
-
-def _build_imported_candidate(row: ImportedItem) -> CandidateItem:
-    # Without a pair in the file it is the pool's: outcomes of one action on the same materials are versions of one thing.
-    pair = payload_digest({"imported pair": row.pair}) if row.pair else pair_digest(row.payload)
-    source = (row.label, row.perturbation)
-    candidate = Candidate(f"imported/{row.key}", source, pair, row.payload_sha256, row.experiment, row.action)
-    origin = {name: getattr(row, name) for name in ("truth", "reference", "target", "verdicts")}
-    return CandidateItem(candidate, row.payload, row.context, {"imported_id": row.pk, **origin})
+    candidates = []
+    for row in rows:
+        # Without a pair in the file it is the pool's: outcomes of one action on the same materials are one pair.
+        pair = payload_digest({"imported pair": row.pair}) if row.pair else pair_digest(row.payload)
+        source, key = (row.label, row.perturbation), f"imported/{row.key}"
+        candidate = Candidate(key, source, pair, row.payload_sha256, row.experiment, row.action)
+        origin = {name: getattr(row, name) for name in ("truth", "reference", "target", "verdicts")}
+        candidates.append(CandidateItem(candidate, row.payload, row.context, {"imported_id": row.pk, **origin}))
+    return candidates
 
 
 class SourceStock(NamedTuple):
@@ -51,10 +50,10 @@ class SourceStock(NamedTuple):
 
     source: SourceRequest
     have: int
-    unvetted: int = 0
-    held: int = 0
-    left_out: int = 0
-    shown: int = 0
+    unvetted: int
+    held: int
+    left_out: int
+    shown: int
 
     @property
     def is_enough(self) -> bool:
@@ -74,17 +73,17 @@ class PoolInventory(NamedTuple):
 
 
 class PoolStock(NamedTuple):
-    """What the pool has for each source of a study, and how many different items are left out in all, including
-    imported ones.
+    """What the pool has for each source of a study.
 
-    `shown`: how many of them come from an episode that an unblinded study of the other kind shows. `alike`: cases of
-    a crossover that are left out because both sources gave the identical outcome.
+    `left_out`: how many different items are left out, imported ones included, because they are in an unblinded study.
+    `shown`: how many come from an episode that an unblinded study of the other kind shows. `alike`: cases of a
+    crossover that are left out because both sources gave the identical outcome.
     """
 
     lines: list[SourceStock]
     left_out: int
-    shown: int = 0
-    alike: IdenticalCases = IdenticalCases()
+    shown: int
+    alike: IdenticalCases
 
 
 def list_casts() -> list[str]:
@@ -138,11 +137,12 @@ def take_stock(protocol: StudyProtocol, study: Study | None = None) -> PoolStock
     held = Counter(item.found.candidate.source for item in inventory.held if item.decision == "")
     left_out = _count_by_source(inventory.left_out)
     shown = _count_by_source(select_shown_elsewhere(inventory.usable, protocol.kind))
-    sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
-    lines = [
-        SourceStock(source, have[key], inventory.unvetted[key], held[key], left_out[key], shown[key])
-        for source, key in sources
-    ]
+    lines = []
+    for source in protocol.sources:
+        key = source.cast, source.perturbation
+        lines.append(
+            SourceStock(source, *(counts[key] for counts in (have, inventory.unvetted, held, left_out, shown)))
+        )
     total, identical = sum(line.shown for line in lines), designs.count_identical_cases(inventory.usable, protocol)
     return PoolStock(lines, count_left_out(inventory.left_out, protocol), total, identical)
 
@@ -167,8 +167,7 @@ def _count_by_source(candidates: Sequence[CandidateItem]) -> Counter[tuple[str, 
 
 
 def record_pool_decisions(study: Study, chosen: Sequence[CandidateItem], held: Sequence[HeldItem] = ()) -> None:
-    """Record the decisions that taking these items implies: twins accepted by rule, and held items left undecided at
-    opening.
+    """Record that twins among these items were accepted by rule, and which held items are undecided at opening.
 
     Call it in the transaction that opens the study or adds items to it.
     """
@@ -183,7 +182,7 @@ CandidateWithSecret = tuple[CandidateItem, Secret]  # with what only the simulat
 def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWithSecret]:
     """Yield accepted steps and their vetted twins as candidates, each with its secret."""
     originals = _list_casts_of_kind(protocol, "none")
-    earlier_steps = _EarlierSteps(wanted=True in protocol.display.context)
+    earlier_steps = EarlierSteps(wanted=True in protocol.display.context)
     originals_by_content: dict[str, str] = {}
     runs_with_model = Run.objects.filter(setup__cast__transition_model__has_key="model")
     simulated_by_models = set(runs_with_model.values_list("pk", flat=True))
@@ -196,16 +195,22 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
             # to be right.
             truth = None if row.episode.run_id in simulated_by_models else True
             origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
-            secret = Secret(_extract_reasoning_secret(row.step["outcome"]))
+            secret = Secret(extract_reasoning_secret(row.step["outcome"]))
             yield CandidateItem(candidate, payload, earlier_steps.build_context(row), origin), secret
-    for twin in _iter_twins(protocol):
+    requested = {(source.cast, source.perturbation) for source in protocol.sources}
+    twins = vetting.filter_accepted(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
+    order = ("transition__episode", "transition__number", "pk")
+    for twin in twins.select_related("transition__episode__experiment").order_by(*order):
+        # Not in SQL: a person may have vetted a twin as another error type than its generator meant.
+        if (twin.cast, vetting.get_error_type(twin)) not in requested:
+            continue
         row = twin.transition
         if row.content_sha256 not in originals_by_content:
             originals_by_content[row.content_sha256] = payload_digest(blind_transition(row.step))
         payload = blind_transition(row.step, twin.outcome)
         # A twin that is identical to its original in what raters see shows no error: it is left out.
         if (content := payload_digest(payload)) != originals_by_content[row.content_sha256]:
-            secret_text = "\n".join((twin.explanation, _extract_reasoning_secret(twin.outcome or {})))
+            secret_text = "\n".join((twin.explanation, extract_reasoning_secret(twin.outcome or {})))
             candidate_item = _build_twin_candidate(twin, payload, content, earlier_steps.build_context(row))
             yield candidate_item, Secret(secret_text, row.step["outcome"])
 
@@ -216,22 +221,15 @@ def _build_twin_candidate(twin: Twin, payload: Payload, content: str, context: P
     candidate = _build_candidate(twin.transition, (twin.cast, counts_as), payload, content, suffix)
     location = [twin.field] if twin.field and counts_as != "none" else []
     target = find_error_keys(twin.transition.step, twin.outcome or {}, location) if location else []
-    origin = {
-        "transition_id": twin.transition_id,
-        "twin_id": twin.pk,
-        # The plausibility of another model's plain answer is unknown.
-        "truth": None if counts_as == "none" else False,
-        "reference": find_reference(counts_as, None),
-        "target": target,
-    }
-    return CandidateItem(candidate, payload, context, origin)
+    truth = None if counts_as == "none" else False  # the plausibility of another model's plain answer is unknown
+    origin = {"transition_id": twin.transition_id, "twin_id": twin.pk, "truth": truth, "target": target}
+    return CandidateItem(candidate, payload, context, origin | {"reference": find_reference(counts_as, None)})
 
 
-def _extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
+def extract_reasoning_secret(outcome: Mapping[str, object]) -> str:
     """Return the part of the reasoning after "SECRET", a word that the prompts for planted errors make a model write."""
     # Ordinary reasoning may well share words with what raters see, so it is not compared.
-    _, marker, secret = str(outcome.get("reasoning") or "").partition("SECRET")
-    return secret if marker else ""
+    return str(outcome.get("reasoning") or "").partition("SECRET")[2]
 
 
 def _build_candidate(
@@ -247,7 +245,7 @@ def _candidate_key(episode: Episode) -> str:
     return f"{episode.experiment.slug}/{episode.cast}/{episode.replicate:05}"
 
 
-class _EarlierSteps:
+class EarlierSteps:
     """Builds the context of each step. Each episode is read once, and none is read if no arm shows a context."""
 
     def __init__(self, wanted: bool) -> None:
@@ -259,16 +257,14 @@ class _EarlierSteps:
         if not self._wanted:
             return {}
         if row.pk not in self._made:
-            earlier = [other.step for other in self._load_steps(row.episode_id) if other.number < row.number]
+            # One episode is enough: steps come sorted by episode.
+            if self._of[0] != row.episode_id:
+                steps = Transition.objects.filter(episode=row.episode_id)
+                steps = steps.exclude(action_name__in=_list_control_actions()).order_by("number")
+                self._of = row.episode_id, list(steps)
+            earlier = [other.step for other in self._of[1] if other.number < row.number]
             self._made[row.pk] = blind_context(row.episode.experiment.goal, earlier)
         return self._made[row.pk]
-
-    def _load_steps(self, episode: int) -> list[Transition]:
-        # One episode is enough: steps come sorted by episode.
-        if self._of[0] != episode:
-            steps = Transition.objects.filter(episode=episode).exclude(action_name__in=_list_control_actions())
-            self._of = episode, list(steps.order_by("number"))
-        return self._of[1]
 
 
 def _filter_usable_steps(protocol: StudyProtocol) -> QuerySet[Transition]:
@@ -284,17 +280,6 @@ def _filter_usable_steps(protocol: StudyProtocol) -> QuerySet[Transition]:
 def _list_control_actions() -> list[str]:
     """Return the actions that do nothing at the bench, such as submitting."""
     return list(CatalogueEntry.objects.filter(kind="control").values_list("name", flat=True))
-
-
-def _iter_twins(protocol: StudyProtocol) -> Iterator[Twin]:
-    """Yield the accepted twins whose cast and error type the study requests."""
-    requested = {(source.cast, source.perturbation) for source in protocol.sources}
-    rows = vetting.filter_accepted(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
-    order = ("transition__episode", "transition__number", "pk")
-    for twin in rows.select_related("transition__episode__experiment").order_by(*order):
-        # Not in SQL: a person may have vetted a twin as another error type than its generator meant.
-        if (twin.cast, vetting.get_error_type(twin)) in requested:
-            yield twin
 
 
 def _filter_finished_twins(protocol: StudyProtocol) -> QuerySet[Twin]:
@@ -329,10 +314,9 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
         payload = blind_evidence(episode.experiment.goal, steps_taken)
         # The digest is also the content: two episodes that read alike are one item.
         digest, reviews_of_episode = payload_digest(payload), list(episode.reviews.all())
-        candidate = Candidate(
-            _candidate_key(episode), (episode.cast, "none"), digest, digest, episode.experiment.slug, ""
-        )
+        key, source = _candidate_key(episode), (episode.cast, "none")
+        candidate = Candidate(key, source, digest, digest, episode.experiment.slug, "")
         verdicts = {review.classifier: review.sufficient for review in reviews_of_episode}
         origin = {"review_id": reviews_of_episode[0].pk, "truth": None, "target": [], "verdicts": verdicts}
-        secret = "\n".join(_extract_reasoning_secret(step["outcome"]) for step in steps_taken)
+        secret = "\n".join(extract_reasoning_secret(step["outcome"]) for step in steps_taken)
         yield CandidateItem(candidate, payload, {}, origin), Secret(secret)

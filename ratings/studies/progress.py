@@ -81,10 +81,9 @@ class RatingTally(NamedTuple):
 
 
 def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTally | None = None) -> StopStatus:
-    """Return whether the study meets its stop rule: all ratings, a number of ratings, or the end of the day of its
-    deadline.
+    """Return whether the study meets its stop rule: all ratings, a number of ratings, or the end of its deadline's day.
 
-        `tally` avoids counting again in callers that have already counted.
+    `tally` avoids counting again in callers that have already counted.
     """
     protocol, counts = study_protocol.load_protocol(study.protocol), tally or tally_ratings(study)
     given, planned = counts.given, counts.items * study.ratings_per_item
@@ -132,8 +131,7 @@ def _describe_missing(missing: int) -> str:
 
 
 def compute_state_digest(study: Study) -> str:
-    """Return the digest of the state of the study's ratings, from counts and keys alone. Five queries; six once it is
-    unblinded.
+    """Return the digest of the state of the study's ratings, from counts and keys alone, in five or six queries.
 
     It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by
     a model, or new verdict of the checker on what was rated.
@@ -162,11 +160,8 @@ def _collect_progress(study: Study) -> list[Any]:
     places = _aggregate_rows(Assignment.objects.filter(rater__study=study), **_ASSIGNMENT_AGGREGATES)
     # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
     # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
-    events = RatingEvent.objects.filter(
-        assignment__rater__study=study,
-        assignment__gte=places["first"] or 0,
-        assignment__lte=places["last"] or 0,
-    )
+    keys = {"assignment__gte": places["first"] or 0, "assignment__lte": places["last"] or 0}
+    events = RatingEvent.objects.filter(assignment__rater__study=study, **keys)
     left = {**_sum_keys("out", dropped=True), **_sum_keys("left", withdrawn_at__isnull=False)}
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
@@ -222,12 +217,12 @@ class RaterCounts(NamedTuple):
     those that were not released at all. `median_seconds` is None before the first rating with a known time.
     """
 
-    rated: int
-    dealt: int
-    live_rated: int
-    live: int
-    last_rated: datetime | None
-    median_seconds: float | None
+    rated: int = 0
+    dealt: int = 0
+    live_rated: int = 0
+    live: int = 0
+    last_rated: datetime | None = None
+    median_seconds: float | None = None
 
 
 class StudyCounts(NamedTuple):
@@ -267,10 +262,9 @@ def _compute_counts(study: Study) -> StudyCounts:
 
 
 class StudyProgress(NamedTuple):
-    """Ratings collected and planned on the first occasion, items, and raters who have rated all their items.
+    """Ratings collected and planned on the first occasion, items, raters, and those who have rated all their items.
 
-    `missing`: ratings that items lack. An item with more ratings than planned does not compensate for one with too
-    few.
+    `missing`: see RatingTally.
     """
 
     done: int
@@ -278,23 +272,16 @@ class StudyProgress(NamedTuple):
     items: int
     raters: int
     raters_done: int
-    missing: int = 0
+    missing: int
 
 
-@dataclass(frozen=True)
-class RaterProgress:
-    """The progress of one rater, including repeats. `median_seconds` is None before the first rating."""
+class RaterProgress(NamedTuple):
+    """A rater with all their ratings and assignments, including repeats; the median is None before the first rating."""
 
-    label: str
-    simulated: bool
-    invited: bool
-    started: bool
+    rater: Rater
     done: int
     total: int
     median_seconds: float | None
-    imported_as: str = ""
-    withdrawn: bool = False
-    dropped: bool = False
 
 
 @dataclass(frozen=True)
@@ -304,33 +291,31 @@ class StudyReport:
     progress: StudyProgress
     raters: tuple[RaterProgress, ...]
     simulated: str  # which of the raters are simulated, in a sentence; "" if none
-    imported: str = ""  # how many ratings were collected elsewhere, in a sentence; "" if none
-    cannot_judge: int = 0
-    surplus: int = 0
+    imported: str  # how many ratings were collected elsewhere, in a sentence; "" if none
+    cannot_judge: int
+    surplus: int
 
     @property
     def by_simulated(self) -> int:
         """Return how many ratings simulated raters gave, including repeats."""
-        return sum(line.done for line in self.raters if line.simulated)
+        return sum(line.done for line in self.raters if line.rater.simulated)
 
 
 def build_report(study: Study, counted: StudyCounts | None = None) -> StudyReport:
     """Return the progress of a study, in a constant number of queries. `counted` avoids counting again."""
     counts = counted or count_study(study)
     tally = counts.study
-    rows = study.raters.order_by("number", "pk")
-    raters = tuple(_build_rater_line(rater, counts.raters.get(rater.pk)) for rater in rows)
+    raters = []
+    for rater in study.raters.order_by("number", "pk"):
+        own = counts.raters.get(rater.pk, RaterCounts())
+        # A dropped rater's times would suggest that their ratings count.
+        median_seconds = None if rater.dropped else own.median_seconds
+        raters.append(RaterProgress(rater, own.rated, own.dealt, median_seconds))
+    planned, n_finished = tally.given + tally.missing, sum(line.done == line.total for line in raters)
     imported = f"{tally.imported} of {tally.given} ratings were collected elsewhere and imported."
     return StudyReport(
-        progress=StudyProgress(
-            done=tally.given,
-            total=tally.given + tally.missing,
-            items=tally.items,
-            raters=len(raters),
-            raters_done=sum(line.done == line.total for line in raters),
-            missing=tally.missing,
-        ),
-        raters=raters,
+        progress=StudyProgress(tally.given, planned, tally.items, len(raters), n_finished, tally.missing),
+        raters=tuple(raters),
         simulated=_describe_simulated(raters),
         imported=imported if tally.imported else "",
         cannot_judge=tally.cannot_judge,
@@ -338,26 +323,10 @@ def build_report(study: Study, counted: StudyCounts | None = None) -> StudyRepor
     )
 
 
-def _build_rater_line(rater: Rater, counted: RaterCounts | None) -> RaterProgress:
-    return RaterProgress(
-        label=rater.label,
-        simulated=rater.simulated,
-        invited=rater.invited_at is not None,
-        started=rater.started_at is not None,
-        done=counted.rated if counted else 0,
-        total=counted.dealt if counted else 0,
-        # A dropped rater's times would suggest that their ratings count.
-        median_seconds=counted.median_seconds if counted and not rater.dropped else None,
-        imported_as=rater.imported_as,
-        withdrawn=rater.withdrawn_at is not None,
-        dropped=rater.dropped,
-    )
-
-
 def _describe_simulated(raters: Sequence[RaterProgress]) -> str:
     # Dropped raters are not in the results that this sentence is about.
-    raters = [line for line in raters if not line.dropped]
-    simulated = [line for line in raters if line.simulated]
+    raters = [line for line in raters if not line.rater.dropped]
+    simulated = [line for line in raters if line.rater.simulated]
     if not simulated:
         return ""
     if len(simulated) == len(raters):

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.blinding import Payload, source_names
-from ratings.blinding.source_names import LabWord, Lexicon, NameFile, NameFinding, SourceName
+from ratings.blinding.source_names import Lexicon, NameFile, NameFinding, SourceName
 from ratings.models import Quarantine, Study, StudyEvent
 from ratings.models.study_events import QuarantineDecided
 from ratings.protocol import CandidateItem
@@ -34,9 +34,8 @@ class NamesFileError(ValueError):
 def build_site_lexicon(labels: Iterable[str] = ()) -> Lexicon:
     """Return the lexicon of this site, in two queries. `labels` are names of the sources of imported items."""
     models: set[str] = set()
-    for name, provider, model_id, aliases in LanguageModel.objects.values_list(
-        "name", "provider", "model_id", "aliases"
-    ):
+    rows = LanguageModel.objects.values_list("name", "provider", "model_id", "aliases")
+    for name, provider, model_id, aliases in rows:
         models |= {text for text in (name, provider, model_id, model_id.rpartition("/")[2], *aliases) if text}
     # The cast of people at the bench has a name that is an ordinary word.
     casts = {name for name in cast_availability.list_names() if name != HUMAN_CAST}
@@ -62,11 +61,6 @@ def load_ordinary_words() -> frozenset[str]:
         for path in sorted((settings.FIXTURES_DIR / folder).glob("*.json")):
             words |= set(_WORD.findall(path.read_text("utf-8").casefold()))
     return frozenset(words)
-
-
-def list_laboratory_words() -> list[LabWord]:
-    """Return the laboratory's own words that are names elsewhere, each with the reason, as pages show them."""
-    return load_names_file().laboratory
 
 
 @lru_cache(maxsize=1)
@@ -172,10 +166,7 @@ def _describe_findings(named: Iterable[tuple[str, NameFinding]]) -> list[Reason]
 
 
 def load_declared_things(study: Study) -> dict[str, dict[str, str]]:
-    """Return, for the digest of each released item, the words that people confirmed as names of laboratory objects.
-
-    Each word has its meaning.
-    """
+    """Return, by the digest of each released item, the words that people confirmed as laboratory objects, and meanings."""
     rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
     return {digest: dict(things) for digest, things in rows if things}
 
@@ -209,8 +200,7 @@ def iter_texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
 def record_decision(
     study: Study, held: HeldItem, decision: str, by: User, things: Mapping[str, str] | None = None
 ) -> Quarantine:
-    """Release an item that was held for this study, or drop it. Log the decision, which may be changed until the
-    study opens.
+    """Release an item that was held for this study, or drop it. The decision is logged, and final once the study opens.
 
     `things` gives the meaning in the laboratory of names in a released item: the audit then accepts them in this
     item. Raises DecisionError if the study is open or a meaning is not allowed.
@@ -251,10 +241,7 @@ def _check_things(held: HeldItem, decision: str, things: Mapping[str, str]) -> l
 def store_undecided(study: Study, held: Sequence[HeldItem]) -> None:
     """Store the items that were still undecided when the study opened, in the caller's transaction."""
     undecided = {item.digest: item for item in held if not item.decision}
-    rows = [
-        Quarantine(study=study, payload_sha256=digest, **_quarantine_columns(item))
-        for digest, item in undecided.items()
-    ]
+    rows = (Quarantine(study=study, payload_sha256=key, **_quarantine_columns(one)) for key, one in undecided.items())
     # Items added later may have been held at opening as well: their row exists.
     Quarantine.objects.bulk_create(rows, ignore_conflicts=True)
 

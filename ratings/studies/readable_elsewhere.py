@@ -148,17 +148,11 @@ def find_unblinded_people(studies: Collection[int], accounts: Collection[int]) -
 
 
 UNBLINDED = Q(study__status="unblinded")
-
-
 HandledKeys = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), each with its time
 
 
 class UnblindedStudy(NamedTuple):
-    """An unblinded study that shares contents with another study: when it was unblinded, and the keys of these
-    contents.
-
-    `_index_items` defines the keys.
-    """
+    """An unblinded study that shares contents with another study, and the keys of these contents (see `_index_items`)."""
 
     unblinded_at: datetime
     keys: set[str]
@@ -198,7 +192,11 @@ def find_readable(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> di
         keys.setdefault(account, []).extend(study_keys)
     # Most accounts can read nothing: the larger queries run only if there is something to compare.
     items = _index_items(study) if keys else {}
-    pool_items = _find_pool_items(study) if periods else {}
+    pool_items: dict[int, datetime] = {}  # with the start times of their episodes
+    if periods:
+        run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
+        rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
+        pool_items = dict(rows.values_list("item_id", f"{run_path}__created_at"))
     readable = {}
     for rater in taken_places:
         account = rater.user_id or 0
@@ -354,13 +352,6 @@ def _query_handled(
     paths += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
     paths += [(f"{step}twins__decisions__by", f"{step}twins__decisions__at")]
     return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, time) for by, time in paths]
-
-
-def _find_pool_items(study: Study) -> dict[int, datetime]:
-    """Return this study's items from the pool, with the start times of their episodes."""
-    run_path = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
-    rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
-    return dict(rows.values_list("item_id", f"{run_path}__created_at"))
 
 
 def _is_before(time: datetime, end: datetime | None) -> bool:

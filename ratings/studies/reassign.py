@@ -6,7 +6,7 @@ for a rater who is opening an item; items that have been opened are not moved.
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from django.utils import timezone
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST, SECOND
 from ratings.models.study_events import ItemsTakenBack
-from ratings.protocol import Arm, assign_items, balance_loads
+from ratings.protocol import assign_items, balance_loads
 from ratings.protocol.balance_loads import Workload
 from ratings.protocol.plan_types import PlannedItem
 from ratings.studies import designs, readable_elsewhere
@@ -37,11 +37,7 @@ class Reassignment(NamedTuple):
 
 
 def list_eligible_raters(study: Study) -> list[Rater]:
-    """Return the raters who can get more items: those who have not left or finished and were not imported from a
-    file.
-
-    Simulated raters are returned only if there are no others.
-    """
+    """Return the raters who can get more items: those who have not left or finished and were not imported."""
     raters = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
     # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
     # rules.
@@ -60,9 +56,8 @@ def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
     n_wanted = sum(item.needed for item in needs)
     # Seeded by what is different at each reassignment, so that the result is reproducible from the stored study.
     rng = random.Random(f"deal/{study.random_seed}/{n_wanted}/{len(raters)}/{study.events.count()}")
-    new_assignments = balance_loads.distribute_more(
-        needs, _build_workloads(study, raters), _find_raters_by_item(study), rng
-    )
+    hands, raters_by_item = _build_workloads(study, raters), _find_raters_by_item(study)
+    new_assignments = balance_loads.distribute_more(needs, hands, raters_by_item, rng)
     _create_assignments(study, [(item, rater, slots_by_item[item.key].pop(0)) for item, rater in new_assignments], rng)
     return Reassignment(len(new_assignments), n_wanted - len(new_assignments))
 
@@ -79,24 +74,17 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
         waiting[rater_id].append(items[key])
     rng = random.Random(f"even/{study.random_seed}/{len(other_raters)}")
     hands = _build_workloads(study, list(other_raters))
-    moves = balance_loads.move_to_newcomers(
-        [rater.pk for rater in newcomers], hands, waiting, _find_raters_by_item(study), rng
-    )
-    moved_rows = [rows_by_key[move.giver, move.item.key] for move in moves]
-    Assignment.objects.filter(pk__in=[row.pk for row in moved_rows]).delete()
-    _create_assignments(
-        study, [(move.item, move.taker, row.slot) for move, row in zip(moves, moved_rows, strict=True)], rng
-    )
+    takers, raters_by_item = [rater.pk for rater in newcomers], _find_raters_by_item(study)
+    moves = balance_loads.move_to_newcomers(takers, hands, waiting, raters_by_item, rng)
+    moved = [(move, rows_by_key[move.giver, move.item.key]) for move in moves]
+    Assignment.objects.filter(pk__in=[row.pk for _, row in moved]).delete()
+    _create_assignments(study, [(move.item, move.taker, row.slot) for move, row in moved], rng)
     shuffle_remaining(study, {move.giver for move in moves})
     return len(moves)
 
 
 def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
-    """Shuffle the items that these raters have not been shown, and put them after the shown ones. Plan their repeats
-    again.
-
-    Session 1 comes before session 2.
-    """
+    """Shuffle the items that these raters have not been shown, session 1 first, and plan their repeats again."""
     raters = list(study.raters.filter(pk__in=set(rater_ids)))
     # Needed for repeats only, and not cheap.
     readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
@@ -114,46 +102,29 @@ def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] 
     shown_first = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
     repeated = {str(row.item_id) for row in served if row.occasion == SECOND}
     excluded = {key for key in shown_first if key in readable} - repeated
-    unseen = [PlannedItem(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
-    sources = {item.key: item for item in _load_planned_items(study, {item.key for item in unseen})}
+    unseen = [str(row.item_id) for row in rows.values()]
+    sources = {item.key: item for item in _load_planned_items(study, set(unseen))}
     rng = random.Random(f"order/{study.random_seed}/{rater.number}/{len(served)}/{len(unseen)}")
-    order = assign_items.order_items(
-        shown_first,
-        [sources[item.key] for item in unseen],
-        repeated,
-        protocol.repeats,
-        protocol.repeat_distance,
-        rng,
-        excluded,
-    )
+    to_order, distance = [sources[key] for key in unseen], protocol.repeat_distance
+    order = assign_items.order_items(shown_first, to_order, repeated, protocol.repeats, distance, rng, excluded)
     session = {str(row.item_id): row.session for row in rows.values()}
     order.sort(key=lambda place: session.get(place[0], 1))  # stable, and repeats have session 1: a crossover has none
     start = max((row.position for row in served), default=0) + 1
-    _set_positions(
-        rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values()
-    )
-    _create_repeats(rater, {key: start + index for index, (key, occasion) in enumerate(order) if occasion == SECOND})
-
-
-def _set_positions(rater: Rater, places: Mapping[str, int], rows: Collection[Assignment]) -> None:
-    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new
-    # position.
-    old = rater.assignments.filter(pk__in=[row.pk for row in rows], position__lt=PARKED_POSITION)
+    places = {(int(key), occasion): start + index for index, (key, occasion) in enumerate(order)}
+    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new position.
+    old = rater.assignments.filter(pk__in=rows, position__lt=PARKED_POSITION)
     old.update(position=F("position") + PARKED_POSITION)
-    for row in rows:
-        row.position = places[str(row.item_id)]
-    Assignment.objects.bulk_update(rows, ["position"], batch_size=200)
-
-
-def _create_repeats(rater: Rater, places: Mapping[str, int]) -> None:
-    """Create the repeats, each shown in the arm of its first occasion."""
-    firsts = rater.assignments.filter(occasion=FIRST, item__in=[int(key) for key in places])
+    for row in rows.values():
+        row.position = places[row.item_id, FIRST]
+    Assignment.objects.bulk_update(rows.values(), ["position"], batch_size=200)
+    # Repeats are shown in the arm of their first occasion.
+    to_repeat = [item for item, occasion in places if occasion == SECOND]
     Assignment.objects.bulk_create(
         Assignment(
-            rater=rater, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[str(row.item_id)],
+            rater=rater, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[row.item_id, SECOND],
             layout=row.layout, with_context=row.with_context, marks=row.marks,
         )
-        for row in firsts
+        for row in rater.assignments.filter(occasion=FIRST, item__in=to_repeat)
     )  # fmt: skip
 
 
@@ -161,7 +132,12 @@ def _create_assignments(
     study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
 ) -> None:
     """Create assignments for their new raters, at random positions among the items that these raters have not seen."""
-    arms = _choose_arms(study, places, rng)
+    protocol = designs.load_study_protocol(study)
+    items_by_rater: dict[int, list[PlannedItem]] = defaultdict(list)
+    for item, rater, _ in places:
+        items_by_rater[rater].append(item)
+    numbers, all_arms = dict(study.raters.values_list("pk", "number")), designs.list_arms_of(protocol)
+    arms = assign_items.assign_arms(items_by_rater, all_arms, protocol.display.by, study.random_seed, numbers, rng)
     rows = [
         Assignment(
             item_id=int(item.key), rater_id=rater, slot=slot, pair=item.pair, position=2 * PARKED_POSITION + index,
@@ -178,18 +154,6 @@ def _create_assignments(
     shuffle_remaining(study, {rater for _, rater, _ in places})
 
 
-def _choose_arms(
-    study: Study, places: Sequence[tuple[PlannedItem, int, int | None]], rng: random.Random
-) -> Mapping[tuple[int, str], Arm]:
-    protocol = designs.load_study_protocol(study)
-    items_by_rater: dict[int, list[PlannedItem]] = defaultdict(list)
-    for item, rater, _ in places:
-        items_by_rater[rater].append(item)
-    numbers = dict(study.raters.values_list("pk", "number"))
-    all_arms = designs.list_arms_of(protocol)
-    return assign_items.assign_arms(items_by_rater, all_arms, protocol.display.by, study.random_seed, numbers, rng)
-
-
 def _load_planned_items(study: Study, keys: Iterable[str]) -> list[PlannedItem]:
     """Return these items with their sources and pairs, which only a plan may use."""
     rows = ItemSource.objects.filter(item__study=study, item__in=[int(key) for key in keys])
@@ -204,10 +168,8 @@ def find_free_slots(study: Study) -> dict[str, list[int]]:
     for item, slot in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "slot"):
         used_slots[item] |= {slot} if slot else set()
     slot_numbers = range(1, study.ratings_per_item + 1)
-    free_by_item = {
-        str(item): [slot for slot in slot_numbers if slot not in slots] for item, slots in used_slots.items()
-    }
-    return {item: slots for item, slots in free_by_item.items() if slots}
+    free = {str(item): [slot for slot in slot_numbers if slot not in slots] for item, slots in used_slots.items()}
+    return {item: slots for item, slots in free.items() if slots}
 
 
 def find_idle_raters(study: Study) -> QuerySet[Rater]:
@@ -289,10 +251,9 @@ def find_free_slot(item: int, ratings_per_item: int) -> int | None:
 
 
 class ReleasedItems(NamedTuple):
-    """How many items were released, how many ratings nobody else may give, and how many cases of a crossover are
-    incomplete.
+    """How many items were released, how many ratings nobody else may give, and how many cases are now incomplete.
 
-    A case is incomplete if one version was released and the other was shown before.
+    A case of a crossover is incomplete if one version was released and the other was shown before.
     """
 
     items: int
@@ -305,8 +266,7 @@ NOTHING_RELEASED = ReleasedItems(0)
 
 @transaction.atomic
 def release_readable_items(study: Study, raters: Iterable[Rater] | None = None) -> ReleasedItems:
-    """Release each item that its rater, one of `raters` or of all, can read elsewhere and was not shown. Log the
-    release.
+    """Release each item that its rater, one of `raters` or of all, can read elsewhere and was not shown, and log that.
 
     In planned designs the ratings are reassigned to other raters, who may hand over unseen items in exchange. Ratings
     that nobody may give wait for another rater. Does nothing in a study that does not accept ratings.

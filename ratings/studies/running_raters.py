@@ -17,6 +17,8 @@ from ratings.studies.lifecycle import Actor, log_event
 from ratings.studies.reassign import LIVE, Reassignment
 from wetbench_site.text import format_count
 
+_IS_LIVE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)
+
 
 @transaction.atomic
 def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
@@ -32,7 +34,10 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     raters = freeze.create_raters(study, n)
     moved, is_crossed = 0, designs.is_crossed(study)
     if is_crossed:
-        _raise_ratings_per_item(study, n)
+        # The ratings per item rise by n, less the slots that raters who left have freed.
+        items = study.items.annotate(live=Count("assignments", filter=_IS_LIVE))
+        most = max(items.values_list("live", flat=True), default=0) + n
+        study.ratings_per_item = study.protocol["ratings_per_item"] = max(study.ratings_per_item, most)
     if designs.is_crossover(study):
         moved = _assign_sessions(study, raters)
     elif not designs.is_pool_study(study):
@@ -64,16 +69,14 @@ def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
     locked.save(update_fields=["withdrawn_at", "dropped"])
     # A link that was sent and not used must not bring the rater back.
     locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
-    locked.assignments.filter(rating__isnull=True, released_at__isnull=True).update(
-        slot=None, released_at=locked.withdrawn_at
-    )
+    unrated = locked.assignments.filter(rating__isnull=True, released_at__isnull=True)
+    unrated.update(slot=None, released_at=locked.withdrawn_at)
     if locked.dropped:
         # Without a slot the rating is stored and does not count; the slot can be assigned again.
         locked.assignments.filter(slot__isnull=False).update(slot=None)
-    is_planned = study.status in ("open", "paused") and not designs.is_pool_study(study)
-    dealt = (
-        reassign.assign_free_slots(study, reassign.list_eligible_raters(study)) if is_planned else Reassignment(0, 0)
-    )
+    dealt = Reassignment(0, 0)
+    if study.status in ("open", "paused") and not designs.is_pool_study(study):
+        dealt = reassign.assign_free_slots(study, reassign.list_eligible_raters(study))
     is_own_decision = by is not None and by.pk == locked.user_id  # the log must not connect a name with a rater's label
     content = Withdrawn(rater=locked.label, dropped=locked.dropped, dealt=dealt.assigned, left=dealt.unassigned)
     log_event(study, content, None if is_own_decision else by)
@@ -97,13 +100,12 @@ def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) ->
     n_known = study.items.filter(payload_sha256__in=digests).count()
     if n_known or len(digests) < len(found):
         raise PlanError(f"{format_count(n_known + len(found) - len(digests), 'item')} would be in the study twice")
-    if (candidates := list(found)) and not designs.load_study_protocol(study).allow_unblinded:
-        refused = pool.separate_unblinded(candidates)[1]
-        if refused:
-            raise PlanError(
-                f"{format_count(len(refused), 'item')} or versions of them are in an unblinded study, and this study's document "
-                "does not allow that (allow_unblinded)"
-            )
+    allows_unblinded = designs.load_study_protocol(study).allow_unblinded
+    if not allows_unblinded and (refused := pool.separate_unblinded(found)[1]):
+        raise PlanError(
+            f"{format_count(len(refused), 'item')} or versions of them are in an unblinded study, and this study's document "
+            "does not allow that (allow_unblinded)"
+        )
     pool.record_pool_decisions(study, found)
     freeze.freeze_items(study, found)
     is_pool = designs.is_pool_study(study)
@@ -126,16 +128,11 @@ def replan_open_places(study: Study, raters: int) -> None:
     Assignment.objects.filter(rater__in=free).delete()
     Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
     new_raters = freeze.create_raters(study, raters)
-    planned = _load_planned_items(study, slots)
-    assignments = freeze.plan_assignments(
-        designs.load_study_protocol(study), study.random_seed, planned, raters, new_raters[0].number
-    )
+    protocol, planned = designs.load_study_protocol(study), _load_planned_items(study, slots)
+    plan = freeze.plan_assignments(protocol, study.random_seed, planned, raters, new_raters[0].number)
     # The plan numbers slots from 1; these items have only the slots that were freed.
-    assignments_with_slots = [
-        assignment._replace(slot=slots[assignment.key][assignment.slot - 1]) if assignment.slot else assignment
-        for assignment in assignments
-    ]
-    freeze.create_assignments(study, assignments_with_slots, new_raters)
+    plan = [one._replace(slot=slots[one.key][one.slot - 1]) if one.slot else one for one in plan]
+    freeze.create_assignments(study, plan, new_raters)
     log_event(study, RatersReplanned(free=len(free), raters=raters))
 
 
@@ -152,39 +149,22 @@ def _lock_running_study(study: Study) -> Study:
     return locked
 
 
-def _raise_ratings_per_item(study: Study, n: int) -> None:
-    """Raise the ratings per item by n, less the slots that raters who left have freed."""
-    is_live = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)
-    items = study.items.annotate(live=Count("assignments", filter=is_live))
-    most = max(items.values_list("live", flat=True), default=0) + n
-    study.ratings_per_item = max(study.ratings_per_item, most)
-    study.protocol["ratings_per_item"] = study.ratings_per_item
-
-
 def _assign_sessions(study: Study, raters: Sequence[Rater]) -> int:
     """Assign both sessions of a crossover to new raters: every item, each in a free slot."""
     free = reassign.find_free_slots(study)
-    assignments = freeze.plan_assignments(
-        designs.load_study_protocol(study),
-        study.random_seed,
-        _load_planned_items(study, free),
-        len(raters),
-        raters[0].number,
-    )
-    freeze.create_assignments(
-        study, [assignment._replace(slot=free[assignment.key][assignment.rater]) for assignment in assignments], raters
-    )
-    return len(assignments)
+    protocol, planned = designs.load_study_protocol(study), _load_planned_items(study, free)
+    plan = freeze.plan_assignments(protocol, study.random_seed, planned, len(raters), raters[0].number)
+    freeze.create_assignments(study, [one._replace(slot=free[one.key][one.rater]) for one in plan], raters)
+    return len(plan)
 
 
 def _load_planned_items(study: Study, slots: dict[str, list[int]]) -> list[PlannedItem]:
     # In the order of their content and not of keys: a plan from one seed is then the same in every database.
     sources = ItemSource.objects.filter(item__study=study).order_by("experiment", "item__payload_sha256")
     rows = sources.values_list("item_id", "label", "perturbation", "pair")
-    sources_by_item = {str(item): ((label, perturbation), str(pair)) for item, label, perturbation, pair in rows}
     condition = designs.load_conditions(study) if designs.is_crossover(study) else {}
     return [
-        PlannedItem(key, source, pair, len(slots[key]), condition.get(key, 0))
-        for key, (source, pair) in sources_by_item.items()
-        if key in slots
+        PlannedItem(str(item), (label, perturbation), str(pair), len(slots[str(item)]), condition.get(str(item), 0))
+        for item, label, perturbation, pair in rows
+        if str(item) in slots
     ]

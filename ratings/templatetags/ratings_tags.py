@@ -6,7 +6,7 @@ from django import template
 from django.template import Context
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from ratings.web import job_status
 from simulation.models import Job
@@ -64,7 +64,5 @@ def nav_link(context: Context, name: str, label: str) -> SafeString:
     """Return a link that is marked as current if it leads to the current page or a page above it."""
     address = reverse(name)
     # By prefix, so that the pages below a section keep its link highlighted.
-    is_current = context["request"].path.startswith(address)
-    return format_html(
-        '<a href="{}"{}>{}</a>', address, format_html(' aria-current="{}"', "page") if is_current else "", label
-    )
+    current = mark_safe(' aria-current="page"') if context["request"].path.startswith(address) else ""
+    return format_html('<a href="{}"{}>{}</a>', address, current, label)

@@ -1,5 +1,6 @@
 """Pages of jobs: progress, result files, and the buttons that stop a job or try it again."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -26,7 +27,7 @@ def show_job(request: StudyRequest, job: UUID) -> HttpResponse:
     """Show the job's page; for htmx only the fragment, which polls until the job has ended."""
     permitted = _get_permitted_job(request, job)
     partial = request.htmx and not request.htmx.history_restore_request
-    context = {"job": permitted.job, "study": permitted.study, "role": permitted.role}
+    context: dict[str, Any] = {"job": permitted.job, "study": permitted.study, "role": permitted.role}
     context["may_run"] = permitted.role in ("superuser", "admin")
     if not partial:
         context["title"] = jobs.get_title(permitted.job.kind)

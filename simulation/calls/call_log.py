@@ -11,9 +11,10 @@ from django.db import close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import rate_limit, run_usage
 from simulation.casts import pricing
-from simulation.leases import Blocked, Lease, leases
+from simulation.leases import Blocked, Lease
 from simulation.models import CallText, ModelCall, Run
 from simulation.providers import ErrorClass, ProviderError
 from simulation.providers.base import Completion, Reply, Stop

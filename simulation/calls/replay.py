@@ -16,11 +16,11 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import call_log, rate_limit, run_usage
 from simulation.calls.call_log import CallResult
 from simulation.casts import RoleConfig, RunConfig, pricing, run_config
-from simulation.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater, leases
-from simulation.leases.leases import CallDone
+from simulation.leases import Blocked, CallDone, Lease, LeaseLost, RetriesExhausted, RetryLater
 from simulation.models import ModelCall
 from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
 from simulation.providers.base import Completion, Connection, Reply, WireRequest

@@ -83,8 +83,14 @@ def _parse_decimal(text: str) -> Decimal:
 
 
 def _need_known_model(name: str, info: ValidationInfo) -> str:
-    models: Models = info.context["models"]
+    models = _get_models(info)
     return name if name in models else reject(", ".join(sorted(models)) or "no model is known")
+
+
+def _get_models(info: ValidationInfo) -> Models:
+    """Return the known models, which every validation of a cast needs as its context."""
+    models: Models = info.context or {}
+    return models
 
 
 # Lower case only, so that two names never differ by case alone.
@@ -216,7 +222,7 @@ class ModelRole(StrictModel):
     @classmethod
     def _need_limits(cls, params: ParamsEntry, info: ValidationInfo) -> ParamsEntry:
         """Check the limits of this model; its provider would reject a longer reply only when the first call is sent."""
-        limit = info.context["models"].get(info.data.get("model"), {}).get("options", {}).get("output_limit")
+        limit = _get_models(info).get(info.data.get("model", ""), {}).get("options", {}).get("output_limit")
         most = limit if isinstance(limit, int) and limit > 0 else 10**6
         if params.max_tokens > most:
             reject_parts([("max_tokens", format_problem(params.max_tokens, f"a whole number from 1 to {most}"))])
@@ -289,7 +295,7 @@ class CastEntry(StrictModel):
         for name, original in self.successor_of.items():
             if name not in own_models:
                 problems.append((f"successor_of.{name}", "no role of the cast uses this model"))
-            if not isinstance(original, str) or original not in info.context["models"] or original == name:
+            if not isinstance(original, str) or original not in _get_models(info) or original == name:
                 problems.append((f"successor_of.{name}", format_problem(original, "the name of another known model")))
         reject_parts(problems)
         return self
@@ -340,7 +346,7 @@ def load_model_files(paths: Sequence[Path], known: Models) -> ModelFiles:
     # Models of all files are collected first, so the order of the files does not matter.
     models = {**known, **_collect_models(documents)}
     for path, data in documents:
-        problems += locate_problems(path, find_problems(ModelFile, data, {"models": models}))
+        problems += locate_problems(path, find_problems(ModelFile, data, models))
     problems += _find_duplicates(documents)
     if problems:
         raise ModelFileError("\n".join(problems))
@@ -366,8 +372,8 @@ def _find_duplicates(documents: Sequence[tuple[Path, dict[str, Any]]]) -> list[s
     for path, data in documents:
         for kind in ("models", "casts"):
             entries = data[kind] if isinstance(data.get(kind), list) else []
-            names = {entry.get("name") for entry in entries if isinstance(entry, Mapping)}
-            for name in sorted(name for name in names if isinstance(name, str)):
+            names = [entry.get("name") for entry in entries if isinstance(entry, Mapping)]
+            for name in sorted({name for name in names if isinstance(name, str)}):
                 if (other := first.setdefault((kind, name), path)) is not path:
                     problems.append(f"{format_file(path)}: {kind}: {name!r} is also in {format_file(other)}")
     return problems
@@ -375,7 +381,7 @@ def _find_duplicates(documents: Sequence[tuple[Path, dict[str, Any]]]) -> list[s
 
 def complete_cast(data: Mapping[str, Any], models: Models) -> dict[str, Any]:
     """Return the same cast with all defaults written out, so that a later default does not change a stored cast."""
-    cast = CastEntry.model_validate(data, context={"models": models}).model_dump()
+    cast = CastEntry.model_validate(data, context=models).model_dump()
     if "history" in cast["agent"]:
         cast["agent"]["history"] = {key: value for key, value in cast["agent"]["history"].items() if value is not None}
     # Left out when empty, because the configuration of casts without it must keep its digest.

@@ -1,9 +1,8 @@
 """Rule-based checks of one transition from any simulator: checks L01 to L24.
 
 `reading` parses a transition as raters see it. Each check then searches for one kind of impossibility: amounts that are
-not conserved (`volumes`, `concentrations`, `weights`), materials that cannot be (`origins`, `states`, `conditions`,
-`identity`), records that contradict the action (`settings`, `observations`, `values`, `fields`). `checks` declares and runs
-all of them; `suite` measures them on labelled transitions.
+not conserved (`volumes`, `concentrations`, `weights`), materials that cannot be (`identity`, `conditions`), records
+that contradict the action (`settings`, `observations`, `values`). `checks` declares and runs all of them; `suite` measures them on labelled transitions.
 
 May import: simulation.lab.
 

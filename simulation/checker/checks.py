@@ -6,19 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from simulation.checker import (
-    concentrations,
-    conditions,
-    fields,
-    identity,
-    observations,
-    origins,
-    settings,
-    states,
-    values,
-    volumes,
-    weights,
-)
+from simulation.checker import concentrations, conditions, identity, observations, settings, values, volumes, weights
 from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
 from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
@@ -45,7 +33,7 @@ class Check(NamedTuple):
 # To add a check, add one row. The order of the functions does not affect the result: a report sorts its findings.
 CHECKS = (
     Check("L01", "origin of materials", "origin: materials, components and barcodes come from the inputs",
-          "the name is that of a ready-made reagent, or the step mixes nothing; otherwise a warning", (origins.check_origins,)),
+          "the name is that of a ready-made reagent, or the step mixes nothing; otherwise a warning", (identity.check_origins,)),
     Check("L02", "volume balance", "volume: no more comes out than went in, withdrawals are subtracted, additions are added",
           "the volumes are known", (volumes.check_volumes,)),
     Check("L03", "dilution", "C1 V1 = C2 V2, serial factors, the replacement medium after a wash (5%)",
@@ -56,13 +44,13 @@ CHECKS = (
     Check("L05", "container capacity", "overfilling, below the minimum filling, a container that the instrument does not take",
           "capacity or container is known", (volumes.check_containers,)),
     Check("L06", "physical state", "frozen, attached, dry: what can be pipetted and measured; materials keep their state",
-          "phase or storage condition is known", (states.check_physical_states,)),
+          "phase or storage condition is known", (conditions.check_physical_states,)),
     Check("L07", "dead volume", "no more is taken than there is above the dead volume", "the volume is known", (volumes.check_overdraw,)),
-    Check("L08", "used-up materials", "what is used up stays used up", "always", (origins.check_used_up,)),
-    Check("L09", "unlimited supplies", "an unlimited supply is neither changed nor handed back", "always", (origins.check_unlimited_supplies,), True),
-    Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (fields.check_barcodes,), True),
+    Check("L08", "used-up materials", "what is used up stays used up", "always", (identity.check_used_up,)),
+    Check("L09", "unlimited supplies", "an unlimited supply is neither changed nor handed back", "always", (identity.check_unlimited_supplies,), True),
+    Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (values.check_barcodes,), True),
     Check("L11", "fields and allowed values", "required fields and their closed lists; other spellings of a value are accepted",
-          "always", (fields.check_enumerations,), True),
+          "always", (values.check_enumerations,), True),
     Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (values.check_units,)),
     Check("L13", "times and growth", "times in order; growth within the doubling time, or within what any cell can do",
           "times, densities and duration are known", (conditions.check_times,), True),
@@ -75,17 +63,17 @@ CHECKS = (
     Check("L17", "limits of seeing and pipetting", "nobody sees what is too small; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
           "the claim is in words", (observations.check_limits,)),
     Check("L18", "number of outputs", "as many outputs as the catalogue promises; a remainder if something is left",
-          "counts are given", (origins.check_output_count,)),
+          "counts are given", (identity.check_output_count,)),
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
           "the property is given", (identity.check_identity,)),
     Check("L20", "agreement of readings", "readings agree with the material and with each other, and rise with known concentrations",
           "both are numbers", (observations.check_readings, observations.check_signal_order)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
-          "always", (fields.check_coherence,), True),
+          "always", (values.check_coherence,), True),
     Check("L23", "possible values", "pH 0 to 14, temperature above -273.15 °C, parts within the whole, nothing below zero",
           "a number is given", (values.check_ranges,), True),
-    Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (fields.check_prompt_text,), True),
+    Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (values.check_prompt_text,), True),
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from simulation.checker import weights
 from simulation.checker.findings import Findings, compare, undecided_finding
-from simulation.checker.reading import families, flows, units, words
+from simulation.checker.reading import flows, units, words
 from simulation.checker.reading.flows import DilutionSeries, FilledOutput
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
@@ -35,27 +35,24 @@ _PRODUCED_BY_CELLS = word_set("gfp mcherry lentivirus aav hek293t hek293 cho hel
 
 def check_component_amounts(transition: Transition) -> Findings:
     """L04: check every component's total amount, highest concentration, and concentrations that must not change."""
-    if transition.family in (families.MAKE, families.CONTROL, families.UNKNOWN):
+    if transition.family in (words.MAKE, words.CONTROL, words.UNKNOWN):
         return
     for component in sorted({name for view in transition.usable_outputs for name in view.concentrations}):
         yield from _check_total(transition, component)
         yield from _check_maximum(transition, component)
-    if transition.family != families.COMBINE:
+    if transition.family != words.COMBINE:
         for source, _, remainder, _ in flows.trace_liquids(transition).withdrawals:
             if remainder is not None and not remainder.is_used_up and not source.is_unlimited:
                 yield from _check_unchanged_concentrations(transition, source, remainder)
     # Reactions go on while waiting; a magnet pulls beads out of the liquid.
-    keeps_concentrations = transition.family in (families.INERT, *families.MEASUREMENTS)
+    keeps_concentrations = transition.family in (words.INERT, *words.MEASUREMENTS)
     if keeps_concentrations and transition.action not in ("Wait", "ApplyMagnet"):
         for before, after in transition.list_kept_pairs():
             yield from _check_unchanged_concentrations(transition, before, after)
 
 
 def _find_concentration(view: MaterialView, component: str, dimension: str) -> Decimal | None:
-    """Return the concentration of a component in a material, in the base unit of the dimension.
-
-    It is zero if the material cannot contain the component, and None if unknown.
-    """
+    """Return the concentration of a component in base units: zero if the material cannot have it, None if unknown."""
     component_words = set(component.split())
     amount = view.concentrations.get(component)
     # A concentration without a component's name is that of the only component, whichever side omits the name.
@@ -90,10 +87,7 @@ def _can_persist(component: str, others: Iterable[MaterialView]) -> bool:
 
 
 def _may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
-    """Return whether a component may be a reaction product.
-
-    It may be one if no material mentions it, and if it is an ion or some material is reactive.
-    """
+    """Return whether no material mentions the component, and it is an ion or some material is reactive."""
     component_words = set(component.split()) - {"excess"}
     if not component_words or any(component_words & words.add_reagents(view.all_words) for view in views):
         return False
@@ -103,13 +97,13 @@ def _may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
 
 def _check_total(transition: Transition, component: str) -> Findings:
     """Compare a component's total amount (C V summed over all materials) before and after, if all amounts are known."""
-    if transition.family == families.COMBINE and _may_be_product(component, transition.inputs):
+    if transition.family == words.COMBINE and _may_be_product(component, transition.inputs):
         return
     outputs = transition.usable_outputs
     dimension = next(view.concentrations[component].dimension for view in outputs if component in view.concentrations)
     # Evaporation removes solvent only, so a dissolved component is conserved; other removals may take it along.
     is_evaporation = transition.action == "Evaporate" and not set(component.split()) & words.SOLVENTS
-    may_change = transition.family in (families.HEAT, families.TAKE) and not is_evaporation
+    may_change = transition.family in (words.HEAT, words.TAKE) and not is_evaporation
     if dimension in ("ratio", "fold") or may_change or transition.action == "Wait":
         return
     total_in = _compute_total(transition.inputs, component, dimension)
@@ -123,7 +117,7 @@ def _check_total(transition: Transition, component: str) -> Findings:
     wet_inputs = [view for view in transition.limited_inputs if view.liquid_volume and not view.is_empty_vessel]
     is_conserved = (
         _can_persist(component, transition.inputs)
-        and (is_evaporation or transition.family in (families.MOVE, families.ADD, families.COMBINE))
+        and (is_evaporation or transition.family in (words.MOVE, words.ADD, words.COMBINE))
         and all(transition.find_output(view) is not None for view in wet_inputs)
     )
     allowed = max(total_in, total_out) * (_EVAPORATION_TOLERANCE if is_evaporation else _TOTAL_TOLERANCE)
@@ -148,17 +142,17 @@ def _compute_total(views: Iterable[MaterialView], component: str, dimension: str
 
 def _check_maximum(transition: Transition, component: str) -> Findings:
     """Yield an error if an output is more concentrated than every input, unless the action can concentrate it."""
-    if transition.action in (*families.CONCENTRATES, "Thermocycler", "CellCounter", "qPCR"):
+    if transition.action in (*words.CONCENTRATES, "Thermocycler", "CellCounter", "qPCR"):
         return
-    if transition.family in families.MEASUREMENTS:
+    if transition.family in words.MEASUREMENTS:
         return
     # Cells grow and reactions form products; only ready-made reagents have a limit then.
-    may_grow = transition.family == families.HEAT or transition.action == "Wait"
+    may_grow = transition.family == words.HEAT or transition.action == "Wait"
     if may_grow and (component == "cell" or not set(component.split()) & words.REAGENTS):
         return
     for output in transition.usable_outputs:
         got = output.concentrations.get(component)
-        is_attached = transition.family == families.TAKE and got is not None and got.dimension == "number_density"
+        is_attached = transition.family == words.TAKE and got is not None and got.dimension == "number_density"
         if got is None or is_attached or got.dimension == "ratio":
             continue
         known = [_find_concentration(view, component, got.dimension) for view in transition.inputs]
@@ -180,7 +174,7 @@ def _check_unchanged_concentrations(transition: Transition, before: MaterialView
         # Cells sediment or die in these actions.
         if component == "cell" and transition.action in ("Centrifuge", "Storage", "FlashFreeze"):
             continue
-        tolerance = _MEASURED_TOLERANCE if transition.family in families.MEASUREMENTS else _TOLERANCE
+        tolerance = _MEASURED_TOLERANCE if transition.family in words.MEASUREMENTS else _TOLERANCE
         allowed = old.value * tolerance + _rounding_margin(new) + _rounding_margin(old)
         had, has = (units.format_value(amount.value, amount.dimension) for amount in (old, new))
         text = f"{_describe_component(component)} in {after.name} went from {had} to {has}; "
@@ -220,7 +214,7 @@ def check_dilutions(transition: Transition) -> Findings:
             yield from _check_mixture(fill, component, got)
     if transition.action == "Wash":
         yield from _check_wash(transition)
-    if transition.family == families.SERIAL and (series := flows.find_dilution_series(transition)):
+    if transition.family == words.SERIAL and (series := flows.find_dilution_series(transition)):
         yield from _check_series(transition, series)
 
 
@@ -256,10 +250,7 @@ def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
 
 
 def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) -> Decimal | None:
-    """Return the amount that a dry solid contributes, as concentration times µL, or None if unknown.
-
-    It is zero for a source that is neither a solid nor a pellet.
-    """
+    """Return what a solid or pellet (else zero) contributes, as concentration times µL, or None if unknown."""
     if source.is_empty_vessel or source.phase not in (words.SOLID, words.PELLET):
         return ZERO
     cells = weights.find_counted_amounts(source).get("cell")

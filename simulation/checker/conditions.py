@@ -1,18 +1,18 @@
-"""L13 and L14: times, growth and storage conditions."""
+"""L06, L13 and L14: physical states, times, growth and storage conditions."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from simulation.checker import weights
 from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
-from simulation.checker.reading import families, properties, units, words
+from simulation.checker.reading import flows, properties, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
-from simulation.checker.reading.words import word_set
+from simulation.checker.reading.words import ADHERENT, FLUID, FROZEN, FROZEN_CONDITIONS, SOLID, word_set
 
 # Actions that may put a material into another storage condition than its own or that of the bench.
 _CHANGES_CONDITION = word_set(
@@ -34,6 +34,7 @@ _MIN_GROWTH = Decimal("1.05")  # factor of the cells before; less is no growth
 _COUNTING = Decimal("1.15")  # factor of the cells possible: error of counting
 _MAX_GENERATIONS = Decimal(60)  # keeps the power within Decimal; 2^60 cells weigh more than any vessel holds
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}")
+_Moment = Decimal | datetime | None
 
 
 def check_times(transition: Transition) -> Findings:
@@ -59,22 +60,12 @@ def check_times(transition: Transition) -> Findings:
         yield from _check_growth(transition)
 
 
-def _require_order(
-    subject: str,
-    first: Decimal | datetime | None,
-    second: Decimal | datetime | None,
-    expected: str,
-    got: str,
-    text: str,
-) -> Findings:
+def _require_order(subject: str, first: _Moment, second: _Moment, expected: str, got: str, text: str) -> Findings:
     """Yield an error if the second time is before the first; nothing if they cannot be compared."""
-    is_ordered: bool | None = None
     if isinstance(first, Decimal) and isinstance(second, Decimal):
-        is_ordered = first <= second
-    if isinstance(first, datetime) and isinstance(second, datetime):
-        is_ordered = first <= second
-    if is_ordered is not None:
-        yield from require("L13", is_ordered, subject, expected, got, text)
+        yield from require("L13", first <= second, subject, expected, got, text)
+    elif isinstance(first, datetime) and isinstance(second, datetime):
+        yield from require("L13", first <= second, subject, expected, got, text)
 
 
 def _check_durations(transition: Transition) -> Findings:
@@ -94,7 +85,7 @@ def _check_durations(transition: Transition) -> Findings:
 
 def _check_growth(transition: Transition) -> Findings:
     """Yield an error if cells grow faster than their declared, or else the shortest plausible, doubling time allows."""
-    grows = transition.family in (families.HEAT, families.INERT)
+    grows = transition.family in (words.HEAT, words.INERT)
     if not grows or transition.action in ("Centrifuge", "Thermocycler", "Autoclave"):
         return
     amounts = transition.parameters.list_amounts("duration")
@@ -108,7 +99,9 @@ def _check_growth(transition: Transition) -> Findings:
         if not durations:
             yield undecided_finding("L13", after.name, "its time of growth is not stated")
             continue
-        declared = _find_doubling_time(before)
+        doubling = [leaf for leaf in before.leaves if {"doubling", "generation"} & set(leaf.words)]
+        times = (leaf.parse_amount("duration") for leaf in doubling)
+        declared = next((time.value for time in times if time and time.value > 0), None)
         shortest = _MIN_ANIMAL_DOUBLING_TIME if before.all_words & _ANIMAL else _MIN_DOUBLING_TIME
         generations = min(_MAX_GENERATIONS, max(durations) / (declared or shortest))
         maximum = old.value * Decimal(2) ** generations * _COUNTING
@@ -123,14 +116,7 @@ def _find_cell_amount(view: MaterialView) -> Amount | None:
     return view.concentrations.get("cell") or weights.find_counted_amounts(view).get("cell")
 
 
-def _find_doubling_time(view: MaterialView) -> Decimal | None:
-    """Return the doubling time in seconds that the material declares, or None."""
-    leaves = (leaf for leaf in view.leaves if {"doubling", "generation"} & set(leaf.words))
-    durations = (leaf.parse_amount("duration") for leaf in leaves)
-    return next((amount.value for amount in durations if amount and amount.value > 0), None)
-
-
-def _parse_time(raw: Mapping[str, Any], key: str) -> Decimal | datetime | None:
+def _parse_time(raw: Mapping[str, Any], key: str) -> _Moment:
     """Return a time in seconds or as a date with a time of day, or None for anything that cannot be compared."""
     value = raw.get(key)
     if isinstance(value, str) and _ISO.match(value):
@@ -190,7 +176,7 @@ def _check_unexpected_move(transition: Transition, output: MaterialView) -> Find
     needs_action = output.condition in (*words.FROZEN_CONDITIONS, *words.INCUBATORS)
     if not needs_action or transition.action in _CHANGES_CONDITION:
         return
-    if transition.family in (families.MAKE, families.UNKNOWN):
+    if transition.family in (words.MAKE, words.UNKNOWN):
         return
     before, leaves = transition.find_input(output), transition.parameters.leaves
     has_condition = before is not None and before.condition
@@ -230,3 +216,114 @@ def _find_requested_condition(transition: Transition) -> str:
         shown = (f"{value.normalize():f}" for value in transition.parameters.list_values("temperature"))
         conditions = {_CONDITIONS_BY_TEMPERATURE[text] for text in shown if text in _CONDITIONS_BY_TEMPERATURE}
     return conditions.pop() if len(conditions) == 1 else ""
+
+
+# Actions that accept a frozen material.
+_ACCEPTS_FROZEN = word_set(
+    "Storage Wait Incubate CellCultureIncubate Lyophilize FlashFreeze FreezeCells Discard ImageSample VisualInspection MeasureWeight "
+    "Thermocycler Microwave Autoclave SeparateWells ManifestMaterials Grind Desiccate DryingOven"
+)
+_NEEDS_LIQUID = word_set(
+    "MeasurepH MeasureConductivity MeasureDissolvedOxygen MeasureOsmolality MeasureSurfaceTension MeasureViscosity HPLC "
+    "MeasureRefractiveIndex DynamicFoamAnalysis CyclicVoltammetry FlowCytometry CellCounter CoulterCount "
+    "CountLiquidParticles NucleicAcidQuantification Degas"
+)
+_NEEDS_SOLID = word_set("Grind MeasureMeltingPoint MeasureCount")
+# Actions that need cells in suspension, not attached to their vessel.
+_NEEDS_SUSPENSION = word_set("FlowCytometry CellCounter CoulterCount Aliquot SerialDilute")
+# Actions that may melt or freeze a material, dry it, or dissolve it.
+_MELTS = word_set(
+    "Incubate Thermocycler Autoclave Microwave Wait Storage DryingOven MeasureMeltingPoint CellCultureIncubate"
+)
+_DRIES = _MELTS | word_set(
+    "Lyophilize Desiccate Evaporate Filter Aspirate Combine ApplyMagnet SolidPhaseExtraction Grind FlashFreeze"
+)
+_DISSOLVES = _MELTS | word_set(
+    "Resuspend Dilute FillToVolume Transfer Aliquot Combine AcousticLiquidHandling AdjustpH Dialysis AttemptDNAExtraction Wash Mix "
+    "SolidPhaseExtraction SerialDilute"
+)
+_DRAWS_LIQUID = (words.MOVE, words.ADD, words.CONSUME, words.COMBINE, words.SERIAL)
+# Solvents that do not freeze at -80 °C.
+_STAYS_LIQUID = word_set("ethanol methanol acetone isopropanol hexane chloroform toluene ether acetonitrile")
+
+
+def check_physical_states(transition: Transition) -> Findings:
+    """L06: yield an error if a material's state does not fit the action, or if a material changes state by itself."""
+    source = flows.find_source(transition) if transition.family == words.MOVE else None
+    # What the action pipettes, stirs or measures, without vessels and destinations.
+    handled = [source] if source is not None else []
+    if transition.family != words.MOVE and transition.action not in _ACCEPTS_FROZEN:
+        handled = [view for view in transition.inputs if not view.is_empty_vessel]
+    for view in handled:
+        yield from _check_state(transition, view)
+    for before, after in transition.list_kept_pairs():
+        if before.phase and after.phase:
+            yield from _check_phase_change(transition.action, before, after)
+    for output in transition.usable_outputs:
+        yield from _check_freezing(transition, output)
+    for fill in flows.trace_liquids(transition).fills:
+        contents = [part.source.phase for part in fill.parts if not part.source.is_empty_vessel]
+        if fill.output.phase == SOLID and contents and all(phase in FLUID for phase in contents):
+            text = f"{fill.output.name} is a solid, but it was made of liquids only"
+            yield error_finding("L06", fill.output.name, "a liquid", "a solid", text)
+    # A portion or the remainder of a dry solid is dry as well.
+    for view in transition.usable_outputs if source is not None and source.phase == SOLID else ():
+        input_view = transition.find_input(view)
+        if source and (input_view is None or input_view is source or input_view.is_empty_vessel):
+            text = f"{view.name} is {view.phase}, but {source.name} is solid and nothing dissolved it"
+            yield from require("L06", view.phase not in FLUID, view.name, "a solid", view.phase, text)
+    for output in flows.iter_new_outputs(transition) if transition.family == words.SERIAL else ():
+        if output.phase in (SOLID, FROZEN):
+            text = f"{output.name} is {output.phase} immediately after dilution"
+            yield error_finding("L06", output.name, "a liquid", output.phase, text)
+
+
+def _check_state(transition: Transition, view: MaterialView) -> Findings:
+    name, phase, action = view.name, view.phase, transition.action
+    if view.is_frozen is None:
+        yield undecided_finding("L06", name, "whether it is frozen is not known")
+    elif action not in _ACCEPTS_FROZEN:
+        text = f"{name} is frozen at {view.condition} and was used without thawing"
+        yield from require("L06", not view.is_frozen, name, "thawed", f"frozen at {view.condition}", text)
+    draws_volume = transition.family == words.MOVE and transition.parameters.find_moved_volume() is not None
+    if phase == ADHERENT and (action in _NEEDS_SUSPENSION or (action == "Transfer" and draws_volume)):
+        text = f"the cells of {name} are attached, but {action} needs them in suspension"
+        yield error_finding("L06", name, "cells in suspension", "attached cells", text)
+    if phase == SOLID and (action in _NEEDS_LIQUID or draws_volume):
+        yield error_finding("L06", name, "a liquid", "a solid", f"{name} is solid, but {action} needs a liquid")
+    if phase in FLUID and action in _NEEDS_SOLID:
+        yield error_finding("L06", name, "a solid", f"a {phase}", f"{name} is {phase}, but {action} needs a solid")
+
+
+def _check_phase_change(action: str, before: MaterialView, after: MaterialView) -> Findings:
+    """Yield an error if a liquid becomes solid, or a solid becomes liquid, in an action that cannot cause this."""
+    yield Decided("L06")
+    wet = (*FLUID, ADHERENT)
+    if before.phase in wet and after.phase == SOLID and action not in _DRIES:
+        text = f"{after.name} was {before.phase} and is {after.phase} after {action}, which cannot dry it"
+        yield error_finding("L06", after.name, before.phase, after.phase, text)
+    if before.phase == SOLID and after.phase in wet and action not in _DISSOLVES:
+        text = f"{after.name} was solid and is {after.phase} after {action}, which cannot dissolve it"
+        yield error_finding("L06", after.name, before.phase, after.phase, text)
+
+
+def _check_freezing(transition: Transition, output: MaterialView) -> Findings:
+    """Yield an error if a material cannot be frozen, or if a watery liquid stays liquid when put into the deep cold."""
+    name, before = output.name, transition.find_input(output)
+    if output.phase == FROZEN:
+        was_frozen = before is not None and (before.phase == FROZEN or before.condition in FROZEN_CONDITIONS)
+        # On ice or in the fridge a material may be frozen if it was not liquid there before.
+        was_liquid_there = before is not None and before.condition == output.condition and before.phase in FLUID
+        may_be_frozen = output.condition in ("ice", "4C") and not was_liquid_there
+        is_warm = output.condition and output.condition not in FROZEN_CONDITIONS
+        if is_warm and not was_frozen and not may_be_frozen:
+            text = f"{name} is frozen at {output.condition}, but nothing froze it"
+            yield error_finding("L06", name, "liquid", "frozen", text)
+        if before is not None and flows.has_shrunk(before, output) and transition.family in _DRAWS_LIQUID:
+            text = f"{name} is frozen, although a liquid was drawn from it in this step"
+            yield error_finding("L06", name, "liquid", "frozen", text)
+    # An input that was already liquid in the cold is an error of an earlier step.
+    was_there = before is not None and before.condition == output.condition
+    stays_liquid = was_there or output.all_words & _STAYS_LIQUID
+    if output.phase in FLUID and output.condition in ("-80C", "-196C", "dry_ice") and not stays_liquid:
+        yield error_finding("L06", name, "frozen", output.phase, f"{name} is {output.phase} at {output.condition}")

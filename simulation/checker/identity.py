@@ -1,9 +1,10 @@
 """L19 and L21: properties of a material that an action cannot change."""
 
+import re
 from decimal import Decimal
 
-from simulation.checker.findings import Decided, Findings, error_finding, warning_finding
-from simulation.checker.reading import families, properties, units, words
+from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
+from simulation.checker.reading import flows, linking, properties, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import word_set
@@ -58,8 +59,13 @@ def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, af
         yield from _check_lost_property(transition, leaf, after, is_identity)
         return
     new, text = same_key[0].value_text[:60], ""
-    is_resized = _has_other_volume(leaf, same_key[0]) and _stays_in_vessel(transition, before, after)
-    if is_identity and not any(_is_same_name(leaf, other) for other in same_key):
+    first, second = leaf.parse_amount("volume"), same_key[0].parse_amount("volume")
+    # For example "1.5 mL tube" and "50 mL tube".
+    has_other_size = first and second and abs(first.value - second.value) > abs(first.value) / _SAME_AMOUNT
+    is_resized = has_other_size and _stays_in_vessel(transition, before, after)
+    # One name may contain the other: HEK293T and HEK293T cells, but not WT/nacre and nacre/nacre.
+    old_name, *names = (" ".join(words.tokenize(each.value_text)) for each in (leaf, *same_key))
+    if is_identity and not any(old_name in other or other in old_name for other in names):
         text = f"{leaf.key} of {name} was {old} and is now {new}"
     elif key_words == {"container"} and is_resized:
         text = f"{name} was in {old} and is now in {new}"
@@ -71,7 +77,7 @@ def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, af
 
 def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView, is_identity: bool) -> Findings:
     """Yield an error or a warning if a property is missing after an action that does not change the material."""
-    keeps_material = transition.family in (families.INERT, *families.MEASUREMENTS)
+    keeps_material = transition.family in (words.INERT, *words.MEASUREMENTS)
     if not keeps_material or transition.action in ("Wait", "CellCounter"):
         return
     key_words, value_words = set(leaf.words), set(words.tokenize(leaf.value_text))
@@ -97,7 +103,7 @@ def _stays_in_vessel(transition: Transition, before: MaterialView, after: Materi
     if transition.action in _CHANGES_VESSEL:
         return False
     is_replacement = bool(before.barcode) and after.raw.get("replaces") == before.barcode
-    if is_replacement or transition.family in (families.INERT, families.READ):
+    if is_replacement or transition.family in (words.INERT, words.READ):
         return True
     # A link by name is certain only if exactly one input and one output have the name.
     names = [words.core_words(view.name) for view in (*transition.inputs, *transition.outputs)]
@@ -111,18 +117,6 @@ def _has_same_value(leaf: Leaf, other: Leaf) -> bool:
         return abs(first.value - second.value) <= abs(first.value) / _SAME_AMOUNT
     leaf_words, other_words = set(words.tokenize(leaf.value_text)), set(words.tokenize(other.value_text))
     return leaf_words <= other_words or other_words <= leaf_words
-
-
-def _is_same_name(leaf: Leaf, other: Leaf) -> bool:
-    """Return whether one value contains the other: HEK293T and HEK293T cells, but not WT/nacre and nacre/nacre."""
-    first, second = (" ".join(words.tokenize(side.value_text)) for side in (leaf, other))
-    return first in second or second in first
-
-
-def _has_other_volume(leaf: Leaf, other: Leaf) -> bool:
-    """Return whether two containers have different sizes, such as "1.5 mL tube" and "50 mL tube"."""
-    first, second = leaf.parse_amount("volume"), other.parse_amount("volume")
-    return bool(first and second and abs(first.value - second.value) > abs(first.value) / _SAME_AMOUNT)
 
 
 def check_wells(transition: Transition) -> Findings:
@@ -149,7 +143,10 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
         expected = volumes_per_well[0]
         if abs(output.volume.value - expected.value) > expected.value / 20:
             changes.append(("volume", expected.text, output.volume.text))
-    label = _find_well_label(output)
+    # The well in the name, or in the property well or position.
+    texts = {leaf.value_text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
+    labels = {text for text in texts | set(output.name_words) if words.is_well(text)}
+    label = labels.pop() if len(labels) == 1 else ""
     for leaf in plate.leaves if label else ():
         # A plate may nest the properties of its wells: "B2": {"volume": "100 µL"}.
         if label in leaf.words[:-1]:
@@ -165,14 +162,6 @@ def _find_changed_value(leaf: Leaf, key_words: tuple[str, ...], output: Material
     same_key = [other for other in output.leaves if other.words == key_words and other.value_text and leaf.value_text]
     is_same = any(_has_same_value(leaf, other) for other in same_key)
     return "" if is_same or not same_key else same_key[0].value_text
-
-
-def _find_well_label(output: MaterialView) -> str:
-    """Return the well in a material's name or in its property well or position, or "" if there are none or several."""
-    leaves = (leaf for leaf in output.leaves if set(leaf.words) <= {"well", "position"})
-    texts = {leaf.value_text.strip().lower() for leaf in leaves} | set(output.name_words)
-    labels = {text for text in texts if words.is_well(text)}
-    return labels.pop() if len(labels) == 1 else ""
 
 
 def _check_unchanged(transition: Transition, plate: MaterialView, output: MaterialView) -> Findings:
@@ -194,3 +183,232 @@ def _check_unchanged(transition: Transition, plate: MaterialView, output: Materi
     if old is not None and new is not None and type(old) is type(new) and old != new:
         text = f"the time of {name} changed, although {action} takes no time"
         yield error_finding("L21", name, str(old)[:40], str(new)[:40], text)
+
+
+# Barcodes of this laboratory. Those of other simulators have no pattern that could be searched for.
+_CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
+# "0.02 % (w/v)": a share by weight or volume means that the property is an ingredient.
+_SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
+_LIVING = word_set("cell culture")
+_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
+# Actions that may add new materials to the bench.
+_CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
+# A component that no input mentions may be a reaction product of these actions.
+_REACTING_ACTIONS = word_set(
+    "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
+)
+# Words for components with many other names; if the inputs lack such a word, that proves nothing.
+_AMBIGUOUS_COMPONENTS = word_set(
+    "cell dna rna protein salt ion na cl k ca mg total nucleic acid plasmid solid solute particle antigen product nucleotide"
+)
+# Words in the name of the parameter that states the number of aliquots or dilutions.
+_ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
+_DILUTIONS = ("dilution", "step", "point", "level", "tube")
+_ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
+
+
+def check_origins(transition: Transition) -> Findings:
+    """L01: yield a finding if a material or component of the outcome comes from no input and no parameter."""
+    barcodes = {view.barcode for view in transition.inputs if view.barcode}
+    # A failed action may be one that named a wrong barcode; without barcodes nothing can be compared.
+    texts = [*transition.materials, *(leaf.value_text for leaf in transition.parameters.leaves)] if barcodes else []
+    for code in sorted({code for text in texts for code in _CODE.findall(text)}):
+        message = "the action was accepted although it names a barcode that is not among the materials"
+        expected, got = "a material on the bench", "an unknown barcode"
+        yield from require("L01", code in barcodes, transition.action, expected, got, message)
+    if transition.action in _CREATING_ACTIONS:
+        return
+    input_words = words.add_reagents(transition.input_words)
+    for output in transition.outputs:
+        replaced = output.raw.get("replaces")
+        origins = {*(linking.parent_barcodes(output) or ()), replaced if isinstance(replaced, str) else ""} - {""}
+        message = f"{output.name} names an origin that is not among the inputs"
+        expected, got = "a parent among the materials", "an unknown barcode"
+        yield from require("L01", origins <= barcodes, output.name, expected, got, message)
+        is_gel = output.phase == words.GEL or "gel" in output.name_words
+        if transition.find_input(output) is None and transition.family != words.MAKE and not is_gel:
+            yield from _check_new_name(output, input_words)
+        yield from _check_components(transition, output, input_words)
+        yield from _check_additives(transition, output, input_words)
+
+
+def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findings:
+    """Yield an error or a warning if the name of a new material has no word in common with the inputs."""
+    name_words, expected = words.content_words(output.name), "made of the inputs"
+    if not name_words or name_words & input_words:
+        return
+    # Only a ready-made reagent is certain to come from outside; another name may be that of a product.
+    reagents = [word for word in sorted(name_words & words.REAGENTS) if _is_unknown(word, input_words)]
+    if reagents:
+        text = f"{output.name} is of unknown origin: no input has {reagents[0]}"
+        yield error_finding("L01", output.name, expected, ", ".join(reagents), text)
+    else:
+        text = f"the name of {output.name} has no word of any input"
+        yield warning_finding("L01", output.name, expected, "another name", text, decidable=False)
+
+
+def _is_unknown(word: str, input_words: frozenset[str]) -> bool:
+    """Return whether no input has the word or a reagent that it implies."""
+    return not words.add_reagents(frozenset({word})) & input_words
+
+
+def _check_additives(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
+    """Yield an error if an output of an action that adds nothing has a new ingredient or cells of another line."""
+    adds_nothing = transition.family in (words.INERT, words.HEAT, words.READ)
+    if not adds_nothing or transition.find_input(output) is None or output.is_used_up:
+        return
+    for leaf in output.leaves:
+        key_words, value_words = frozenset(leaf.words), frozenset(words.tokenize(leaf.value_text))
+        has_share = _SHARE.search(leaf.value_text) and transition.family != words.HEAT
+        cell_lines = value_words & _CELL_LINES if key_words & _LIVING else frozenset()
+        for new_words in (key_words - _AMBIGUOUS_COMPONENTS if has_share else frozenset(), cell_lines):
+            # Every word must be known: "sodium azide" shares its first word with other salts.
+            if any(_is_unknown(word, input_words) for word in new_words):
+                name = " ".join(sorted(new_words))
+                text = f"{output.name} contains {name}, which no input contained"
+                yield error_finding("L01", output.name, "contents of the inputs", name, text)
+
+
+def _check_components(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
+    """Yield an error or a warning if an output has the concentration of a component that no input mentions."""
+    is_measured = transition.family in words.MEASUREMENTS and output.is_used_up
+    if is_measured or transition.family in (words.MAKE, words.CONTROL):
+        return
+    adds_only = transition.family in (words.INERT, words.SERIAL, words.ADD)
+    cannot_react = adds_only and transition.action not in _REACTING_ACTIONS
+    for component, amount in output.concentrations.items():
+        component_words = frozenset(component.split()) - _AMBIGUOUS_COMPONENTS
+        if not component_words or words.add_reagents(component_words) & input_words or amount.value == 0:
+            continue
+        expected, text = "contents of the inputs", f"{output.name} contains {component}, which no input contained"
+        if component_words & words.REAGENTS or cannot_react:
+            yield error_finding("L01", output.name, expected, component, text)
+        else:
+            yield warning_finding("L01", output.name, expected, component, text, decidable=False)
+
+
+def check_used_up(transition: Transition) -> Findings:
+    """L08: yield an error if a used-up material is used, or a material that the action uses up is still available."""
+    for view in transition.inputs:
+        text = f"{view.name} had been used up before and is used again"
+        yield from require("L08", not view.is_used_up, view.name, "available", "used up", text)
+    for before, after in transition.list_kept_pairs():
+        text = ""
+        if transition.action in ("CellCounter", "Discard") and not before.is_empty_vessel:
+            text = f"{transition.action} uses up {after.name}, but it is still available afterwards"
+        elif (
+            transition.action == "Combine" and before.liquid_volume and after.liquid_volume == before.liquid_volume > 0
+        ):
+            text = f"{after.name} went into the combined material, but its volume is unchanged"
+        if text:
+            yield error_finding("L08", after.name, "used up", "available", text)
+
+
+def check_unlimited_supplies(transition: Transition) -> Findings:
+    """L09: yield an error if an unlimited material is handed back or used up, or if a limited one becomes unlimited."""
+    if any(view.is_unlimited for view in transition.inputs):
+        yield Decided("L09")
+    for output in transition.outputs:
+        before = transition.find_input(output)
+        if before is not None and before.is_unlimited:
+            change = "used up" if output.is_used_up else "handed back"
+            yield error_finding("L09", output.name, "left out", change, f"{output.name} is unlimited and was {change}")
+        elif output.is_unlimited and transition.action != "ManifestMaterials":
+            yield error_finding("L09", output.name, "limited", "unlimited", f"{output.name} became unlimited")
+
+
+def check_output_count(transition: Transition) -> Findings:
+    """L18: check that as many materials come back as the catalogue promises, and that no remainder is missing."""
+    action, family = transition.action, transition.family
+    if action == "Aliquot":
+        yield from _check_new_count(transition, transition.parameters.find_count(*_ALIQUOTS), "aliquots")
+    elif family == words.SERIAL:
+        yield from _check_new_count(transition, transition.parameters.find_count(*_DILUTIONS), "dilutions")
+    elif action in words.GELS:
+        gels = [view for view in transition.outputs if view.phase == words.GEL or "gel" in view.name_words]
+        count = len([view for view in gels if transition.find_input(view) is None])
+        text = f"all samples run on one gel, but {count} came out"
+        yield from require("L18", count == 1, action, "one gel", str(count), text)
+    elif family == words.COMBINE:
+        yield from _check_pool_count(transition)
+    elif family in words.ONE_TO_ONE or action in _ONE_TO_ONE_ACTIONS:
+        yield from _check_one_per_sample(transition)
+    if family == words.MAKE:
+        yield from _check_synthesis_count(transition)
+    if family in words.MEASUREMENTS:
+        has_data = bool(transition.observations)
+        text = f"{action} recorded nothing"
+        yield from require("L18", has_data, action, "data for each sample", "no observation", text)
+    for draw in flows.trace_liquids(transition).withdrawals:
+        yield from _check_residue(draw)
+
+
+def _check_new_count(transition: Transition, requested: int | None, things: str) -> Findings:
+    new_outputs = list(flows.iter_new_outputs(transition))
+    if requested is None:
+        yield undecided_finding("L18", transition.action, f"the parameters do not state how many {things}")
+        return
+    if reason := flows.trace_liquids(transition).untraced_reason:
+        text = f"new and old materials cannot be distinguished: {reason}"
+        yield undecided_finding("L18", transition.action, text)
+        return
+    # Some simulators describe all aliquots as one material with a property like "tubes: 5".
+    is_one_for_all = len(new_outputs) == 1 < requested and any(
+        set(leaf.words) & {"well", "tube", "aliquot", "dilution"} for leaf in new_outputs[0].leaves
+    )
+    holds = len(new_outputs) == requested or is_one_for_all or not transition.outputs
+    text = f"{requested} {things} were requested and {len(new_outputs)} came out"
+    yield from require("L18", holds, transition.action, f"{requested} {things}", str(len(new_outputs)), text)
+
+
+def _check_pool_count(transition: Transition) -> Findings:
+    count = len([view for view in transition.usable_outputs if transition.find_input(view) is None])
+    yield Decided("L18")
+    if count > 1:
+        text = f"{count} new materials came out of combining"
+        yield error_finding("L18", transition.action, "one combined material", str(count), text)
+    elif not transition.usable_outputs:
+        yield error_finding("L18", transition.action, "one combined material", "none", "no combined material came out")
+    elif not count and len([1 for before, _ in transition.list_kept_pairs() if not before.is_empty_vessel]) > 1:
+        yield undecided_finding("L18", transition.action, "it is not clear which material is the combined one")
+
+
+def _check_synthesis_count(transition: Transition) -> Findings:
+    """Yield an error unless one material comes out for each requested sequence."""
+    items = transition.parameters.raw.items()
+    sequence_lists = [value for key, value in items if "sequence" in str(key).lower() and isinstance(value, list)]
+    if len(sequence_lists) == 1:
+        requested, count = len(sequence_lists[0]), len(transition.usable_outputs)
+        text = f"{requested} sequences were requested and {count} materials came out"
+        yield from require("L18", count == requested, transition.action, f"{requested} materials", str(count), text)
+
+
+def _check_one_per_sample(transition: Transition) -> Findings:
+    """Yield a finding if fewer materials come out than samples (limited inputs that no parameter names) went in."""
+    limited = [view for view in transition.limited_inputs if not view.is_empty_vessel]
+    samples = [view for view in limited if not transition.parameters.has_named(view)]
+    if not samples:
+        return
+    yield Decided("L18")
+    count = len([view for view in transition.outputs if not view.is_unlimited])
+    if count >= len(samples) or transition.action == "CellCounter":
+        return
+    text = f"{len(samples)} samples went in and {count} materials came out"
+    is_measured = transition.family in words.MEASUREMENTS and transition.observations
+    build_finding = warning_finding if count == 0 and is_measured else error_finding
+    yield build_finding("L18", transition.action, f"{len(samples)} materials", str(count), text)
+
+
+def _check_residue(draw: flows.Withdrawal) -> Findings:
+    source, volume, remainder, is_stated = draw
+    if source.is_unlimited or source.liquid_volume is None or volume is None or not is_stated:
+        return
+    volume_left = source.liquid_volume - volume
+    dead_volume = source.dead_volume.value if source.dead_volume else 0
+    # A simulator need not list a remainder below 5 % or 1 µL, or within the dead volume.
+    least_visible = max(source.liquid_volume / 20, volume / 20, Decimal(1)) + dead_volume
+    is_listed = remainder is not None and not remainder.is_used_up
+    left = units.format_value(volume_left, "volume")
+    text = f"{left} of {source.name} is left, but it is not available for further use"
+    outcome = "no residue" if remainder is None else "used up"
+    yield from require("L18", is_listed or volume_left <= least_visible, source.name, f"{left} left", outcome, text)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import combinations
 
 from simulation.checker.findings import Decided, Findings, compare, error_finding, require, undecided_finding
-from simulation.checker.reading import families, flows, properties, units, words
+from simulation.checker.reading import flows, properties, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
@@ -114,7 +114,7 @@ _NOT_RISING = re.compile(r"transmi|quench|internal standard|ratio", re.IGNORECAS
 
 def check_measured_quantities(transition: Transition) -> Findings:
     """L15: yield an error if an observation reports a number for a quantity that the action does not measure."""
-    if transition.family in (families.UNKNOWN, families.MAKE, families.CONTROL):
+    if transition.family in (words.UNKNOWN, words.MAKE, words.CONTROL):
         return
     # A number that is already on a label or among the settings is a repetition, not a measurement.
     parameter_texts = (leaf.value_text for leaf in transition.parameters.leaves)
@@ -163,7 +163,7 @@ def check_limits(transition: Transition) -> Findings:
     for seen in transition.observations:
         # A visual remark on an action that is not a measurement counts as seen with the naked eye.
         is_visual = str(seen.raw.get("measurement_type")).lower() == "visual"
-        if action in _NAKED_EYE_ACTIONS or (is_visual and transition.family not in families.MEASUREMENTS):
+        if action in _NAKED_EYE_ACTIONS or (is_visual and transition.family not in words.MEASUREMENTS):
             # Everything that an inspection reports was seen, unless it is part of a material's name.
             is_in_name = any(_TOO_SMALL.search(view.name) for view in transition.inputs)
             all_seen = action in _NAKED_EYE_ACTIONS and not is_in_name
@@ -197,7 +197,11 @@ def check_readings(transition: Transition) -> Findings:
     """L20: yield a finding if a reading of a sample contradicts the properties of its material or other readings."""
     for seen in transition.observations:
         if (view := _find_observed_material(transition, seen)) is not None:
-            yield from _check_amounts(transition, seen, view)
+            tolerance = _TOLERANCE if transition.family in words.MEASUREMENTS else _REMARK_TOLERANCE
+            for dimension, known in (("volume", view.volume), ("mass", view.mass)):
+                if known is not None and _is_about_current_amount(transition, seen, dimension):
+                    allowed = known.value * tolerance + min(known.step, known.value / 100)
+                    yield from _compare_readings(seen, view, known, dimension, "holds", allowed)
             if transition.action in _MEASURED_COMPONENTS:
                 yield from _check_densities(transition, seen, view)
             if transition.action in ("MeasurepH", "AdjustpH"):
@@ -218,18 +222,10 @@ def _find_observed_material(transition: Transition, seen: ObservationView) -> Ma
     description = seen.description.lower()
     if named_views := [view for view in transition.outputs if view.name and view.name.lower() in description]:
         return _find_longest(named_views)
-    solvent = flows.find_solvent(transition) if transition.family == families.ADD else None
+    solvent = flows.find_solvent(transition) if transition.family == words.ADD else None
     solvent_left = transition.find_output(solvent) if solvent is not None else None
     samples = [view for view in transition.outputs if not view.is_empty_vessel and view is not solvent_left]
-    return samples[0] if len(samples) == 1 and transition.family != families.MOVE else None
-
-
-def _check_amounts(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
-    tolerance = _TOLERANCE if transition.family in families.MEASUREMENTS else _REMARK_TOLERANCE
-    for dimension, known in (("volume", view.volume), ("mass", view.mass)):
-        if known is not None and _is_about_current_amount(transition, seen, dimension):
-            allowed = known.value * tolerance + min(known.step, known.value / 100)
-            yield from _compare_readings(seen, view, known, dimension, "holds", allowed)
+    return samples[0] if len(samples) == 1 and transition.family != words.MOVE else None
 
 
 def _check_densities(transition: Transition, seen: ObservationView, view: MaterialView) -> Findings:
@@ -330,10 +326,8 @@ def _check_share(seen: ObservationView) -> Findings:
         if total and part <= total:
             # 0.6 percentage points for a percentage without decimals, plus 2 % of the percentage for rounded counts.
             allowed, computed = Decimal("0.6") + percent / 50, part / total * 100
-            message, shown = (
-                f"{part} of {total} is not {percent} %",
-                (f"{quantities.format_number(computed)} %", f"{percent} %"),
-            )
+            message = f"{part} of {total} is not {percent} %"
+            shown = f"{quantities.format_number(computed)} %", f"{percent} %"
             yield from compare("L20", seen.path, computed, percent, "ratio", message, allowed, allowed, shown=shown)
     elif parts and Decimal(parts[2]):
         part, total = Decimal(parts[1]), Decimal(parts[2])

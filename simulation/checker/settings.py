@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.checker import volumes
 from simulation.checker.findings import Decided, Finding, Findings, compare, error_finding, require
-from simulation.checker.reading import families, flows, properties, units, words
+from simulation.checker.reading import flows, properties, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
@@ -153,7 +153,7 @@ def _check_magnifications(transition: Transition) -> Findings:
 def _check_wavelengths(transition: Transition) -> Findings:
     """Yield an error if a measurement records wavelengths that were not set."""
     set_lengths = {a.value for _, a in transition.list_settings("length") if a.value < _MAX_WAVELENGTH}
-    if not set_lengths or transition.family not in families.MEASUREMENTS:
+    if not set_lengths or transition.family not in words.MEASUREMENTS:
         return
     known = {a.value for text in transition.input_texts for a in units.find_amounts(text, "length")}
     bands = _FILTER_BAND.findall(" ".join(leaf.value_text for leaf in transition.parameters.leaves))
@@ -305,9 +305,16 @@ def _check_chosen_option(transition: Transition, name: str, value: Any, view: Ma
 def check_sentences(transition: Transition) -> Findings:
     """L16: yield an error if volumes, cycles, durations or temperatures in sentences are not those that were set."""
     for seen in transition.observations:
-        if transition.family == families.MOVE:
+        if transition.family == words.MOVE:
             yield from _check_moved_volume(transition, seen)
-        yield from _check_cycles(transition, seen)
+        leaves = (leaf for leaf in transition.parameters.leaves if {"cycle"} <= set(leaf.words) <= _CYCLE_WORDS)
+        set_counts = [number for leaf in leaves if (number := units.parse_number(leaf.value))]
+        recorded = [Decimal(number) for number in _CYCLES.findall(seen.full_text[:1500])]
+        if len(set_counts) == 1 and recorded:
+            expected, got = f"{set_counts[0]} cycles", f"{recorded[0]} cycles"
+            yield Decided("L16", quantity=True)
+            text = f"{expected} were set, but {recorded[0]} are recorded"
+            yield from require("L16", set_counts[0] in recorded, seen.path, expected, got, text)
         if transition.action in _TIMED_ACTIONS:
             yield from _check_sentence_duration(transition, seen)
         if transition.action in _INCUBATIONS:
@@ -327,17 +334,6 @@ def _check_moved_volume(transition: Transition, seen: ObservationView) -> Findin
     known += [draw.volume for draw in draws if draw.volume is not None]
     tolerance = Decimal("0.02")
     yield from _compare_settings(seen.path, known, moved_volume.value, recorded[0].value, "volume", tolerance)
-
-
-def _check_cycles(transition: Transition, seen: ObservationView) -> Findings:
-    leaves = (leaf for leaf in transition.parameters.leaves if {"cycle"} <= set(leaf.words) <= _CYCLE_WORDS)
-    set_counts = [number for leaf in leaves if (number := units.parse_number(leaf.value))]
-    recorded = [Decimal(number) for number in _CYCLES.findall(seen.full_text[:1500])]
-    if len(set_counts) == 1 and recorded:
-        expected, got = f"{set_counts[0]} cycles", f"{recorded[0]} cycles"
-        yield Decided("L16", quantity=True)
-        text = f"{expected} were set, but {recorded[0]} are recorded"
-        yield from require("L16", set_counts[0] in recorded, seen.path, expected, got, text)
 
 
 def _check_sentence_duration(transition: Transition, seen: ObservationView) -> Findings:

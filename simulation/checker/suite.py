@@ -1,4 +1,7 @@
-"""Measure the checks on labelled transitions: recall per code, false alarms and undecidable lines."""
+"""Measure the checks on labelled transitions: recall per code, false alarms and undecidable lines.
+
+`python -m simulation.checker.suite` writes the list of checks and the results as tables between the markers in docs/checker.md.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulation.checker import checks
-from simulation.checker.checks import CODES, CheckedLine
+from simulation.checker.checks import CHECKS, CODES, CheckedLine
 from simulation.checker.findings import ERROR, UNDECIDABLE
+from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 
 # Labels of this project and of other simulators.
@@ -83,3 +87,56 @@ def measure_suite(path: Path, catalogue: Catalogue | None = None) -> SuiteResult
 def count_findings_by_code(result: SuiteResult) -> list[tuple[str, int, int]]:
     """Return (code, wrong lines with an error of that code, correct lines with one) for every code, as counts."""
     return [(code, result.found_by_code[code], result.alarms_by_code[code]) for code in CODES]
+
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "checker.md"
+SUITES = (
+    ("derived.jsonl", "Derived suite (development)"),
+    ("foreign.jsonl", "Foreign spellings (development)"),
+    ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
+)
+# A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
+START, END = "<!-- suites: written by python -m simulation.checker.suite -->", "<!-- end of suites -->"
+CHECKS_START, CHECKS_END = "<!-- checks: written by python -m simulation.checker.suite -->", "<!-- end of checks -->"
+
+
+def format_tables() -> str:
+    """Measure all suites; return a summary table and a table of recall by code."""
+    action_types = catalogue.load_catalogue(ROOT / "fixtures" / "actions")[0]
+    results = [(title, measure_suite(ROOT / "fixtures" / "checker" / name, action_types)) for name, title in SUITES]
+    return "\n".join([*_format_summary(results), "", *_format_codes(results)])
+
+
+def insert_tables(page: str) -> str:
+    """Return the page with new tables between the markers."""
+    rows = [f"| {check.code} | {check.about} | {check.decided_if} |" for check in CHECKS]
+    checks_table = "\n".join(["| Code | Check | Decided if |", "|---|---|---|", *rows])
+    for start, table, end in ((CHECKS_START, checks_table, CHECKS_END), (START, format_tables(), END)):
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+def _format_summary(results: list[tuple[str, SuiteResult]]) -> list[str]:
+    rows = [
+        "| Suite | Decidable errors found | Correct lines called wrong | Undecidable lines | Other errors found |",
+        "|---|---|---|---|---|",
+    ]
+    rows += [f"| {title} | {r.recall} | {r.false_alarms} | {r.undecidable} | {r.beyond} |" for title, r in results]
+    return rows
+
+
+def _format_codes(results: list[tuple[str, SuiteResult]]) -> list[str]:
+    headings = " | ".join(f"{title.split(',')[0]}: found, under this code, false alarms" for title, _ in results)
+    rows = [f"| Code | {headings} |", "|---|" + "---|" * len(results)]
+    return rows + [f"| {code} | {' | '.join(_format_cell(result, code) for _, result in results)} |" for code in CODES]
+
+
+def _format_cell(result: SuiteResult, code: str) -> str:
+    by_code, named = result.recall_by_code.get(code, NOTHING), result.named_by_code.get(code, NOTHING)
+    return f"{by_code.part} of {by_code.whole}, {named.part}, {result.alarms_by_code[code]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(insert_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,17 +1,20 @@
-"""L12 and L23: units, and the values that a quantity can have."""
+"""L10 to L12 and L22 to L24: form of the outcome, text that must not be in it, units, and the range of quantities."""
 
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from simulation.checker import concentrations
 from simulation.checker.findings import Decided, Finding, Findings, error_finding, require, warning_finding
-from simulation.checker.reading import families, flows, properties, units, words
+from simulation.checker.reading import flows, properties, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab import quantities
+from simulation.lab.materials import AVAILABILITY, CONDITIONS, MATERIAL_TYPES
+from simulation.lab.outcomes import MEASUREMENT_TYPES
 
 PH = re.compile(
     r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
@@ -102,7 +105,12 @@ def _check_temperature_range(subject: str, value: Decimal, text: str) -> Finding
 
 
 def _check_observation(transition: Transition, seen: ObservationView) -> Findings:
-    yield from _check_ph_range(transition, seen)
+    values = [Decimal(match[1]) for match in PH.finditer(seen.full_text[:2000])]
+    number_parts = units.split_number(seen.value)
+    if transition.action in ("MeasurepH", "AdjustpH") and re.search(r"\bpH\b", seen.description):
+        values += [number_parts[0]] if number_parts and not number_parts[2].strip(" ,.;pPH0123456789") else []
+    for value in values:
+        yield from require("L23", 0 <= value <= 14, seen.path, "pH 0 to 14", str(value), f"a pH of {value} was read")
     is_negative = False
     # The parts of a value are separated by commas or semicolons.
     amounts = (units.parse_amount(part) for part in re.split(r"[,;]\s", seen.value[:1000]))
@@ -137,15 +145,6 @@ def _is_measuring_noise(text: str) -> bool:
     return is_concentration or abs(number_parts[0]) <= min(4 * number_parts[1], Decimal("0.002"))
 
 
-def _check_ph_range(transition: Transition, seen: ObservationView) -> Findings:
-    values = [Decimal(match[1]) for match in PH.finditer(seen.full_text[:2000])]
-    number_parts = units.split_number(seen.value)
-    if transition.action in ("MeasurepH", "AdjustpH") and re.search(r"\bpH\b", seen.description):
-        values += [number_parts[0]] if number_parts and not number_parts[2].strip(" ,.;pPH0123456789") else []
-    for value in values:
-        yield from require("L23", 0 <= value <= 14, seen.path, "pH 0 to 14", str(value), f"a pH of {value} was read")
-
-
 def check_units(transition: Transition) -> Findings:
     """L12: yield a finding if a property has no unit or one of another dimension, or an amount has a wrong prefix."""
     for view in transition.outputs:
@@ -154,7 +153,11 @@ def check_units(transition: Transition) -> Findings:
     for before, after in transition.list_pairs():
         yield from _check_changed_units(before, after)
     for view, expected, got in _iter_expected_amounts(transition):
-        yield from _check_prefix(view, expected, got)
+        ratio = got.value / expected if expected > 0 and got.value > 0 else Decimal(1)
+        if any(abs(ratio / prefix_ratio - 1) < _PREFIX_TOLERANCE for prefix_ratio in _PREFIX_RATIOS):
+            shown, factor = units.format_value(got.value, got.dimension), quantities.format_number(ratio)
+            text = f"{shown} in {view.name} is {factor} times the expected value: probably a wrong unit prefix"
+            yield error_finding("L12", view.name, units.format_value(expected, got.dimension), shown, text)
 
 
 def _check_changed_units(before: MaterialView, after: MaterialView) -> Findings:
@@ -212,13 +215,8 @@ def _check_unit(transition: Transition, view: MaterialView, leaf: Leaf) -> Findi
 
 def _is_invented_unit(text: str) -> bool:
     """Return whether a text is a single word that is neither a unit nor the name of something that is counted."""
-    unit_words = words.tokenize(text)
-    return (
-        len(unit_words) == 1
-        and unit_words[0].isalpha()
-        and unit_words[0] not in _COUNTABLE_THINGS
-        and not units.find_dimension(unit_words[0])
-    )
+    word, *more = words.tokenize(text) or [""]
+    return not more and word.isalpha() and word not in _COUNTABLE_THINGS and not units.find_dimension(word)
 
 
 def _iter_expected_amounts(transition: Transition) -> Iterator[tuple[MaterialView, Decimal, Amount]]:
@@ -230,7 +228,7 @@ def _iter_expected_amounts(transition: Transition) -> Iterator[tuple[MaterialVie
     for source, volume, remainder, is_stated in flow.withdrawals:
         if is_stated and remainder and remainder.volume and source.liquid_volume and volume is not None:
             yield remainder, source.liquid_volume - volume, remainder.volume
-    if transition.family in (families.INERT, families.HEAT, *families.MEASUREMENTS):
+    if transition.family in (words.INERT, words.HEAT, *words.MEASUREMENTS):
         for before, after in transition.list_pairs():
             for old, new in ((before.volume, after.volume), (before.mass, after.mass)):
                 if old is not None and new is not None:
@@ -239,12 +237,124 @@ def _iter_expected_amounts(transition: Transition) -> Iterator[tuple[MaterialVie
                 yield after, old.value, new
 
 
-def _check_prefix(view: MaterialView, expected: Decimal, got: Amount) -> Iterator[Finding]:
-    """Yield an error if an amount is wrong by a factor of a thousand or a million, as with a wrong prefix."""
-    if expected <= 0 or got.value <= 0:
-        return
-    ratio = got.value / expected
-    if any(abs(ratio / prefix_ratio - 1) < _PREFIX_TOLERANCE for prefix_ratio in _PREFIX_RATIOS):
-        shown = units.format_value(got.value, got.dimension)
-        text = f"{shown} in {view.name} is {quantities.format_number(ratio)} times the expected value: probably a wrong unit prefix"
-        yield error_finding("L12", view.name, units.format_value(expected, got.dimension), shown, text)
+# A barcode reveals which materials belong together, and prompt text reveals the source: both would unblind raters.
+_CODE = re.compile(r"\bMAT-[A-Z0-9]{4,12}\b")
+# Phrases of simulator prompts, of instructions to plant an error, and of the JSON that models reply with.
+_PROMPT_PHRASES = re.compile(
+    r"SECRET\s*:|\bSECRET\b|error[_ ]type|BE SNEAKY|subtly (?:false|wrong|incorrect)|deliberately (?:wrong|false|incorrect)|"
+    r"why the transition is|CRITICAL CONSTRAINTS|scientific experiment simulator|system prompt|as an AI\b|language model|"
+    r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
+    re.IGNORECASE,
+)
+_UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
+# Texts that simulators write instead of null.
+_NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
+
+
+def find_prompt_phrases(text: str) -> frozenset[str]:
+    """Return the phrases of a text that can only come from a prompt or a planted error, in lower case with single spaces."""
+    return frozenset(" ".join(found[0].casefold().split()) for found in _PROMPT_PHRASES.finditer(text))
+
+
+def check_barcodes(transition: Transition) -> Findings:
+    """L10: yield warnings of barcodes that agents and raters would read."""
+    yield Decided("L10")
+    # A shorter barcode may be a word or a number that is in a text by chance.
+    barcodes = {view.barcode for view in transition.inputs if len(view.barcode) >= 6}
+    for path, text in iter_visible_texts(transition):
+        if _CODE.search(text) or any(code in text for code in barcodes):
+            yield warning_finding("L10", path, "no barcode", "a barcode", f"{path} contains a barcode")
+
+
+def check_prompt_text(transition: Transition) -> Findings:
+    """L24: yield warnings of prompt text that agents and raters would read."""
+    yield Decided("L24")
+    for path, text in iter_visible_texts(transition):
+        if _PROMPT_PHRASES.search(text):
+            message = f"{path} contains text of a prompt or of a planted error"
+            yield warning_finding("L24", path, "no prompt text", "prompt text", message)
+
+
+def check_enumerations(transition: Transition) -> Findings:
+    """L11: yield a finding if a field is missing or has a value that is not allowed. Other spellings are accepted."""
+    yield Decided("L11")
+    for view in transition.outputs:
+        raw, path = view.raw, view.path
+        if not isinstance(raw.get("name"), str) or not view.name.strip():
+            yield _field_error(path, "text", raw.get("name"), f"{path} has no name")
+        if not isinstance(raw.get("properties", {}), dict):
+            yield _field_error(path, "an object", raw["properties"], f"the properties of {path} are not an object")
+        material_type = words.parse_material_type(raw.get("material_type"))
+        for field, member, allowed in (
+            ("available_for_use", view.availability, AVAILABILITY),
+            ("material_type", material_type, MATERIAL_TYPES),
+            ("environmental_condition", view.condition, CONDITIONS),
+        ):
+            if not member:
+                yield _check_member(transition, path, field, raw.get(field), ", ".join(allowed))
+    for seen in transition.observations:
+        kind, expected = seen.raw.get("measurement_type"), ", ".join(MEASUREMENT_TYPES)
+        if not isinstance(kind, str) or not kind.strip() or len(kind) > 60:
+            yield _field_error(seen.path, expected, kind, f"measurement_type is {_describe_value(kind)}")
+        elif kind.strip().lower() not in MEASUREMENT_TYPES:
+            text = "measurement_type is none of the four kinds"
+            yield warning_finding("L11", seen.path, expected, _describe_value(kind), text, decidable=False)
+        if not isinstance(seen.raw.get("description"), str):
+            yield _field_error(seen.path, "text", seen.raw.get("description"), f"{seen.path} has no description")
+    success = transition.outcome.get("success")
+    if not isinstance(success, bool):
+        yield _field_error("success", "true or false", success, "success is neither true nor false")
+
+
+def _field_error(path: str, expected: str, value: Any, text: str) -> Finding:
+    return error_finding("L11", path, expected, _describe_value(value), text)
+
+
+def _check_member(transition: Transition, path: str, field: str, value: Any, allowed: str) -> Finding:
+    # A simulator that never writes this field has another format, which is not an error of the step.
+    views = (*transition.inputs, *transition.outputs)
+    if value is None and not any(isinstance(view.raw.get(field), str) for view in views):
+        return warning_finding("L11", path, allowed, "nothing", f"{field} is missing")
+    return _field_error(path, allowed, value, f"{field} is {_describe_value(value)}")
+
+
+def check_coherence(transition: Transition) -> Findings:
+    """L22: yield an error if a success has a failure reason or no result, or a failure has no reason or a result."""
+    yield Decided("L22")
+    reason, action = transition.outcome.get("failure_reason"), transition.action
+    has_reason = isinstance(reason, str) and reason.strip().lower().rstrip(".") not in _NO_REASON
+    success = transition.outcome.get("success")
+    if success is True and has_reason:
+        text = "the action succeeded, but a reason for failure is given"
+        yield error_finding("L22", "failure_reason", "none", "a reason", text)
+    if success is False and not has_reason:
+        text = "the action failed, but no reason is given"
+        yield error_finding("L22", "failure_reason", "a reason", "none", text)
+    has_result = transition.outputs or transition.observations
+    if success is True and not has_result and transition.family not in (words.CONTROL, words.UNKNOWN):
+        text = f"{action} succeeded, but led to neither materials nor observations"
+        yield error_finding("L22", action, "materials or observations", "nothing", text)
+    for output in transition.outputs if success is False else ():
+        before = transition.find_input(output)
+        if before is None or any(before.raw.get(key) != output.raw.get(key) for key in _UNCHANGED_BY_FAILURE):
+            text = f"the action failed, but {output.name} is new or changed"
+            yield error_finding("L22", output.name, "nothing changed", "a new or changed material", text)
+
+
+def iter_visible_texts(transition: Transition) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) of everything in the outcome that agents and raters read. The reasoning is not part of it."""
+    for view in transition.outputs:
+        yield f"{view.path}.name", view.name
+        for leaf in view.leaves:
+            yield f"{view.path}.properties", f"{leaf.key}: {leaf.value_text}"
+    for seen in transition.observations:
+        yield seen.path, seen.full_text[:4000]
+    reason = transition.outcome.get("failure_reason")
+    if isinstance(reason, str):
+        yield "failure_reason", reason[:4000]
+
+
+def _describe_value(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return repr(value)[:40] if isinstance(value, str | bool | float) else type(value).__name__

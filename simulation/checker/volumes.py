@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from simulation.checker.findings import Findings, compare, error_finding, require, undecided_finding, warning_finding
-from simulation.checker.reading import families, flows, linking, units, words
+from simulation.checker.reading import flows, linking, units, words
 from simulation.checker.reading.flows import FilledOutput, Withdrawal
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
@@ -50,14 +50,14 @@ def check_volumes(transition: Transition) -> Findings:
     if transition.action in ("Filter", "Aspirate"):
         yield from _check_separated_volumes(transition)
     # Only for actions that do not pour one material into another.
-    if transition.family in (families.INERT, families.HEAT, families.TAKE, *families.MEASUREMENTS):
+    if transition.family in (words.INERT, words.HEAT, words.TAKE, *words.MEASUREMENTS):
         for before, after in transition.list_kept_pairs():
             yield from _check_unfed_volume(transition, before, after)
 
 
 def check_overdraw(transition: Transition) -> Findings:
     """L07: yield an error if more is moved out of a material than its volume minus its dead volume."""
-    if transition.family not in (families.MOVE, families.ADD, families.SERIAL):
+    if transition.family not in (words.MOVE, words.ADD, words.SERIAL):
         return
     for source, volume, _, is_stated in flows.trace_liquids(transition).withdrawals:
         # A volume derived from what is left cannot exceed what was there.
@@ -81,8 +81,8 @@ def _check_total_volume(transition: Transition) -> Findings:
     has_supply = any(view.is_unlimited and not view.is_empty_vessel for view in transition.inputs)
     if (
         has_supply
-        or transition.family in (families.MAKE, families.CONTROL)
-        or transition.action in families.ADDS_FROM_PARAMETERS
+        or transition.family in (words.MAKE, words.CONTROL)
+        or transition.action in words.ADDS_FROM_PARAMETERS
         or all(view.liquid_volume in (None, ZERO) for view in outputs)
     ):
         return
@@ -93,11 +93,11 @@ def _check_total_volume(transition: Transition) -> Findings:
     text = f"{format_volume(total_out)} came out, but only {format_volume(total_in)} went in"
     allowed = total_in * _GAIN + _total_rounding_slack([*inputs, *outputs]) + _DROPLET
     yield from compare("L02", transition.action, total_in, total_out, "volume", text, above=allowed)
-    if transition.family not in (families.MOVE, families.COMBINE, families.SERIAL, families.ADD):
+    if transition.family not in (words.MOVE, words.COMBINE, words.SERIAL, words.ADD):
         return
     # Volume is missing after pipetting. A source that is not handed back is left to check L18.
     is_complete = all(view.liquid_volume is not None for view in outputs) and (
-        transition.family == families.COMBINE
+        transition.family == words.COMBINE
         or all(transition.find_output(view) is not None for view in inputs if view.liquid_volume)
     )
     if is_complete:
@@ -113,7 +113,7 @@ def _check_total_volume(transition: Transition) -> Findings:
 def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:
     """Yield an error unless the volume left of a source is its volume before minus the volume taken."""
     source, volume, remainder, is_stated = draw
-    if source.is_unlimited or remainder is None or remainder.is_used_up or transition.family == families.COMBINE:
+    if source.is_unlimited or remainder is None or remainder.is_used_up or transition.family == words.COMBINE:
         return
     if volume is None:
         return
@@ -132,16 +132,8 @@ def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:
     )
     # Liquid is lost by handling but never gained, so the lower limit is wider. Less than nothing cannot be left.
     shown = max(ZERO, expected)
-    yield from compare(
-        "L02",
-        remainder.name,
-        shown,
-        has,
-        "volume",
-        text,
-        expected + allowed - shown,
-        shown - expected + allowed + had * _HANDLING,
-    )
+    above, below = expected + allowed - shown, shown - expected + allowed + had * _HANDLING
+    yield from compare("L02", remainder.name, shown, has, "volume", text, above, below)
 
 
 def _check_filled_volume(fill: FilledOutput) -> Findings:
@@ -174,25 +166,25 @@ def _check_unfed_volume(transition: Transition, before: MaterialView, after: Mat
         text = f"{after.name} held {format_volume(had)} and now holds only {format_volume(has)}, although nothing was removed"
         loss += rounding + _DROPLET
         yield from compare("L02", after.name, had, has, "volume", text, below=loss, limit="about")
-    elif transition.family == families.CONSUME and has == had:
+    elif transition.family == words.CONSUME and has == had:
         yield from _check_instrument_use(transition, before, after)
 
 
 def _was_fed(transition: Transition, before: MaterialView) -> bool:
     """Return whether another material may have been added: the action allows it, and a parameter names a wet one."""
     # Water crosses the membrane of a dialysis in both directions.
-    if transition.action in (*families.ADDS_FROM_PARAMETERS, "Dialysis"):
+    if transition.action in (*words.ADDS_FROM_PARAMETERS, "Dialysis"):
         return True
-    may_add = transition.family not in (families.INERT, families.HEAT)
+    may_add = transition.family not in (words.INERT, words.HEAT)
     named_views = transition.parameters.materials_by_key.values() if may_add else ()
     return any(view is not before and view.liquid_volume != 0 for view in named_views)
 
 
 def _allowed_loss(transition: Transition, volume: Decimal) -> Decimal | None:
     """Return the volume in µL that a material may lose without an error, or None if there is no limit."""
-    if transition.family == families.INERT:
+    if transition.family == words.INERT:
         return volume * (PIPETTING if transition.action in ("Mix", "Centrifuge") else Decimal("0.1"))
-    if transition.family == families.READ:
+    if transition.family == words.READ:
         sample_volume = sum((amount.value for _, amount in transition.list_settings("volume")), ZERO)
         return volume * Decimal("0.1") + (transition.find_replicate_count() or 1) * sample_volume
     return None
@@ -200,18 +192,14 @@ def _allowed_loss(transition: Transition, volume: Decimal) -> Decimal | None:
 
 def _is_loss_by_readings(transition: Transition, lost: Decimal) -> bool:
     """Return whether a lost volume equals that of one or more readings, even if no parameter states their number."""
-    settings = transition.list_settings("volume") if transition.family == families.READ else []
+    settings = transition.list_settings("volume") if transition.family == words.READ else []
     samples = [amount.value for leaf, amount in settings if "sample" in leaf.words and amount.value > 0]
     counts = range(1, _MAX_READINGS + 1)
     return any(abs(lost - count * volume) <= volume / 50 for volume in samples for count in counts)
 
 
 def _check_instrument_use(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """Yield a finding if an instrument uses a stated volume of a sample whose volume stays the same.
-
-    It is an error if all other samples of the step lost volume, otherwise a warning, because many simulators do not
-    subtract what an instrument uses.
-    """
+    """Yield a finding if an instrument uses a stated volume of a sample whose volume stays the same."""
     used_words = {"injection", "load", "loading", "sample"}
     used_volumes = [a.value for leaf, a in transition.parameters.list_amounts("volume") if used_words & set(leaf.words)]
     if len(used_volumes) != 1 or before.volume is None:
@@ -226,6 +214,7 @@ def _check_instrument_use(transition: Transition, before: MaterialView, after: M
     if used * 200 >= had and others and all(has < had_before for had_before, has in others):
         text = f"{format_volume(used)} of every sample was used up; only the volume of {after.name} is unchanged"
         yield error_finding("L02", after.name, expected, format_volume(had), text)
+    # Only a warning, because many simulators do not subtract what an instrument uses.
     elif used * 100 >= had:
         text = f"{format_volume(used)} of it was used up, but its volume is unchanged"
         yield warning_finding("L02", after.name, expected, format_volume(had), text)
@@ -245,10 +234,8 @@ def _check_separated_volumes(transition: Transition) -> Findings:
 
 
 def _is_part(view: MaterialView, source: MaterialView) -> bool:
-    """Return whether a material comes from this source alone, by its stated origins or else by its name.
-
-    "Flask 1" is in the name "Filtrate of Flask 1", but not in "Filtrate of Flask 10".
-    """
+    """Return whether a material comes from this source alone, by its stated origins or else by its name."""
+    # "Flask 1" is in the name "Filtrate of Flask 1", but not in "Filtrate of Flask 10".
     if origins := linking.parent_barcodes(view):
         return list(origins) == [source.barcode]
     _, name, rest = view.name.lower().partition(source.name.lower()) if source.name else ("", "", "")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from simulation.checker.findings import Findings, compare
-from simulation.checker.reading import families, flows, units, words
+from simulation.checker.reading import flows, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
@@ -15,7 +15,7 @@ from simulation.checker.reading.words import word_set
 
 ZERO = Decimal(0)
 # Families of actions that may add matter to a material.
-_ADDS_MATTER = (families.ADD, families.COMBINE, families.SERIAL, families.MAKE, families.CONTROL, families.UNKNOWN)
+_ADDS_MATTER = (words.ADD, words.COMBINE, words.SERIAL, words.MAKE, words.CONTROL, words.UNKNOWN)
 _DRY = (words.SOLID, words.PELLET, "")
 _DRYING = ("Lyophilize", "Evaporate", "DryingOven", "Desiccate")
 # Words in the name of a solution that do not name a second ingredient.
@@ -44,11 +44,11 @@ def check_masses(transition: Transition) -> Findings:
     """L04: compare the mass of each material before and after or, for a move, the masses of source and destinations."""
     if transition.family in _ADDS_MATTER:
         return
-    if transition.family == families.MOVE:
+    if transition.family == words.MOVE:
         yield from _check_moved_mass(transition)
         return
     may_gain = transition.action in ("CellCultureIncubate", "Wash")
-    may_lose = transition.family not in (families.INERT, families.READ)
+    may_lose = transition.family not in (words.INERT, words.READ)
     for before, after in transition.list_pairs():
         if transition.action in _DRYING and not after.is_used_up and after.mass is not None:
             yield from _check_dried_mass(before, after, after.mass.value)
@@ -148,9 +148,9 @@ def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
 
 def check_counted_amounts(transition: Transition) -> Findings:
     """L04: yield an error if a count or amount changes in an action that only moves, spins or observes the material."""
-    if transition.family not in (families.INERT, families.READ):
+    if transition.family not in (words.INERT, words.READ):
         return
-    may_lose_cells = transition.action in _MAY_LOSE_CELLS or transition.family == families.READ
+    may_lose_cells = transition.action in _MAY_LOSE_CELLS or transition.family == words.READ
     for before, after in transition.list_kept_pairs():
         amounts_after = find_counted_amounts(after)
         for component, old in find_counted_amounts(before).items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import Connector, connect
 from simulation.calls.replay import CallReplayer
 from simulation.casts import RunConfig, casting, prompt_store
@@ -19,8 +20,8 @@ from simulation.lab.differences import find_differences
 from simulation.lab.errors import NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy, Verdict
 from simulation.lab.roles import Perturber
-from simulation.leases import Blocked, Lease, leases
-from simulation.llm.errors import UnusableTwin
+from simulation.leases import Blocked, Lease
+from simulation.llm.conversation import UnusableTwin
 from simulation.llm.model_rater import LLMRater, RatingKind
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
 from simulation.runs import benches, transition_checks

@@ -17,7 +17,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from simulation.engine import workers
-from simulation.leases.leases import DATABASE_UNAVAILABLE
+from simulation.leases import DATABASE_UNAVAILABLE
 
 log = logging.getLogger("wetbench.tasks")
 MESSAGE_PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs

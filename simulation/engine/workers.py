@@ -16,11 +16,11 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import call_log, run_usage
 from simulation.engine import runner
 from simulation.jobs import jobs
-from simulation.leases import Lease, leases
-from simulation.leases.leases import Row
+from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
 from simulation.runs import control, create
 from wetbench_site.database import release_connection

@@ -23,9 +23,10 @@ from django.db import IntegrityError, close_old_connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from simulation import leases
 from simulation.jobs import job_files
 from simulation.jobs.job_files import Upload as Upload
-from simulation.leases import Lease, LeaseLost, leases
+from simulation.leases import Lease, LeaseLost
 from simulation.leases import RetryLater as RetryLater
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
@@ -220,7 +221,15 @@ def run_job_here(job: Job, on_progress: Callable[[Job], None] = lambda _: None) 
             if row.status in Job.ENDED or (row.run and row.run.paused_at):
                 return row
             if lease := leases.claim_row(Job, row.code):
-                _run_units(lease, on_progress)
+                lease.keep_after_commit = True
+                try:
+                    while run_job_unit(lease) and lease.has_work_left and lease.can_continue():
+                        on_progress(lease.row)
+                except BaseException:
+                    # Ctrl-C must not leave the job leased: release it at once, so that another worker can continue.
+                    with suppress(*leases.DATABASE_UNAVAILABLE):
+                        lease.release_between_units()
+                    raise
                 continue
             on_progress(row)
         except leases.DATABASE_UNAVAILABLE as error:
@@ -258,18 +267,6 @@ def _run_handler(lease: Lease[Job]) -> bool:
     if result is MORE_WORK:
         return lease.commit_changes(begun=True)
     return lease.finish_row("done", result=dict(result), message="")
-
-
-def _run_units(lease: Lease[Job], on_progress: Callable[[Job], None]) -> None:
-    lease.keep_after_commit = True
-    try:
-        while run_job_unit(lease) and lease.has_work_left and lease.can_continue():
-            on_progress(lease.row)
-    except BaseException:
-        # Ctrl-C must not leave the job leased: release it at once, so that another worker can continue.
-        with suppress(*leases.DATABASE_UNAVAILABLE):
-            lease.release_between_units()
-        raise
 
 
 def _find_or_create(row: Job, fill: Callable[[Job], object]) -> Job:

@@ -1,7 +1,7 @@
 """Load and validate the action catalogue: one JSON file per action type."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -57,7 +57,7 @@ class CountsEntry(StrictModel):
     """The least and the largest number of materials of an action."""
 
     min: Annotated[int, Field(ge=0)]
-    max: Annotated[int, Field(le=384)]  # wells of the largest plate
+    max: Annotated[int, Field(ge=0, le=384)]  # wells of the largest plate
 
     @model_validator(mode="after")
     def _need_order(self) -> Self:
@@ -164,9 +164,12 @@ class ActionEntry(StrictModel):
     handler: Text
     parameters: Annotated[list[ParameterEntry], need_unique("name")] = []
     echo: list[str] = []
-    materials: CountsEntry = CountsEntry(min=1, max=96)
+    materials: Annotated[CountsEntry, Allowed('an object like {"min": 1, "max": 96}')] = CountsEntry(min=1, max=96)
     costs_step: bool = True
-    duration: DurationEntry
+    duration: Annotated[
+        DurationEntry,
+        Allowed('an object like {"default": "10 min"}, optionally with "parameter", "sum" or "per_material"'),
+    ]
 
     @field_validator("echo")
     @classmethod
@@ -197,27 +200,37 @@ class ActionEntry(StrictModel):
 
 def load_catalogue(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
     """Return the catalogue in a directory and its raw entries. Raises CatalogueError with the problems of all files."""
-    entries, problems = load_json_files(directory)
-    for name, data in entries:
-        messages = check_action_type(data)
-        if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
-            messages.append(f"name: must be the file's name, {name.removesuffix('.json')!r}")
-        problems += locate_problems(directory / name, messages)
-    if problems:
-        raise CatalogueError("\n".join(problems))
-    raw_entries = [data for _, data in entries]
-    return build_catalogue(raw_entries), raw_entries
+    entries = load_json_files(directory, "name", check_action_type)
+    return build_catalogue(entries), entries
 
 
-def load_json_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
-    """Return (file name, content) of every valid JSON file in a directory, and "path:line: problem" of every other."""
+def load_json_files(directory: Path, key: str, check: Callable[[Any], list[str]]) -> list[dict[str, Any]]:
+    """Return the content of every JSON file in a directory, see `load_json_file`. Raises CatalogueError for all together."""
     entries, problems = [], []
     for path in sorted(directory.glob("*.json")):  # sorted, so that problems have the same order on every system
-        data, unreadable = read_json_file(path)
-        problems += unreadable
-        if not unreadable:
-            entries.append((path.name, data))
-    return entries, problems
+        try:
+            entries.append(load_json_file(path, key, check))
+        except CatalogueError as error:
+            problems.append(str(error))
+    if problems:
+        raise CatalogueError("\n".join(problems))
+    return entries
+
+
+def load_json_file(path: Path, key: str, check: Callable[[Any], list[str]]) -> dict[str, Any]:
+    """Return the content of a JSON file in which `check` finds no problem and the field `key` has the file's name.
+
+    Raises CatalogueError with every problem as "path:line: entry.field: what is wrong and what is allowed".
+    """
+    data, problems = read_json_file(path)
+    if not problems:
+        messages = check(data)
+        if isinstance(data, Mapping) and data.get(key) != path.stem:
+            messages.append(f"{key}: must be the file's name, {path.stem!r}")
+        problems = locate_problems(path, messages)
+    if problems:
+        raise CatalogueError("\n".join(problems))
+    return dict(data)
 
 
 def check_action_type(data: Any) -> list[str]:

@@ -92,7 +92,8 @@ def _pair_entries(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key
     """Pair entries with the same first key, then the rest by the next key and so on, and finally by their order."""
     matches: dict[int, int] = {}
     free = list(range(len(old)))
-    for key in (*keys, lambda entry: "any"):
+    all_keys: list[Key] = [*keys, lambda entry: "any"]
+    for key in all_keys:
         by_key: dict[str, list[int]] = {}
         for at in free:
             by_key.setdefault(key(old[at]), []).append(at)

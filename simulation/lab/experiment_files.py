@@ -103,10 +103,9 @@ class ContentEntry(StrictModel):
 _CONTENT = Allowed('an object like {"concentration" or "amount": "1 mg/mL", "known": true or false}')
 
 
-class WellEntry(StrictModel):
-    """A well of a plate. When the plate is used, each well becomes a material."""
+class _Contained(StrictModel):
+    """What materials and wells have in common."""
 
-    well: Text
     key: Key
     name: Text
     properties: Annotated[dict[str, Any], Allowed("an object of texts")]
@@ -126,11 +125,12 @@ class WellEntry(StrictModel):
     @field_validator("contents")
     @classmethod
     def _need_amounts(cls, contents: dict[str, ContentEntry], info: ValidationInfo) -> dict[str, ContentEntry]:
-        properties, problems = info.data.get("properties", {}), []
+        if "properties" not in info.data:
+            return contents
+        volume, problems = _parse_volume(info.data["properties"]), []
         for component, entry in contents.items():
-            content = entry.model_dump(exclude_unset=True)
             try:
-                parse_content(content, _parse_volume(properties))
+                parse_content(entry.model_dump(exclude_unset=True), volume)
             except LabError as error:
                 problems.append((component, str(error)))
         reject_parts(problems)
@@ -154,10 +154,15 @@ class WellEntry(StrictModel):
         return self
 
 
-class MaterialEntry(WellEntry):
+class WellEntry(_Contained):
+    """A well of a plate. When the plate is used, each well becomes a material."""
+
+    well: Text
+
+
+class MaterialEntry(_Contained):
     """A material on the initial bench or of the manifest."""
 
-    well: Literal[""] = ""
     available_for_use: Annotated[str, *one_of(AVAILABILITY)]
     material_type: Annotated[str, *one_of(MATERIAL_TYPES)]
     environmental_condition: Annotated[str, *one_of(CONDITIONS)]
@@ -321,12 +326,12 @@ class ExperimentEntry(StrictModel):
         return shortfalls
 
 
-def list_materials_and_wells(materials: Sequence[MaterialEntry]) -> list[WellEntry]:
+def list_materials_and_wells(materials: Sequence[MaterialEntry]) -> list[_Contained]:
     """Return the materials and the wells of all plates among them."""
     return [*materials, *(well for entry in materials for well in entry.wells or ())]
 
 
-def _find_repeated(entries: Sequence[WellEntry]) -> list[tuple[str, str]]:
+def _find_repeated(entries: Sequence[_Contained]) -> list[tuple[str, str]]:
     problems = []
     for field in ("key", "name"):
         values = [getattr(entry, field) for entry in entries]

@@ -8,11 +8,10 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.actions import Catalogue
-from simulation.lab.catalogue import load_json_files
-from simulation.lab.errors import CatalogueError
+from simulation.lab.catalogue import load_json_file, load_json_files
 from simulation.lab.experiment_files import ExperimentEntry, parse_concentration, parse_content
 from simulation.lab.materials import NewMaterial
-from wetbench_site.validation import find_problems, locate_problems
+from wetbench_site.validation import find_problems
 
 
 @dataclass(frozen=True)
@@ -43,20 +42,13 @@ class ExperimentSpec:
 
 def load_experiments(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
     """Return every experiment in a directory, each with its raw data. Raises CatalogueError with all problems."""
-    entries, problems = load_json_files(directory)
-    for name, data in entries:
-        problems += check_file(directory / name, data, catalogue)
-    if problems:
-        raise CatalogueError("\n".join(problems))
-    return [(build_experiment(data), data) for _, data in entries]
+    entries = load_json_files(directory, "slug", lambda data: check_experiment(data, catalogue))
+    return [(build_experiment(data), data) for data in entries]
 
 
-def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
-    """Return every problem of one experiment file as "path:line: entry.field: what is wrong and what is allowed"."""
-    problems = check_experiment(data, catalogue)
-    if isinstance(data, Mapping) and data.get("slug") != path.stem:
-        problems.append(f"slug: must be the file's name, {path.stem!r}")
-    return locate_problems(path, problems)
+def load_experiment(path: Path, catalogue: Catalogue) -> ExperimentSpec:
+    """Return the experiment in a file. Raises CatalogueError with all problems of the file."""
+    return build_experiment(load_json_file(path, "slug", lambda data: check_experiment(data, catalogue)))
 
 
 def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
@@ -68,9 +60,11 @@ def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
     """Build an experiment from the validated data of a file or database row."""
     return ExperimentSpec(
         **{key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")},
-        **{key: tuple(data.get(key, ())) for key in ("protocol", "rubric", "shortfalls")},
         materials=tuple((entry["key"], _build_material(entry)) for entry in data["materials"]),
         manifest=tuple((entry["key"], _build_material(entry)) for entry in data.get("manifest", ())),
+        protocol=tuple(data.get("protocol", ())),
+        rubric=tuple(data.get("rubric", ())),
+        shortfalls=tuple(data.get("shortfalls", ())),
         truth=data.get("truth", {}),
         provenance=data.get("provenance", ""),
     )

@@ -51,15 +51,15 @@ def _need_conditions(data: dict[str, Any]) -> dict[str, Any]:
     return data if data and set(data) <= set(CONDITIONS) else reject()
 
 
-def _matches(model: type[StrictModel]) -> AfterValidator:
-    """Return a validator of a dict that stays a dict: its problems are those of the model; an empty dict is valid."""
+def _matches(model: type[StrictModel]) -> tuple[AfterValidator, Allowed]:
+    """Return the metadata of a dict that stays a dict: its problems are those of the model; an empty dict is valid."""
 
     def validate(data: dict[str, Any]) -> dict[str, Any]:
         problems = find_field_problems(model, data) if data else []
         reject_parts([(problem.field, problem.message) for problem in problems])
         return data
 
-    return AfterValidator(validate)
+    return AfterValidator(validate), Allowed(f"an object with {', '.join(model.model_fields)}")
 
 
 # Bounded, because a number of this form is searched in texts of models.
@@ -121,9 +121,9 @@ class RubricLine(StrictModel):
     route: str = ""
     properties: dict[str, Condition] = {}
     about: list[Text] = []
-    signal: Annotated[dict[str, Any], _matches(SignalEntry)] = {}
-    elapsed: Annotated[dict[str, Any], _matches(ElapsedEntry)] = {}
-    shares: Annotated[dict[str, Any], _matches(SharesEntry)] = {}
+    signal: Annotated[dict[str, Any], *_matches(SignalEntry)] = {}
+    elapsed: Annotated[dict[str, Any], *_matches(ElapsedEntry)] = {}
+    shares: Annotated[dict[str, Any], *_matches(SharesEntry)] = {}
     one_of: str = ""  # of the lines with this name one is enough; other lines refer to all of them by this name
 
     @field_validator("actions")

@@ -6,6 +6,364 @@ A unit can stop early in several ways; `run_unit` turns each of them into a stat
 May import: simulation.casts, simulation.lab, simulation.llm, simulation.models.
 """
 
-from simulation.leases.leases import Blocked, Lease, LeaseLost, RetriesExhausted, RetryLater
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Blocked", "Lease", "LeaseLost", "RetriesExhausted", "RetryLater"]
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from simulation.casts.casting import UnknownCastError
+from simulation.lab.errors import ExperimentChanged, LabError
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
+from simulation.models import Episode, Job, Leased, Run, Twin
+
+log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
+Row = TypeVar("Row", Episode, Twin, Job)
+LEASED_MODELS = (Job, Episode, Twin)
+# Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
+DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
+# Fields of the run that people may change while a worker keeps one of its rows.
+_RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
+_PROCESS_TOKEN = uuid.uuid4().hex[:8]
+# A row that a unit of this process holds, by model and key, and the fence of its claim.
+LeaseKey = tuple[type[Leased], int, int]
+_lock = threading.Lock()
+_renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
+_heartbeat_thread: threading.Thread | None = None
+
+
+class CallDone(Exception):  # noqa: N818  # not an error: the next unit continues from the call log
+    """The unit's one new call was answered; further calls belong to the next unit."""
+
+
+class LeaseLost(Exception):  # noqa: N818  # as above
+    """Another worker took over the row. The late answer is stored in the call log and is not used."""
+
+
+class RetryLater(Exception):  # noqa: N818  # as above
+    """The call cannot be made now, or failed with a transient error."""
+
+    def __init__(self, seconds: float, reason: str, error: str = "") -> None:
+        super().__init__(error or reason)
+        self.seconds, self.reason, self.error = seconds, reason, error
+
+
+class Blocked(Exception):  # noqa: N818  # as above
+    """A person must act before the call can be made: add a key, raise a budget, or change a request that was refused."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason, self.error = reason, error
+
+
+class RetriesExhausted(LabError):  # noqa: N818  # as above
+    """The call failed as often as the retry policy allows."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+# Faults of a model or its provider. Each has a reason in the closed list simulation.models.REASONS.
+MODEL_FAULTS = (Refusal, NoUsableAnswer, TooLong, RetriesExhausted)
+
+
+def compute_lease_end() -> datetime:
+    return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def owner_name() -> str:
+    """Return host:pid:token of this process."""
+    # Host and process id let a restarted worker find dead owners on its machine; the token keeps names unique when
+    # the system uses a process id again.
+    return f"{socket.gethostname()}:{os.getpid()}:{_PROCESS_TOKEN}"
+
+
+@dataclass
+class Lease(Generic[Row]):
+    """The right to write to one row until another worker claims it."""
+
+    row: Row
+    fence: int
+    is_first_unit: bool = False  # no unit of the row's phase was started before, so no calls are logged for it
+    confirmed_at: float = field(default_factory=time.monotonic)  # monotonic seconds
+    has_work_left: bool = False  # after a commit: the next unit can start at once
+    keep_after_commit: bool = False  # keep the lease if work is left, which saves a claim and a message per unit
+
+    @contextmanager
+    def keep_renewed(self) -> Iterator[None]:
+        """Renew the lease at every heartbeat while a slow call runs. A call shorter than a heartbeat costs no query."""
+        global _heartbeat_thread
+        key = type(self.row), self.row.pk, self.fence
+        with _lock:
+            _renewed_at[key] = time.monotonic()
+            # The thread ends when nothing is leased, so an idle process has none, and fork and exit are clean.
+            if _heartbeat_thread is None or not _heartbeat_thread.is_alive():
+                _heartbeat_thread = threading.Thread(target=_run_heartbeat, daemon=True, name="heartbeat")
+                _heartbeat_thread.start()
+        try:
+            yield
+        finally:
+            with _lock:
+                _renewed_at.pop(key, None)
+
+    def renew_lease(self) -> bool:
+        """Extend the lease by its full duration from now. Return False if the row has a newer fence or has ended."""
+        self.confirmed_at = time.monotonic()
+        return bool(self._filter_own_row().update(lease_until=compute_lease_end()) == 1)
+
+    def is_held(self) -> bool:
+        # This runs twice per model call; within a quarter of its duration a lease cannot have expired.
+        return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
+
+    def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
+        """Write `changes`, call `extra_write` in the same transaction, and release the lease unless it is kept.
+
+        Return False and write nothing if the row has a newer fence or has ended.
+        """
+        status, awaits = changes.get("status", self.row.status), changes.get("awaits_person", self.row.awaits_person)
+        if status != self.row.status and status not in self.row.MOVES[self.row.status]:
+            raise ValueError(f"{self.row} cannot change from {self.row.status} to {status}")
+        changes = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False, **changes}
+        # Whether the next unit of the row can start at once after these changes.
+        work_left = status in Leased.RUNNABLE and not awaits and changes["not_before"] is None
+        fresh = not changes["begun"]
+        if work_left and self.keep_after_commit:
+            changes |= {"lease_until": compute_lease_end(), "begun": True, "notified_at": None}
+        else:
+            # The caller sends the message for the next unit, so the row counts as notified. If the process dies before it
+            # sends the message, the dispatcher sends it again after a while.
+            changes["notified_at"] = timezone.now() if work_left else None
+        # If the connection breaks here, the exception does not show whether the commit succeeded. No code depends on
+        # it: the next claim reads the row.
+        with transaction.atomic():
+            if self._filter_own_row().update(**changes) != 1:
+                log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
+                return False
+            if extra_write:
+                extra_write()
+        # Only after the transaction: a failed commit must leave the row in memory as it was.
+        self.has_work_left, self.is_first_unit, self.confirmed_at = work_left, fresh, time.monotonic()
+        for name, value in changes.items():
+            setattr(self.row, name, value)
+        return True
+
+    def can_continue(self) -> bool:
+        """Return whether the next unit of a kept row may start. Reload its run's limits and pause, and any cancellation."""
+        own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
+        columns = [*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields]
+        values = next(iter(self._filter_own_row().values(*columns)), None)
+        if values is None:  # a newer fence took over, or the row ended
+            return False
+        for name in own_fields:
+            setattr(self.row, name, values[name])
+        if self.row.run is None:  # a job that calls no model
+            return True
+        for name in _RUN_LIMIT_FIELDS:
+            setattr(self.row.run, name, values[f"run__{name}"])
+        if self.row.run.paused_at is None:
+            return True
+        # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
+        self._filter_own_row().update(lease_until=None, notified_at=None)
+        return False
+
+    def release_between_units(self) -> bool:
+        """Release a kept row between two units. Return False if the row has a newer fence or has ended."""
+        # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
+        return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
+
+    def commit_progress(self, **changes: Any) -> bool:
+        """Write `changes` that record progress, and keep the lease. Return False if the row was taken over or has ended."""
+        self.confirmed_at = time.monotonic()
+        # Call this last in a transaction: it locks the row until the transaction ends, and heartbeats wait.
+        return bool(self._filter_own_row().update(lease_until=compute_lease_end(), **changes) == 1)
+
+    def cancel_if_requested(self) -> bool:
+        """Cancel the row as a person requested. Return False if the request was withdrawn or the row has a newer fence."""
+        ended = {"status": "cancelled", "ended_at": timezone.now(), "lease_until": None, "not_before": None}
+        # The condition is part of the UPDATE: a request that is withdrawn at this moment must not cancel the row.
+        return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
+
+    def finish_row(self, status: str, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
+        return self.commit_changes(extra_write, status=status, ended_at=timezone.now(), **changes)
+
+    def schedule_retry(self, seconds: float, reason: str, error: str = "") -> bool:
+        """Release the row until some seconds have passed, and store the reason for the wait."""
+        retry_at = timezone.now() + timedelta(seconds=seconds)
+        return self.commit_changes(status="waiting", begun=True, not_before=retry_at, reason=reason, error=error)
+
+    def release_after_fault(self) -> None:
+        """Release the row without a result after a fault of the database. If this fails too, the lease expires by itself."""
+        close_old_connections()  # the one that failed may still be in this thread
+        retry_at = timezone.now() + timedelta(seconds=settings.POLL_SECONDS)
+        with suppress(*DATABASE_UNAVAILABLE):
+            self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
+
+    def _filter_own_row(self) -> Any:
+        return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
+
+
+def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
+    """Claim a row for this worker. Return None if there is nothing to do on it or another worker was faster."""
+    candidates = model.objects.unheld() if replay else model.objects.claimable()
+    row = candidates.for_work().filter(code=code).first()
+    if row is None:
+        return None
+    # An expired lease that nobody released belongs to a worker that died on this row.
+    lost_leases = row.lost_leases + (row.lease_until is not None)
+    changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
+    changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
+    changes["started_at"] = row.started_at or timezone.now()
+    # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row that was read
+    # above is the row that is claimed.
+    if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
+        return None
+    fresh = not row.begun
+    for name, value in {**changes, "fence": row.fence + 1}.items():
+        setattr(row, name, value)
+    lease = Lease(row, row.fence, fresh)
+    # A row that kills its workers (out of memory, say) would otherwise kill one after the other.
+    if lost_leases >= settings.LOST_LEASES_ALLOWED:
+        error = f"worker lost: {lost_leases} workers in a row died on this step"
+        lease.finish_row("failed", reason="worker_lost", error=error)
+        return None
+    return lease
+
+
+def _run_heartbeat() -> None:
+    global _heartbeat_thread
+    try:
+        while True:
+            # Sleep much less than a heartbeat, so that leases taken at any time are renewed in time and the thread
+            # ends soon after the last lease.
+            time.sleep(min(settings.HEARTBEAT_SECONDS / 3, 0.5))
+            with _lock:
+                if not _renewed_at:
+                    _heartbeat_thread = None
+                    return
+                latest = time.monotonic() - settings.HEARTBEAT_SECONDS
+                due = [key for key, renewed_at in _renewed_at.items() if renewed_at <= latest]
+            if due:
+                _renew_leases(due)
+    finally:
+        connection.close()
+
+
+def _renew_leases(due: list[LeaseKey]) -> None:
+    """Renew these leases with one UPDATE per model, however many calls are under way."""
+    now = time.monotonic()
+    try:
+        for model in {model for model, _, _ in due}:
+            held = Q()
+            for key_model, pk, fence in due:
+                if key_model is model:
+                    held |= Q(pk=pk, fence=fence)
+            rows: Any = model.objects
+            held_rows = rows.filter(held, status__in=Leased.RUNNABLE, lease_until__isnull=False)
+            held_rows.update(lease_until=compute_lease_end())
+    except DATABASE_UNAVAILABLE:
+        log.warning("could not renew %d leases; trying again", len(due))
+        # The entries stay due, so the next round tries again; a lease lasts for several heartbeats.
+        close_old_connections()
+        return
+    connection.close()
+    with _lock:
+        # A unit may have ended during the UPDATE, and its lease must not be renewed for ever.
+        _renewed_at.update({key: now for key in due if key in _renewed_at})
+
+
+def expire_dead_leases() -> int:
+    """Expire the leases of processes on this machine that no longer run, so that their work continues. Return how many."""
+    expired = 0
+    for model in LEASED_MODELS:
+        held = model.objects.filter(status__in=Leased.RUNNABLE, lease_until__gt=timezone.now())
+        owners = set(held.values_list("lease_owner", flat=True))
+        dead = [owner for owner in owners if _is_dead_owner(owner)]
+        expired += held.filter(lease_owner__in=dead).update(lease_until=timezone.now() - timedelta(seconds=1))
+    return expired
+
+
+def _is_dead_owner(owner: str) -> bool:
+    host, pid, _ = [*owner.split(":"), "", ""][:3]
+    if host != socket.gethostname() or not pid.isdigit() or owner == owner_name():
+        return False
+    try:
+        os.kill(int(pid), 0)  # signal 0 sends nothing and only checks that the process exists
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # the process runs, under another user
+        pass
+    return False
+
+
+def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
+    """Run a unit while its lease is renewed. Return True if its result is committed and the row may have more to do."""
+    try:
+        with lease.keep_renewed():
+            return unit()
+    except CallDone:
+        return lease.commit_changes(begun=True)
+    except LeaseLost:
+        return False
+    except RetryLater as retry:
+        lease.schedule_retry(retry.seconds, retry.reason, retry.error)
+        return False
+    except Blocked as block:
+        if block.reason == "budget" and _have_limits_changed(lease.row.run):
+            # The budget was raised after the call was refused: blocking the row now would miss that.
+            lease.schedule_retry(settings.POLL_SECONDS, block.reason)
+        elif isinstance(lease.row, Job):
+            # No page lists blocked jobs. A failed one can be requested again and continues where this one stopped.
+            lease.finish_row("failed", reason=block.reason, error=block.error)
+        else:
+            lease.commit_changes(status="blocked", begun=True, reason=block.reason, error=block.error)
+        return False
+    except DATABASE_UNAVAILABLE:
+        lease.release_after_fault()
+        raise
+    except LabError as error:
+        # not the message: it may quote a model's reply
+        unit_log.warning("%s failed: %s", lease.row.code, type(error).__name__)
+        return lease.finish_row("failed", reason=classify_fault(error), error=f"{type(error).__name__}: {error}"[:4000])
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # A bug in this program must end the row: otherwise the row would use up lease after lease. BaseException,
+        # because a panic in a library written in Rust is not an Exception and would end the thread.
+        unit_log.exception("%s failed", lease.row.code)
+        message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
+        storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
+        return lease.finish_row("failed", reason="internal", error=storable[:4000])
+
+
+def _have_limits_changed(run: Run) -> bool:
+    limits = ("max_cost", "max_tokens", "max_seconds")
+    current = Run.objects.values_list(*limits).get(pk=run.pk)
+    return bool(current != tuple(getattr(run, name) for name in limits))
+
+
+def classify_fault(error: Exception) -> str:
+    """Return the fault's reason from the closed list `simulation.models.REASONS`."""
+    match error:
+        case Refusal():
+            return "refused"
+        case TooLong():
+            return "context"
+        case NoUsableAnswer(reason=said) | RetriesExhausted(reason=said) | Blocked(reason=said):
+            return str(said)
+        case ExperimentChanged():
+            return "experiment_changed"
+        case UnknownCastError():
+            return "internal"
+    return "cannot_be"

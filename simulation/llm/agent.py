@@ -11,8 +11,7 @@ from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
 from simulation.llm import prompt_data
-from simulation.llm.conversation import TURNS, extract_text, request_answer
-from simulation.llm.errors import NoUsableAnswer
+from simulation.llm.conversation import TURNS, NoUsableAnswer, extract_text, request_answer
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.providers import CompletionFunction, Prompt
 

@@ -7,11 +7,9 @@ from functools import partial
 
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
-from simulation.llm.conversation import BYTES_PER_TOKEN, count_bytes, fits_context, request_answer
-from simulation.llm.errors import MalformedCompletion, TooLong
+from simulation.llm import conversation
 from simulation.llm.prompt_data import delimit_json, delimit_lines, render_record, split_record
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.reply_text import MAX_REPLY_LENGTH, normalise_choice, quote_short
 from simulation.providers import CompletionFunction, Prompt
 
 REPAIRS = 1  # repair turns
@@ -45,11 +43,11 @@ class LLMEvidenceClassifier:
         if not is_whole:
             prompt = self._build_question(goal, self._summarise_record(goal, transcript))
             if not self._fits_context(prompt):
-                raise TooLong(
+                raise conversation.TooLong(
                     f"not even the summary of the record fits the {self.context_limit} tokens the model reads"
                 )
         repair = partial(self.texts.fill_in, "classification.repair.txt")
-        verdict = request_answer(self.speak, prompt, parse_verdict, "no_verdict", repair, REPAIRS)
+        verdict = conversation.request_answer(self.speak, prompt, parse_verdict, "no_verdict", repair, REPAIRS)
         return verdict if is_whole else replace(verdict, summarised=True)
 
     def _build_question(self, goal: str, observation: str) -> Prompt:
@@ -65,18 +63,22 @@ class LLMEvidenceClassifier:
         """Return the summaries of the record's parts in order, one call for each."""
         # The prompt with an empty record has the length of everything but the record.
         frame = self._build_summary_prompt(goal, delimit_lines("RECORD", []))
-        room = ((self.context_limit or 0) - self.max_tokens) * BYTES_PER_TOKEN - count_bytes(frame)
+        room = ((self.context_limit or 0) - self.max_tokens) * conversation.BYTES_PER_TOKEN - conversation.count_bytes(
+            frame
+        )
         pieces = split_record(transcript, max(1, room))
         # Checked before the first call, so that a hopeless record costs nothing.
         if len(pieces) > MAX_PARTS:
-            raise TooLong(
+            raise conversation.TooLong(
                 f"the record would have to be summarised in {len(pieces)} parts; at most {MAX_PARTS} are tried"
             )
         prompts = [self._build_summary_prompt(goal, piece) for piece in pieces]
         if not all(map(self._fits_context, prompts)):
-            raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
+            raise conversation.TooLong(
+                f"a single step of the record exceeds the {self.context_limit} tokens the model reads"
+            )
         # No repair: a summary has no format that could be wrong.
-        summaries = [request_answer(self.speak, prompt, str, "no_verdict") for prompt in prompts]
+        summaries = [conversation.request_answer(self.speak, prompt, str, "no_verdict") for prompt in prompts]
         return delimit_lines(
             "SUMMARY",
             [{"part": at, "of": len(summaries), "summary": text} for at, text in enumerate(summaries, 1)],
@@ -87,14 +89,16 @@ class LLMEvidenceClassifier:
         return self.texts.build_prompt("", text, "summary")
 
     def _fits_context(self, prompt: Prompt) -> bool:
-        return fits_context(prompt, self.context_limit, self.max_tokens)
+        return conversation.fits_context(prompt, self.context_limit, self.max_tokens)
 
 
 def parse_verdict(text: str) -> Verdict:
     """Return the verdict given by five tags, each once. Raises MalformedCompletion with everything missing, repeated or not allowed."""
     # Checked before any pattern is applied.
-    if len(text) > MAX_REPLY_LENGTH:
-        raise MalformedCompletion(f"The reply has {len(text)} characters; at most {MAX_REPLY_LENGTH} are read")
+    if len(text) > conversation.MAX_REPLY_LENGTH:
+        raise conversation.MalformedCompletion(
+            f"The reply has {len(text)} characters; at most {conversation.MAX_REPLY_LENGTH} are read"
+        )
     problems: list[str] = []
     reasoning, rest = _split_reasoning(text, problems)
     verdict = _parse_choice(rest, "verdict", _VERDICTS, problems)
@@ -102,7 +106,7 @@ def parse_verdict(text: str) -> Verdict:
     relevance = _parse_choice(rest, "goal_relevance", RELEVANCE, problems)
     strength = _parse_choice(rest, "evidence_strength", STRENGTH, problems)
     if problems:
-        raise MalformedCompletion(*problems)
+        raise conversation.MalformedCompletion(*problems)
     return Verdict(verdict == "valid", reasoning, confidence, relevance, strength)
 
 
@@ -133,9 +137,9 @@ def _parse_tag(text: str, name: str, problems: list[str]) -> str | None:
 
 def _parse_choice(text: str, name: str, allowed: tuple[str, ...], problems: list[str]) -> str:
     content = _parse_tag(text, name, problems)
-    word = normalise_choice(content or "")
+    word = conversation.normalise_choice(content or "")
     if content is not None and word not in allowed:
-        problems.append(f"<{name}> is {quote_short(content)}; allowed: {', '.join(allowed)}")
+        problems.append(f"<{name}> is {conversation.quote_short(content)}; allowed: {', '.join(allowed)}")
     return word
 
 
@@ -144,6 +148,6 @@ def _parse_confidence(text: str, problems: list[str]) -> float:
     if content is None:
         return 0.0
     if not _NUMBER.fullmatch(content) or float(content) > 1:
-        problems.append(f"<confidence> is {quote_short(content)}; allowed: a number from 0.0 to 1.0")
+        problems.append(f"<confidence> is {conversation.quote_short(content)}; allowed: a number from 0.0 to 1.0")
         return 0.0
     return float(content)

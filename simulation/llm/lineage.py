@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from simulation.lab.materials import UNLIMITED, Material, NewMaterial
+from simulation.llm.conversation import normalise_text, quote_short
 from simulation.llm.reply_fields import LONGEST_NAME, MOST_MATERIALS, ParseNotes
-from simulation.llm.reply_text import normalise_text, quote_short
 
 MAX_NAME_FOR_CODE = 60  # characters of a name that replaces a code; full names would let a text grow with every step
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from simulation.llm.conversation import fits_context, request_answer
-from simulation.llm.errors import MalformedCompletion, TooLong
+from simulation.llm import conversation
 from simulation.llm.prompt_data import delimit_json, delimit_lines
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.reply_text import extract_last_object, normalise_choice, normalise_text, quote_short
 from simulation.providers import CompletionFunction, Prompt
 
 REPAIRS = 1
@@ -67,11 +65,13 @@ class LLMRater:
     def rate_item(self, rating_input: RatingInput) -> Judgement:
         """Return the judgement. Raises Refusal, TooLong, or NoUsableAnswer("no_verdict"); there is no default verdict."""
         prompt = self.build_prompt(rating_input)
-        if not fits_context(prompt, self.context_limit, self.max_tokens):
-            raise TooLong(f"the item exceeds the {self.context_limit} tokens that the model reads and writes")
+        if not conversation.fits_context(prompt, self.context_limit, self.max_tokens):
+            raise conversation.TooLong(
+                f"the item exceeds the {self.context_limit} tokens that the model reads and writes"
+            )
         read = partial(parse_judgement, kind=self.kind, keys=rating_input.mark_keys)
         repair = partial(self.texts.fill_in, "rating.repair.txt")
-        return request_answer(self.speak, prompt, read, "no_verdict", repair, REPAIRS)
+        return conversation.request_answer(self.speak, prompt, read, "no_verdict", repair, REPAIRS)
 
     def build_prompt(self, rating_input: RatingInput) -> Prompt:
         """Return the prompt of one item. The same item gives the same bytes."""
@@ -88,14 +88,14 @@ class LLMRater:
 def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judgement:
     """Return the judgement in a reply's last JSON object. Raises MalformedCompletion with everything missing or not allowed."""
     # The last object, because models draft an answer before the final one.
-    data = extract_last_object(text, "verdict")
+    data = conversation.extract_last_object(text, "verdict")
     # Missing and unknown fields are reported together, so that one repair turn is enough.
     problems = [f'"{name}" is missing' for name in _FIELDS if name not in data]
-    problems += [f"there is no field {quote_short(name)}" for name in data if name not in _FIELDS]
+    problems += [f"there is no field {conversation.quote_short(name)}" for name in data if name not in _FIELDS]
     verdict, allowed = data.get("verdict", ""), (kind.yes, kind.no, CANNOT_JUDGE)
-    normalised = normalise_choice(verdict) if isinstance(verdict, str) else ""
+    normalised = conversation.normalise_choice(verdict) if isinstance(verdict, str) else ""
     if normalised not in allowed:
-        problems.append(f'"verdict" is {quote_short(verdict)}; allowed: {", ".join(allowed)}')
+        problems.append(f'"verdict" is {conversation.quote_short(verdict)}; allowed: {", ".join(allowed)}')
     cannot_judge = normalised == CANNOT_JUDGE
     confidence = None if cannot_judge else _parse_confidence(data.get("confidence", 0), problems)
     marks = _parse_marks(data.get("marks", []), keys, problems)
@@ -103,7 +103,7 @@ def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judge
     if not isinstance(reason, str) or not reason.strip():
         problems.append('"reason" must be a text that says something')
     if problems:
-        raise MalformedCompletion(*dict.fromkeys(problems))
+        raise conversation.MalformedCompletion(*dict.fromkeys(problems))
     is_yes = None if cannot_judge else normalised == kind.yes
     return Judgement(is_yes, confidence, marks, reason.strip()[:_MAX_REASON_LENGTH])
 
@@ -114,7 +114,7 @@ def _parse_confidence(value: object, problems: list[str]) -> int | None:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 5:
         return value
-    problems.append(f'"confidence" is {quote_short(value)}; allowed: a whole number from 1 to 5')
+    problems.append(f'"confidence" is {conversation.quote_short(value)}; allowed: a whole number from 1 to 5')
     return None
 
 
@@ -127,11 +127,11 @@ def _parse_marks(values: object, keys: Collection[str], problems: list[str]) -> 
         problems.append(f'"marks" has {len(values)} entries; at most {MAX_MARKS} are read')
         return ()
     # Compared in a normal form, because a model may write a unit or a dash differently than the page.
-    key_of = {normalise_text(key): key for key in keys}
+    key_of = {conversation.normalise_text(key): key for key in keys}
     marks: dict[str, None] = {}
     for mark in values:
-        if key := key_of.get(normalise_text(mark)):
+        if key := key_of.get(conversation.normalise_text(mark)):
             marks[key] = None
         else:
-            problems.append(f'"marks" has {quote_short(mark)}, which is not a key of this item')
+            problems.append(f'"marks" has {conversation.quote_short(mark)}, which is not a key of this item')
     return tuple(marks)

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from simulation.lab.materials import Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
 from simulation.llm import reply_fields
-from simulation.llm.errors import MalformedCompletion
+from simulation.llm.conversation import MalformedCompletion, extract_last_object, quote_short
 from simulation.llm.lineage import Inputs, find_aliases, link_materials, note_used_up
 from simulation.llm.reply_fields import LONGEST_NAME, LONGEST_REASONING, LONGEST_TEXT, ParseNotes, limit_length
-from simulation.llm.reply_text import extract_last_object, quote_short
 
 _FIELDS = ("new_materials", "new_observations", "reasoning", "success", "failure_reason")
 _MATERIAL = (

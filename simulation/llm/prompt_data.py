@@ -12,8 +12,8 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import Material
 from simulation.lab.rendering import format_clock
 from simulation.lab.roles import Situation, TranscriptStep
+from simulation.llm.conversation import clean_text
 from simulation.llm.lineage import Inputs, make_alias
-from simulation.llm.reply_text import clean_text
 from wetbench_site.text import hash_text
 
 HISTORY_KINDS = ("full", "window", "summary")

@@ -9,9 +9,8 @@ from simulation.lab.actions import Action
 from simulation.lab.differences import find_differences
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.llm import reply_checks
-from simulation.llm.conversation import request_answer
-from simulation.llm.errors import MalformedCompletion, RecognisableTwin, UnusableTwin
+from simulation.llm import reply_fields
+from simulation.llm.conversation import MalformedCompletion, RecognisableTwin, UnusableTwin, request_answer
 from simulation.llm.outcome_parsing import ParsedOutcome, parse_outcome
 from simulation.llm.prompt_data import TransitionQuestion, build_question
 from simulation.llm.prompt_sets import PromptTexts
@@ -64,7 +63,7 @@ class LLMPerturber:
         is_planted = self.perturbation is not Perturbation.NONE
 
         def find_tells(reading: ParsedOutcome) -> Sequence[str]:
-            return reply_checks.find_tells(action, question.inputs.materials, correct, reading.outcome, reading.secret)
+            return reply_fields.find_tells(action, question.inputs.materials, correct, reading.outcome, reading.secret)
 
         reading = _request_outcome(
             self.speak, self.texts, self.perturbation, question, "no_twin", find_tells if is_planted else None
@@ -101,7 +100,7 @@ def _request_outcome(
 
     def parse_and_check(text: str) -> ParsedOutcome:
         reading = parse_outcome(text, question.inputs)
-        problems = reply_checks.find_problems(question.action, question.inputs.materials, reading.outcome)
+        problems = reply_fields.find_problems(question.action, question.inputs.materials, reading.outcome)
         tells = (*problems.leaks, *(find_tells(reading) if find_tells else ()))
         # In a correct outcome, tells are format errors like any other; in a twin they are a reason of their own to
         # reject it.

@@ -53,16 +53,9 @@ def _load_catalogue(directory: Path) -> Catalogue:
 def _load_experiment(slug: str, directory: Path) -> ExperimentSpec:
     """Return one experiment. Mistakes in the files of other experiments are ignored."""
     path = directory / "experiments" / f"{slug}.json"
-    entries, problems = catalogue.load_json_files(path.parent)
-    data = dict(entries).get(path.name)
-    if data is None:
-        own_problems = [problem for problem in problems if path.name in problem]
-        raise CatalogueError(
-            "\n".join(own_problems) or f"No experiment {slug!r}; there are {', '.join(list_slugs(directory))}"
-        )
-    if problems := experiments.check_file(path, data, _load_catalogue(directory)):
-        raise CatalogueError("\n".join(problems))
-    return experiments.build_experiment(data)
+    if slug not in (slugs := list_slugs(directory)):
+        raise CatalogueError(f"No experiment {slug!r}; there are {', '.join(slugs)}")
+    return experiments.load_experiment(path, _load_catalogue(directory))
 
 
 def register_environments() -> None:

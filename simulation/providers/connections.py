@@ -11,19 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from simulation.providers import anthropic, errors, openai, transport, wire
-from simulation.providers.base import (
-    PROVIDERS,
-    Completion,
-    Connection,
-    Endpoint,
-    Params,
-    Prompt,
-    ProviderError,
-    Reply,
-    WireOptions,
-    WireRequest,
-)
+from simulation.providers import anthropic, base, errors, openai, transport, wire
 
 RESERVED_FIELDS = {"model", "messages", "system", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
 _THINKING_REASONS = {
@@ -42,8 +30,8 @@ class MissingKey(ValueError):  # noqa: N818  # a state, not an error
 class Dialect(NamedTuple):
     """An API: its requests, its replies and its limits."""
 
-    build_body: Callable[[Prompt, Mapping[str, Any], Endpoint], dict[str, Any]]
-    parse_reply: Callable[[Reply, str], Completion]
+    build_body: Callable[[base.Prompt, Mapping[str, Any], base.Endpoint], dict[str, Any]]
+    parse_reply: Callable[[base.Reply, str], base.Completion]
     max_temperature: Decimal
     min_thinking_budget: int = 0
     temperature_with_thinking: bool = True  # Claude accepts none while thinking, whatever its options state
@@ -56,15 +44,15 @@ DIALECTS = {
 
 
 def make_endpoint(
-    provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None
-) -> Endpoint:
+    provider: str, model_id: str, options: base.WireOptions, environ: Mapping[str, str] | None = None
+) -> base.Endpoint:
     """Return the model with its address and key from this environment.
 
     Raises ValueError for an unknown provider, MissingKey if the key or the address is missing or invalid.
     """
-    if provider not in PROVIDERS:
-        raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")
-    info, values = PROVIDERS[provider], os.environ if environ is None else environ
+    if provider not in base.PROVIDERS:
+        raise ValueError(f"provider: {provider!r} is none of {', '.join(base.PROVIDERS)}")
+    info, values = base.PROVIDERS[provider], os.environ if environ is None else environ
     key = get_key(provider, values)
     if info.needs_key and not key:
         raise MissingKey(f"{info.key_variable} is not set: {provider} needs a key")
@@ -74,13 +62,13 @@ def make_endpoint(
     if not _is_address(base_url):
         # Not repeated here, because it may contain a password.
         raise MissingKey(f"{info.base_url_variable} is not an http or https address")
-    return Endpoint(provider, model_id, options, base_url, key)
+    return base.Endpoint(provider, model_id, options, base_url, key)
 
 
 def get_key(provider: str, environ: Mapping[str, str]) -> str:
     """Return the provider's key from its variable NAME, or from the file that NAME_FILE names; "" if there is none."""
     # The content of a file is never put into the environment, which every child process receives.
-    name = PROVIDERS[provider].key_variable
+    name = base.PROVIDERS[provider].key_variable
     return (environ.get(name) or _read_key_file(environ.get(f"{name}_FILE", ""))).strip()
 
 
@@ -99,7 +87,7 @@ def _is_address(base_url: str) -> bool:
     return is_http and re.fullmatch(r"[\x21-\x7e]+", base_url) is not None
 
 
-def open_connection(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:
+def open_connection(endpoint: base.Endpoint, transport: httpx2.BaseTransport | None = None) -> base.Connection:
     """Return a connection to an endpoint, safe to share between threads.
 
     Raises ValueError for an extra field that would contradict the call log.
@@ -111,19 +99,19 @@ def open_connection(endpoint: Endpoint, transport: httpx2.BaseTransport | None =
     return WireConnection(endpoint, transport)
 
 
-def parse_reply(endpoint: Endpoint, reply: Reply) -> Completion:
+def parse_reply(endpoint: base.Endpoint, reply: base.Reply) -> base.Completion:
     """Return the completion in a reply, new or stored. Raises the matching ProviderError."""
     if not wire.is_success(reply):
         try:
             is_envelope = bool(wire.parse_envelope(reply))
-        except ProviderError:
+        except base.ProviderError:
             is_envelope = False
         if not is_envelope:
             raise errors.make_error(reply, {})
     return get_dialect(endpoint).parse_reply(reply, endpoint.model_id)
 
 
-def prepare_request(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
+def prepare_request(endpoint: base.Endpoint, prompt: base.Prompt, params: base.Params) -> base.WireRequest:
     """Return the request that every connection to this endpoint sends for a prompt. Equal prompts give equal bytes."""
     effective, dropped = choose_parameters(params, endpoint)
     body = get_dialect(endpoint).build_body(prompt, effective, endpoint)
@@ -132,29 +120,29 @@ def prepare_request(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireR
         are_objects = isinstance(body.get(name), Mapping) and isinstance(value, Mapping)
         body[name] = {**body[name], **value} if are_objects else value
     version = endpoint.options.api_version
-    is_anthropic = PROVIDERS[endpoint.provider].dialect == "anthropic"
+    is_anthropic = base.PROVIDERS[endpoint.provider].dialect == "anthropic"
     headers = {"anthropic-version": version} if version and is_anthropic else {}
-    return WireRequest(body, headers, effective, dropped, wire.hash_request(body, headers))
+    return base.WireRequest(body, headers, effective, dropped, wire.hash_request(body, headers))
 
 
-def get_dialect(endpoint: Endpoint) -> Dialect:
-    return DIALECTS[PROVIDERS[endpoint.provider].dialect]
+def get_dialect(endpoint: base.Endpoint) -> Dialect:
+    return DIALECTS[base.PROVIDERS[endpoint.provider].dialect]
 
 
 class WireConnection:
     """A real connection. Its SDK client is created at the first call, so never before a fork."""
 
-    def __init__(self, endpoint: Endpoint, wires: httpx2.BaseTransport | None) -> None:
+    def __init__(self, endpoint: base.Endpoint, wires: httpx2.BaseTransport | None) -> None:
         self.endpoint, self.wires = endpoint, wires
 
-    def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
+    def prepare_request(self, prompt: base.Prompt, params: base.Params) -> base.WireRequest:
         return prepare_request(self.endpoint, prompt, params)
 
-    def send_request(self, request: WireRequest, deadline: float) -> Completion:
+    def send_request(self, request: base.WireRequest, deadline: float) -> base.Completion:
         return parse_reply(self.endpoint, transport.send_once(self.endpoint, request, deadline, self.wires))
 
 
-def choose_parameters(params: Params, endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, str]]:
+def choose_parameters(params: base.Params, endpoint: base.Endpoint) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the parameters that are sent, under the configuration's names, and why the others are dropped."""
     options, limits = endpoint.options, get_dialect(endpoint)
     max_tokens = min(params.max_tokens, options.output_limit or params.max_tokens)

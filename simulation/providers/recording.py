@@ -15,17 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from simulation.providers import connections, errors, wire
-from simulation.providers.base import (
-    Completion,
-    Endpoint,
-    ErrorClass,
-    Params,
-    Prompt,
-    ProviderRefused,
-    Reply,
-    WireRequest,
-)
+from simulation.providers import base, connections, errors, wire
 
 VERSION = 1
 
@@ -40,16 +30,16 @@ class RecordedCall:
 
     key: Mapping[str, Any]
     request_sha256: str
-    reply: Reply | None = None
+    reply: base.Reply | None = None
     error_class: str = ""
     error: str = ""
 
-    def replay(self, endpoint: Endpoint) -> Completion:
+    def replay(self, endpoint: base.Endpoint) -> base.Completion:
         """Return the completion of the call, parsed again, or raise its error."""
         if self.reply is not None and not self.error_class:
             return connections.parse_reply(endpoint, self.reply)
         wait = wire.parse_retry_after(self.reply.headers) if self.reply else None
-        raise errors.build_error(ErrorClass(self.error_class), self.error, wait, self.reply)
+        raise errors.build_error(base.ErrorClass(self.error_class), self.error, wait, self.reply)
 
 
 @dataclass(frozen=True)
@@ -69,7 +59,7 @@ def write_recording(path: Path, header: Mapping[str, Any], calls: Iterable[Recor
             n_calls = 0
             _write_line(file, {"recording": VERSION, **header})
             for call in calls:
-                reply = call.reply or Reply(0, {}, b"")
+                reply = call.reply or base.Reply(0, {}, b"")
                 body = base64.b64encode(reply.body).decode()
                 sent = {"key": dict(call.key), "request_sha256": call.request_sha256}
                 received = {"status": reply.status, "headers": dict(reply.headers), "body": body}
@@ -100,23 +90,25 @@ def load_recording(path: Path) -> Recording:
 class ReplayConnection:
     """Answers each request with the recorded calls of the same hash, in order, once each."""
 
-    def __init__(self, endpoint: Endpoint, calls: Iterable[RecordedCall]) -> None:
+    def __init__(self, endpoint: base.Endpoint, calls: Iterable[RecordedCall]) -> None:
         self.endpoint = endpoint
         self._left: defaultdict[str, deque[RecordedCall]] = defaultdict(deque)
         for call in calls:
             self._left[call.request_sha256].append(call)
         self._lock = threading.Lock()
 
-    def prepare_request(self, prompt: Prompt, params: Params) -> WireRequest:
+    def prepare_request(self, prompt: base.Prompt, params: base.Params) -> base.WireRequest:
         return connections.prepare_request(self.endpoint, prompt, params)
 
-    def send_request(self, request: WireRequest, deadline: float) -> Completion:
+    def send_request(self, request: base.WireRequest, deadline: float) -> base.Completion:
         """Return the next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) if none is left."""
         with self._lock:
             left = self._left.get(request.sha256)
             call = left.popleft() if left else None
         if call is None:
-            raise ProviderRefused(ErrorClass.BAD_REQUEST, f"not in the recording: request {request.sha256[:12]}")
+            raise base.ProviderRefused(
+                base.ErrorClass.BAD_REQUEST, f"not in the recording: request {request.sha256[:12]}"
+            )
         return call.replay(self.endpoint)
 
 
@@ -145,8 +137,8 @@ def _parse_call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
     for name, kind in _KINDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
             raise RecordingError(f"{location}: {name}: must be {_KIND_NAMES[kind]}")
-    if row["error_class"] not in {"", *ErrorClass}:
-        raise RecordingError(f"{location}: error_class: must be empty or one of {', '.join(ErrorClass)}")
+    if row["error_class"] not in {"", *base.ErrorClass}:
+        raise RecordingError(f"{location}: error_class: must be empty or one of {', '.join(base.ErrorClass)}")
     if not row["status"] and not row["error_class"]:
         raise RecordingError(f"{location}: status: must not be 0 if error_class is empty")
     if not all(isinstance(value, str) for value in row["headers"].values()):
@@ -155,5 +147,5 @@ def _parse_call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
         body = base64.b64decode(row["body"], validate=True)
     except (binascii.Error, ValueError):
         raise RecordingError(f"{location}: body: must be base64") from None
-    reply = Reply(row["status"], row["headers"], body) if row["status"] else None
+    reply = base.Reply(row["status"], row["headers"], body) if row["status"] else None
     return RecordedCall(row["key"], row["request_sha256"], reply, row["error_class"], row["error"])

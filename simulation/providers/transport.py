@@ -13,16 +13,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from simulation.providers import anthropic, openai, wire
-from simulation.providers.base import (
-    PROVIDERS,
-    Endpoint,
-    ErrorClass,
-    ProviderError,
-    ProviderUnavailable,
-    Reply,
-    WireRequest,
-)
+from simulation.providers import anthropic, base, openai, wire
 
 CONNECT_SECONDS = 5.0
 POOL_SIZE = 16  # connections
@@ -39,7 +30,9 @@ Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response] 
 _creation_locks: dict[int, threading.Lock] = {}
 
 
-def send_once(endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None) -> Reply:
+def send_once(
+    endpoint: base.Endpoint, request: base.WireRequest, deadline: float, wires: httpx2.BaseTransport | None
+) -> base.Reply:
     """Make one HTTP attempt and return the reply, whatever its status, with the key removed from it.
 
     Raises ProviderUnavailable if no complete reply arrived within `deadline` seconds.
@@ -49,11 +42,11 @@ def send_once(endpoint: Endpoint, request: WireRequest, deadline: float, wires: 
         post = _create_client(endpoint.provider, endpoint.base_url, endpoint.key, wires, os.getpid())
     try:
         response = post(request.body, request.headers, deadline)
-    except ProviderError as error:
+    except base.ProviderError as error:
         text, identity = _remove_key(str(error), endpoint.key), _remove_key(error.request_id, endpoint.key)
         reply = _remove_key_from_reply(error.reply, endpoint.key) if error.reply else None
         raise type(error)(error.error_class, text, error.retry_after, reply, identity) from None
-    reply = Reply(response.status_code, wire.select_headers(response.headers), response.content)
+    reply = base.Reply(response.status_code, wire.select_headers(response.headers), response.content)
     return _remove_key_from_reply(reply, endpoint.key)
 
 
@@ -61,11 +54,11 @@ def _remove_key(text: str, key: str) -> str:
     return text.replace(key, "[key]") if len(key) >= MIN_KEY_LENGTH else text
 
 
-def _remove_key_from_reply(reply: Reply, key: str) -> Reply:
+def _remove_key_from_reply(reply: base.Reply, key: str) -> base.Reply:
     if len(key) < MIN_KEY_LENGTH:
         return reply
     headers = {name: _remove_key(value, key) for name, value in reply.headers.items()}
-    return Reply(reply.status, headers, reply.body.replace(key.encode(), b"[key]"))
+    return base.Reply(reply.status, headers, reply.body.replace(key.encode(), b"[key]"))
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +79,7 @@ def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTra
     )
     key = key or "none"  # local servers accept any
     headers: dict[str, Any] = {"Authorization": f"Bearer {key}"}
-    if PROVIDERS[provider].dialect == "anthropic":
+    if base.PROVIDERS[provider].dialect == "anthropic":
         import anthropic as sdk
 
         path, client = anthropic.PATH, sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http)
@@ -114,14 +107,14 @@ def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTra
     return post_once
 
 
-def _unwrap_error(error: Exception) -> ProviderError:
+def _unwrap_error(error: Exception) -> base.ProviderError:
     """Return the ProviderError that an SDK's exception wraps, or else a new one for a failed connection."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ProviderError):
+        if isinstance(cause, base.ProviderError):
             return cause
         cause = cause.__cause__
-    return ProviderUnavailable(ErrorClass.CONNECTION, wire.shorten(f"{type(error).__name__}: {error}", 500))
+    return base.ProviderUnavailable(base.ErrorClass.CONNECTION, wire.shorten(f"{type(error).__name__}: {error}", 500))
 
 
 class LimitedTransport(httpx2.BaseTransport):
@@ -144,10 +137,10 @@ class LimitedTransport(httpx2.BaseTransport):
             error_class, message = _describe_failure(problem, time.monotonic() >= ends)
             headers = wire.select_headers(response.headers)
             # Status 0: the connection failed before there was a reply.
-            partial = Reply(response.status_code, headers, bytes(body)) if response.status_code else None
+            partial = base.Reply(response.status_code, headers, bytes(body)) if response.status_code else None
             identity = wire.find_request_id(headers, {})
             text = wire.shorten(wire.make_sendable(message), 500)
-            raise ProviderUnavailable(error_class, text, None, partial, identity) from problem
+            raise base.ProviderUnavailable(error_class, text, None, partial, identity) from problem
         kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in DROPPED_HEADERS]
         return httpx2.Response(response.status_code, headers=kept, content=bytes(body))
 
@@ -179,17 +172,20 @@ def _read_body(response: httpx2.Response, body: bytearray, ends: float) -> None:
         response.close()
 
 
-def _describe_failure(problem: Exception, is_late: bool) -> tuple[ErrorClass, str]:
+def _describe_failure(problem: Exception, is_late: bool) -> tuple[base.ErrorClass, str]:
     match problem:
         case _TooLong():
-            return ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes"
+            return base.ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes"
         case httpx2.DecodingError():
-            return ErrorClass.GARBLED, f"the reply's compression is broken: {problem}"
+            return base.ErrorClass.GARBLED, f"the reply's compression is broken: {problem}"
         case httpcore2.ConnectTimeout() | httpx2.ConnectTimeout():
-            return ErrorClass.TIMEOUT if is_late else ErrorClass.CONNECTION, f"no connection in time: {problem}"
+            return (
+                base.ErrorClass.TIMEOUT if is_late else base.ErrorClass.CONNECTION,
+                f"no connection in time: {problem}",
+            )
         case httpcore2.TimeoutException() | httpx2.TimeoutException():
-            return ErrorClass.TIMEOUT, "the call took longer than its deadline"
-    return ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"
+            return base.ErrorClass.TIMEOUT, "the call took longer than its deadline"
+    return base.ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"
 
 
 class PooledTransport(httpx2.BaseTransport):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
+from simulation import leases
 from simulation.calls import ModelConnection, rate_limit
 from simulation.casts import RoleConfig, RunConfig, run_config
 from simulation.engine import runner
@@ -20,7 +21,6 @@ from simulation.lab.bench import Step, step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.rendering import render_situation
-from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
 from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply

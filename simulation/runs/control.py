@@ -81,7 +81,13 @@ def reopen_limiters(run: Run) -> Run:
             rate_limit.reopen_limiter(name)
     row: Run = Run.objects.select_for_update().get(pk=run.pk)
     # So that a wrong model ID or option can be corrected without a new run.
-    _reload_unanswered_models(row)
+    models = row.setup.get("models", {})
+    answered = set(row.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
+    # A model that has answered stays as it was: one run must not mix two definitions.
+    corrected = {**models, **cast_availability.describe_models(set(models) - answered)}
+    if corrected != models:
+        setup = {**row.setup, "models": corrected}
+        Run.objects.filter(pk=row.pk).update(setup=setup, setup_sha256=run_config.hash_config(setup))
     return row
 
 
@@ -137,17 +143,6 @@ def _cancel_rows(rows: Any, now: datetime, **changes: Any) -> int:
     ended = {"status": "cancelled", "ended_at": now, "reason": "", "error": "", "not_before": None}
     # The fence rises: late results of a worker that holds one of them are discarded.
     return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **changes))
-
-
-def _reload_unanswered_models(run: Run) -> None:
-    """Give the run the current definitions of those of its models that have not answered in it."""
-    models = run.setup.get("models", {})
-    answered = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
-    # A model that has answered stays as it was: one run must not mix two definitions.
-    corrected = {**models, **cast_availability.describe_models(set(models) - answered)}
-    if corrected != models:
-        setup = {**run.setup, "models": corrected}
-        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=run_config.hash_config(setup))
 
 
 def _unblock_rows(run: Run, reasons: Sequence[str]) -> int:

@@ -3,16 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.scripted_server.questions import (
-    Answer,
-    Block,
-    ProviderApi,
-    Question,
-    RefusedError,
-    Turn,
-    bad_request,
-    draw_number,
-)
+from simulation.scripted_server import questions
 
 _STOP = {
     "stop": "end_turn",
@@ -26,24 +17,26 @@ _THINKS_BY_DEFAULT = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
 _TTLS = ("5m", "1h")
 
 
-def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
+def parse_request(
+    body: Mapping[str, Any], headers: Mapping[str, str], flavour: questions.ProviderApi
+) -> questions.Question:
     """Return the question in a request. Raises RefusedError where Anthropic would reject the request."""
     # Anthropic accepts both headers: the first for API keys, the second for tokens of a gateway.
     key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
     if not key:
-        raise RefusedError(401, "authentication_error", "x-api-key header is required")
+        raise questions.RefusedError(401, "authentication_error", "x-api-key header is required")
     if not headers.get("anthropic-version", ""):
-        raise bad_request("anthropic-version: header is required")
+        raise questions.bad_request("anthropic-version: header is required")
     for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
         if not isinstance(body.get(name), kind) or not body[name]:
-            raise bad_request(f"{name}: Field required")
+            raise questions.bad_request(f"{name}: Field required")
     if body.get("stream"):
-        raise bad_request("this server does not stream")
+        raise questions.bad_request("this server does not stream")
     if body["max_tokens"] < 1:
-        raise bad_request("max_tokens: must be greater than or equal to 1")
+        raise questions.bad_request("max_tokens: must be greater than or equal to 1")
     turns = _parse_turns(body["messages"])
     thinks = _has_thinking(body)
-    return Question(
+    return questions.Question(
         flavour=flavour,
         model=body["model"],
         system="\n".join(text for text, _ in _parse_parts(body.get("system", ""))),
@@ -51,12 +44,12 @@ def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: 
         blocks=tuple(_list_blocks(body)),
         max_tokens=body["max_tokens"],
         # Derived from the text, so that the same prompt has the same number of thinking tokens.
-        hidden=24 + draw_number(40, turns[-1].text) if thinks else 0,
+        hidden=24 + questions.draw_number(40, turns[-1].text) if thinks else 0,
         shows_thinking=thinks,
     )
 
 
-def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+def build_response(question: questions.Question, answer: questions.Answer, number: int) -> dict[str, Any]:
     """Return the JSON envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
     content: list[dict[str, Any]] = []
     if answer.thinking:
@@ -80,12 +73,12 @@ def build_response(question: Question, answer: Answer, number: int) -> dict[str,
     return {**envelope, "usage": _build_usage(answer)} if answer.reports_usage else envelope
 
 
-def build_error(_flavour: ProviderApi, status: int, kind: str, message: str) -> dict[str, Any]:
+def build_error(_flavour: questions.ProviderApi, status: int, kind: str, message: str) -> dict[str, Any]:
     """Return the JSON envelope of an error."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": f"req_{status}"}
 
 
-def _build_usage(answer: Answer) -> dict[str, Any]:
+def _build_usage(answer: questions.Answer) -> dict[str, Any]:
     tokens = answer.tokens
     return {
         "input_tokens": tokens.input_uncached,
@@ -106,19 +99,19 @@ def _has_thinking(body: Mapping[str, Any]) -> bool:
     return kind in ("enabled", "adaptive") or (kind is None and body["model"].startswith(_THINKS_BY_DEFAULT))
 
 
-def _parse_turns(messages: list[Any]) -> tuple[Turn, ...]:
+def _parse_turns(messages: list[Any]) -> tuple[questions.Turn, ...]:
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
-            raise bad_request("messages: the roles are user and assistant; system is a field of its own")
+            raise questions.bad_request("messages: the roles are user and assistant; system is a field of its own")
         # Whitespace alone is rejected by the real API as well.
         if not any(text.strip() for text, _ in _parse_parts(message.get("content"))):
-            raise bad_request("messages: text content blocks must be non-empty")
+            raise questions.bad_request("messages: text content blocks must be non-empty")
     if messages[-1]["role"] == "assistant":
-        raise bad_request("messages: the conversation must end with a user message")
-    return tuple(Turn(m["role"], "\n".join(text for text, _ in _parse_parts(m["content"]))) for m in messages)
+        raise questions.bad_request("messages: the conversation must end with a user message")
+    return tuple(questions.Turn(m["role"], "\n".join(text for text, _ in _parse_parts(m["content"]))) for m in messages)
 
 
-def _list_blocks(body: Mapping[str, Any]) -> Iterator[Block]:
+def _list_blocks(body: Mapping[str, Any]) -> Iterator[questions.Block]:
     """Yield the blocks of the system prompt, then those of the messages.
 
     A `cache_control` of the entire request makes the end of the last block a breakpoint.
@@ -129,7 +122,7 @@ def _list_blocks(body: Mapping[str, Any]) -> Iterator[Block]:
     ]
     request_ttl = _parse_ttl(body.get("cache_control"))
     for index, (text, ttl) in enumerate(parts):
-        yield Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
+        yield questions.Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
 
 
 def _parse_parts(content: Any) -> list[tuple[str, str]]:
@@ -137,9 +130,9 @@ def _parse_parts(content: Any) -> list[tuple[str, str]]:
     if isinstance(content, str):
         return [(content, "")]
     if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
-        raise bad_request("content: must be a text or a list of blocks")
+        raise questions.bad_request("content: must be a text or a list of blocks")
     if not_text := [part for part in content if not isinstance(part.get("text"), str)]:
-        raise bad_request(f"content: only blocks of text are read here, not {not_text[0].get('type')!r}")
+        raise questions.bad_request(f"content: only blocks of text are read here, not {not_text[0].get('type')!r}")
     return [(part["text"], _parse_ttl(part.get("cache_control"))) for part in content]
 
 
@@ -148,5 +141,5 @@ def _parse_ttl(control: Any) -> str:
         return ""
     ttl = control.get("ttl", "5m") if isinstance(control, Mapping) and control.get("type") == "ephemeral" else None
     if ttl not in _TTLS:
-        raise bad_request("cache_control: must be ephemeral, with ttl 5m or 1h")
+        raise questions.bad_request("cache_control: must be ephemeral, with ttl 5m or 1h")
     return str(ttl)

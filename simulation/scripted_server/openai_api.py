@@ -5,17 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from simulation.scripted_server.questions import (
-    Answer,
-    Block,
-    ProviderApi,
-    Question,
-    RefusedError,
-    Tokens,
-    Turn,
-    bad_request,
-    draw_number,
-)
+from simulation.scripted_server import questions
 
 ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
 _FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
@@ -27,28 +17,35 @@ _GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISS
 PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
 
 
-def parse_request(body: Mapping[str, Any], headers: Mapping[str, str], flavour: ProviderApi) -> Question:
+def parse_request(
+    body: Mapping[str, Any], headers: Mapping[str, str], flavour: questions.ProviderApi
+) -> questions.Question:
     """Return the question in a request. Raises RefusedError where the provider would reject the request."""
     if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):  # local servers need no key
-        raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
+        raise questions.RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise bad_request("you must provide a model parameter")
+        raise questions.bad_request("you must provide a model parameter")
     if body.get("stream"):
-        raise bad_request("this server does not stream")
-    turns = _parse_turns(body.get("messages"))
-    reasons = _has_reasoning(body)
-    return Question(
+        raise questions.bad_request("this server does not stream")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise questions.bad_request("messages: at least one is needed")
+    turns = [_parse_turn(message) for message in messages]
+    effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
+    thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
+    reasons = bool(ALWAYS_REASONS.match(body["model"])) or thinker or effort not in (None, "none")
+    return questions.Question(
         flavour=flavour,
         model=body["model"],
         system="\n".join(turn.text for turn in turns if turn.role in ("system", "developer")),
         turns=tuple(turn for turn in turns if turn.role in ("user", "assistant")),
-        blocks=tuple(Block(turn.text) for turn in turns),
+        blocks=tuple(questions.Block(turn.text) for turn in turns),
         max_tokens=_parse_max_tokens(body),
-        hidden=64 + draw_number(64, turns[-1].text) if reasons else 0,
+        hidden=64 + questions.draw_number(64, turns[-1].text) if reasons else 0,
     )
 
 
-def build_response(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+def build_response(question: questions.Question, answer: questions.Answer, number: int) -> dict[str, Any]:
     """Return the JSON envelope of an answer."""
     flavour = question.flavour.name
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
@@ -74,13 +71,13 @@ def build_response(question: Question, answer: Answer, number: int) -> dict[str,
     return {**envelope, "usage": _build_usage(flavour, answer.tokens)} if answer.reports_usage else envelope
 
 
-def compute_cost(tokens: Tokens) -> Decimal:
+def compute_cost(tokens: questions.Tokens) -> Decimal:
     """Return the cost of these tokens in dollars, as the OpenRouter path reports it."""
     uncached, cached, output = PRICES
     return tokens.input_uncached * uncached + tokens.cache_read * cached + tokens.output * output
 
 
-def build_error(flavour: ProviderApi, status: int, kind: str, message: str) -> Any:
+def build_error(flavour: questions.ProviderApi, status: int, kind: str, message: str) -> Any:
     """Return the JSON envelope of an error. Google wraps it in a list; OpenRouter gives the status as a number."""
     # Parsers that expect an object must be able to handle this list.
     if flavour.name == "gemini":
@@ -90,22 +87,16 @@ def build_error(flavour: ProviderApi, status: int, kind: str, message: str) -> A
     return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
-def _parse_turns(messages: Any) -> list[Turn]:
-    if not isinstance(messages, list) or not messages:
-        raise bad_request("messages: at least one is needed")
-    return [_parse_turn(message) for message in messages]
-
-
-def _parse_turn(message: Any) -> Turn:
+def _parse_turn(message: Any) -> questions.Turn:
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
-        raise bad_request(f"messages: the roles are {', '.join(_ROLES)}")
+        raise questions.bad_request(f"messages: the roles are {', '.join(_ROLES)}")
     content = message.get("content")
     # Text in parts is joined without a separator, as the API defines it.
     if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
         content = "".join(str(part.get("text", "")) for part in content)
     if not isinstance(content, str):
-        raise bad_request("messages.content: must be a text or a list of parts")
-    return Turn(message["role"], content)
+        raise questions.bad_request("messages.content: must be a text or a list of parts")
+    return questions.Turn(message["role"], content)
 
 
 def _parse_max_tokens(body: Mapping[str, Any]) -> int:
@@ -114,17 +105,11 @@ def _parse_max_tokens(body: Mapping[str, Any]) -> int:
     if max_tokens is None:
         return _DEFAULT_MAX_TOKENS
     if not isinstance(max_tokens, int) or max_tokens < 1:
-        raise bad_request("max_tokens: must be a whole number from 1")
+        raise questions.bad_request("max_tokens: must be a whole number from 1")
     return max_tokens
 
 
-def _has_reasoning(body: Mapping[str, Any]) -> bool:
-    effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
-    thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
-    return bool(ALWAYS_REASONS.match(body["model"])) or thinker or effort not in (None, "none")
-
-
-def _build_usage(flavour: str, tokens: Tokens) -> dict[str, Any]:
+def _build_usage(flavour: str, tokens: questions.Tokens) -> dict[str, Any]:
     """Return the usage. Here prompt tokens include cached tokens, and completion tokens include reasoning."""
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.prompt_total,

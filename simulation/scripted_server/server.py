@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from simulation.scripted_server import answers, anthropic_api, openai_api, prompt_reading
+from simulation.scripted_server import answers, anthropic_api, openai_api
 from simulation.scripted_server.answers import AnswerOptions
 from simulation.scripted_server.questions import FLAVOURS, PromptCaches, RefusedError, bad_request
 
@@ -66,7 +66,7 @@ class AnsweringServer(ThreadingHTTPServer):
             return refused.status, api.build_error(flavour, refused.status, refused.kind, str(refused)), number
         with self._lock:
             tokens = self._caches.count_tokens(question)
-        text = answers.write_answer(question, prompt_reading.find_role(question), AnswerOptions())
+        text = answers.write_answer(question, answers.find_role(question), AnswerOptions())
         return 200, api.build_response(question, answers.make_answer(question, text, tokens), number), number
 
 

@@ -247,7 +247,14 @@ def show_bench(request: StaffRequest, code: UUID) -> HttpResponse:
         return _submit_action(request, row, mine)
     # A request without an action is the poll for an answer.
     if request.htmx and "action" not in request.GET:
-        return _poll_answer(request, row)
+        if not _is_answering(row):
+            # A reload instead of a fragment, because the answer changes the whole page.
+            response = HttpResponse(headers={"HX-Refresh": "true"})
+        else:
+            response = render(request, "simulation/_person_waiting.html", _waiting_context(row))
+        # A cached response would never show that the answer has arrived.
+        add_never_cache_headers(response)
+        return response
     bench = benches.build_bench(row)
     kind = bench.catalogue.find_type(request.GET.get("action", ""))
     form = ActionForm(kind, bench.get_situation()) if kind and mine and _awaits_person(row) else None
@@ -271,18 +278,6 @@ def _submit_action(request: StaffRequest, row: Episode, mine: bool) -> HttpRespo
             return redirect("simulation:play", code=row.code)
         form.add_error(None, refused)
     return render(request, "simulation/person.html", _build_context(row, bench, kind, form, mine), status=422)
-
-
-def _poll_answer(request: StaffRequest, row: Episode) -> HttpResponse:
-    """Return the waiting message again or, once there is an answer, a response that makes htmx reload the page."""
-    if not _is_answering(row):
-        # A reload instead of a fragment, because the answer changes the whole page.
-        response = HttpResponse(headers={"HX-Refresh": "true"})
-    else:
-        response = render(request, "simulation/_person_waiting.html", _waiting_context(row))
-    # A cached response would never show that the answer has arrived.
-    add_never_cache_headers(response)
-    return response
 
 
 def _build_context(

@@ -18,17 +18,8 @@ from simulation.calls import run_usage
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Job, MissingReview, ModelCall, Run, Twin
 from simulation.runs import control, create, failure_reasons
-from simulation.web import access
+from simulation.web import access, episodes
 from simulation.web.access import GuardedView, StaffRequest, render_page_or_fragment, staff_only
-from simulation.web.episodes import (
-    PER_PAGE,
-    UNFINISHED,
-    describe_missing_worker,
-    episodes_for_list,
-    make_episode_row,
-    poll_seconds,
-    show_request_result,
-)
 from simulation.web.run_forms import BudgetForm, EpisodesForm
 from simulation.web.transcript import format_duration
 from simulation.web.twins import make_twin_row
@@ -76,7 +67,7 @@ def count_run_state(run: Run) -> RunState:
         by_status=dict(by_status),
         groups=failure_reasons.group_failures(counts),
         total=by_status.total(),
-        live=sum(by_status[status] for status in UNFINISHED),
+        live=sum(by_status[status] for status in episodes.UNFINISHED),
         held=sum(fixable.values()) if run.kind == "ratings" else by_status["blocked"],
         held_by_budget=fixable["budget"],
     )
@@ -147,19 +138,19 @@ def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the live page of a run. Its fragment stops polling once everything has ended or is blocked."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
     state = count_run_state(row)
-    page = Paginator(_rows_of_run(row), PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(_rows_of_run(row), episodes.PER_PAGE).get_page(request.GET.get("page"))
     jobs = list(page) if row.kind == "ratings" else []
-    notice = describe_missing_worker(bool(state.live) and not row.paused_at)
+    notice = episodes.describe_missing_worker(bool(state.live) and not row.paused_at)
     statuses = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}[row.kind]
     context = {
         "run": row,
         "state": state,
         "counts": [(label, state.by_status[status]) for status, label in statuses if state.by_status.get(status)],
         "spend": get_run_usage(row),
-        "poll": poll_seconds(state.by_status, notice or row.paused_at),
+        "poll": episodes.poll_seconds(state.by_status, notice or row.paused_at),
         "notice": notice,
         "page": page,
-        "lines": [make_episode_row(one) for one in page] if row.kind == "episodes" else [],
+        "lines": [episodes.make_episode_row(one) for one in page] if row.kind == "episodes" else [],
         "twins": [make_twin_row(one) for one in page] if row.kind == "twins" else [],
         "jobs": jobs,
         **_missing_verdicts(row),
@@ -186,7 +177,7 @@ def _rows_of_run(row: Run) -> QuerySet[Any]:
     # Sorted in SQL, so that the urgent rows are on the first page.
     urgency = Case(*ranks, default=Value(len(_STATUS_ORDER)), output_field=IntegerField())
     if row.kind == "episodes":
-        return episodes_for_list().filter(run=row).order_by(urgency, "experiment__name", "replicate", "-pk")
+        return episodes.episodes_for_list().filter(run=row).order_by(urgency, "experiment__name", "replicate", "-pk")
     # Outcomes and differences are large and are shown on the twin's own page.
     rows = row.twins.select_related("transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
@@ -250,4 +241,4 @@ def retry_blocked(request: StaffRequest, row: Run) -> None:
 def request_run_verdicts(request: StaffRequest, row: Run) -> None:
     # A provider that was blocked, for example by a wrong key, is tried again first.
     control.reopen_limiters(row)
-    show_request_result(request, control.request_verdicts(row.episodes.all()))
+    episodes.show_request_result(request, control.request_verdicts(row.episodes.all()))

@@ -67,7 +67,10 @@ def is_made_by_model(twin: Twin) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 def list_twins(request: StaffRequest) -> HttpResponse:
     """Show all twins or those of one step, beside the form that starts a run, with the run's size and maximum cost."""
-    pools = _count_accepted_steps()
+    # Counted by the function that chooses the steps, so that the page promises what the run can create.
+    accepted = Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
+    annotated = Experiment.objects.annotate(n=Count("episodes__transitions", filter=accepted))
+    pools = dict(annotated.values_list("slug", "n"))
     if request.htmx:
         return render(request, "simulation/_order_size.html", TwinsForm(request.GET).build_size(pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
@@ -124,11 +127,3 @@ def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:
     # Extracted in SQL, so that the large outcome is not loaded for one word.
     annotated: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
     return annotated
-
-
-def _count_accepted_steps() -> dict[str, int]:
-    """Return the number of steps per experiment that twins can be created from."""
-    # Counted by the function that chooses the steps, so that the page promises what the run can create.
-    accepted = Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
-    annotated = Experiment.objects.annotate(n=Count("episodes__transitions", filter=accepted))
-    return dict(annotated.values_list("slug", "n"))

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.utils import timezone
 
+from simulation import leases
 from simulation.jobs import Work, jobs
-from simulation.leases import Lease, leases
+from simulation.leases import Lease
 from simulation.models import Job
 from tests.support.embedded_worker import run_until_idle
 

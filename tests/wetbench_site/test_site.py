@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from ratings.management.commands.state_diagram import format_states_page
 from ratings.protocol import KnownNames, study_protocol
+from wetbench_site import access_table
 from wetbench_site.access_table import ACCESS_TABLE, AccessRow
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
 
@@ -78,6 +79,11 @@ def test_every_url_for_staff_or_members_is_hidden_from_users_without_a_role(
     else:  # 405 if nobody may GET: returned before anything is queried, so it reveals nothing
         assert response.status_code in (404, 405)
         assert response.status_code == 404 or not any("GET" in row for row in _row(entry).values())
+
+
+def test_access_table_names_each_view_once() -> None:
+    names = [name for _, names in access_table._ROWS for name in names.split()]
+    assert len(names) == len(set(names)) == len(ACCESS_TABLE)
 
 
 def _row(entry: URLPattern) -> AccessRow:

@@ -83,9 +83,8 @@ def get_database_name() -> str:
 def run_program(program: str, *arguments: str, server: Mapping[str, Any] | None = None) -> str:
     """Return the output of the program. Raises BackupError with the end of its error output."""
     command = [find_program(program), *arguments]
-    result = subprocess.run(
-        command, env=_build_environment(server), capture_output=True, text=True, check=False, errors="replace"
-    )
+    environment = _build_environment(server)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, errors="replace")
     if result.returncode:
         raise BackupError(f"{program} failed: {result.stderr.strip()[-600:] or f'exit {result.returncode}'}")
     return result.stdout
@@ -93,13 +92,11 @@ def run_program(program: str, *arguments: str, server: Mapping[str, Any] | None 
 
 def find_program(program: str) -> str:
     """Return the path of the program: the one on PATH, else the newest that Debian has installed."""
-    versions = sorted(
-        Path(_DEBIAN_FOLDER).glob(f"*/bin/{program}"), key=lambda path: float(path.parts[-3]), reverse=True
-    )
-    path = shutil.which(program) or next(map(str, versions), None)
-    if path is None:
+    versions = Path(_DEBIAN_FOLDER).glob(f"*/bin/{program}")
+    newest = max(versions, key=lambda path: float(path.parts[-3]), default=None)
+    if not (path := shutil.which(program) or newest):
         raise BackupError(f"{program} is not installed here: install PostgreSQL's client programs (postgresql-client)")
-    return path
+    return str(path)
 
 
 def _build_environment(server: Mapping[str, Any] | None) -> dict[str, str]:

@@ -57,9 +57,8 @@ def check_not_in_use() -> None:
             cursor.execute("PRAGMA journal_mode = DELETE")
             mode = cursor.fetchone()[0]
     except DatabaseError as error:
-        raise BackupError(
-            f"{get_database_path()} is in use ({error}): stop the web server and the workers first"
-        ) from error
+        message = f"{get_database_path()} is in use ({error}): stop the web server and the workers first"
+        raise BackupError(message) from error
     finally:
         connection.close()
     if mode != "delete":

@@ -57,11 +57,8 @@ class CompressLargePages(GZipMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         match = request.resolver_match
-        return (
-            super().process_response(request, response)
-            if match and match.view_name in self.COMPRESSED_VIEWS
-            else response
-        )
+        is_compressed = match is not None and match.view_name in self.COMPRESSED_VIEWS
+        return super().process_response(request, response) if is_compressed else response
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -10,9 +10,7 @@ from django.urls import reverse
 from django_otp import DEVICE_ID_SESSION_KEY
 
 SETUP_VIEW = "ratings:second_step"
-EXEMPT_VIEWS = frozenset(
-    {SETUP_VIEW, "ratings:second_step_qr", "ratings:backup_file", "ratings:confirm", "logout", "login"}
-)
+EXEMPT_VIEWS = {SETUP_VIEW, "ratings:second_step_qr", "ratings:backup_file", "ratings:confirm", "logout", "login"}
 
 
 class TwoFactorRequired(Exception):  # noqa: N818  # a state of the session, not an error

@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TooLate
 
 import redis
 from django.conf import settings
@@ -22,8 +21,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wetbench_site import checks, loopback_only
-from wetbench_site.observability import metrics as db_metrics
-from wetbench_site.observability import metrics as request_metrics
+from wetbench_site.observability import metrics as site_metrics
 from wetbench_site.observability import registry
 from wetbench_site.observability.registry import PartState
 
@@ -40,17 +38,12 @@ def check_parts() -> list[PartState]:
     for name, future in futures.items():
         try:
             states += future.result(max(deadline - time.monotonic(), 0))
-        except TooLate:
+        except TimeoutError:
             future.cancel()
             # Ratings do not need the broker, and workers poll the database without it.
             state = "degraded" if name == "broker" else "failed"
             states.append(PartState(name, state, f"no answer within {TIMEOUT_SECONDS:.0f} s"))
     return states
-
-
-def find_worst_state(states: list[PartState]) -> str:
-    """Return the worst state of all parts."""
-    return max((part.state for part in states), key=("ok", "degraded", "failed").index)
 
 
 def _check_database() -> list[PartState]:
@@ -65,8 +58,7 @@ def _check_database() -> list[PartState]:
 
 
 def _check_migrations() -> PartState:
-    missing = checks.list_missing_migrations()
-    if missing:
+    if missing := checks.list_missing_migrations():
         return PartState("migrations", "failed", f"{len(missing)} not applied: run `manage.py migrate`")
     return PartState("migrations", "ok", "all applied")
 
@@ -96,13 +88,7 @@ def _check_disk() -> list[PartState]:
     return [PartState("disk", state, f"{free} MB free; {settings.DISK_FREE_MB} MB required")]
 
 
-CHECKS: dict[str, Callable[[], list[PartState]]] = {
-    "disk": _check_disk,
-    "database": _check_database,
-    "broker": _check_broker,
-}
-
-
+CHECKS = {"disk": _check_disk, "database": _check_database, "broker": _check_broker}
 PROXY_HEADERS = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
 
 
@@ -121,7 +107,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
         raise Http404
     parts = check_parts()
     states = {part.name: {"state": part.state, "said": part.message} for part in parts}
-    worst = find_worst_state(parts)
+    worst = max((part.state for part in parts), key=("ok", "degraded", "failed").index)
     answer = JsonResponse({"state": worst, "parts": states}, status=503 if worst == "failed" else 200)
     answer._has_been_logged = True  # type: ignore[attr-defined]  # otherwise Django logs an error at every probe
     return answer
@@ -133,7 +119,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Return the metrics of Prometheus: requests of this site and numbers of the database."""
     if not is_machine(request):
         raise Http404
-    text = generate_latest(request_metrics.get_registry()) + generate_latest(db_metrics.registry)
+    text = generate_latest(site_metrics.get_registry()) + generate_latest(site_metrics.registry)
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
 
@@ -161,8 +147,7 @@ def is_machine(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN and kind == "Bearer":
         # Constant time: a comparison that stops early would reveal the token byte by byte.
         return hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
-    # Another host name means a proxy that adds no header of its own, or a page that was made to request this
-    # address.
+    # Another host name means a proxy that adds no header of its own, or a page that was made to request this address.
     host, _ = split_domain_port(request.META.get("HTTP_HOST", "localhost"))
     is_local = loopback_only.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback_only.is_loopback(host)
     return is_local and not any(name in request.headers for name in PROXY_HEADERS)

@@ -55,16 +55,7 @@ def describe_current_request() -> dict[str, Any]:
     request = _current_request.get()
     if request is None:
         return {}
-    request_facts = {
-        "request": getattr(request, "request_id", ""),
-        "user": get_user_id(request),
-        "view": get_view_name(request),
-    }
-    return {name: value for name, value in request_facts.items() if value}
-
-
-def get_user_id(request: HttpRequest) -> int | None:
-    """Return the user's id if the request has already loaded the user, else None."""
     # `request.user` would load the session and query the database for a log line.
-    user = getattr(request, "_cached_user", None)
-    return user.pk if user is not None else None
+    user = getattr(getattr(request, "_cached_user", None), "pk", None)
+    facts = {"request": getattr(request, "request_id", ""), "user": user, "view": get_view_name(request)}
+    return {name: value for name, value in facts.items() if value}

@@ -15,6 +15,7 @@ from wetbench_site.observability import log_context
 from wetbench_site.observability.log_context import AUDIT_REQUEST
 from wetbench_site.observability.redaction import Redactor
 
+log = logging.getLogger("wetbench.security")
 LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -33,11 +34,11 @@ class RedactedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # write
         clean.exc_info, clean.stack_info = None, None
         error = record.exc_info[1] if record.exc_info else None
         clean.exc_text = self.redact.format_traceback(error) if error else None
-        clean.facts = {name: self._redact_value(value) for name, value in collect_facts(record).items()}
+        clean.facts = {
+            name: value if isinstance(value, int | float | None) else self.redact(str(value))
+            for name, value in collect_facts(record).items()
+        }
         return super().format(clean)
-
-    def _redact_value(self, value: object) -> object:
-        return value if isinstance(value, int | float | bool | None) else self.redact(str(value))
 
 
 def collect_facts(record: logging.LogRecord) -> dict[str, Any]:
@@ -95,9 +96,6 @@ def build_logging_config(formatter: str, level: str, secrets: Iterable[str]) -> 
             "celery": {**propagating, "level": "WARNING"},
         },
     }
-
-
-log = logging.getLogger("wetbench.security")
 
 
 def log_security_event(name: str, request: HttpRequest | None, /, **facts: str | int | bool | None) -> None:

@@ -30,10 +30,6 @@ class DatabaseCollector(Collector):
         yield from families
 
 
-registry = CollectorRegistry()
-registry.register(DatabaseCollector())
-
-
 def _build_family(gauge: Gauge) -> GaugeMetricFamily:
     family = GaugeMetricFamily(gauge.name, gauge.description, labels=gauge.labels)
     for *values, number in gauge.rows:
@@ -54,6 +50,8 @@ def _read_connections() -> Iterator[Gauge]:
         yield gauges.build_labelled_gauge("wetbench_database_connections", description, ("state",), rows)
 
 
+registry = CollectorRegistry()
+registry.register(DatabaseCollector())
 _process_registry = CollectorRegistry()
 _request_seconds = Histogram(
     "wetbench_request_seconds",

@@ -22,15 +22,8 @@ _CREDENTIALS = re.compile(
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 # Errors whose messages come from the system or from us. Other messages may quote a prompt, a reply or a row.
 SAFE_ERRORS = (
-    AttributeError,
-    ImportError,
-    ImproperlyConfigured,
-    InterfaceError,
-    NameError,
-    OperationalError,
-    OSError,
-    TypeError,
-)
+    AttributeError, ImportError, ImproperlyConfigured, InterfaceError, NameError, OperationalError, OSError, TypeError,
+)  # fmt: skip
 MIN_SECRET_LENGTH = 6  # shorter ones would hide parts of ordinary words
 
 
@@ -79,9 +72,8 @@ def _format_frames(error: BaseException) -> Iterator[str]:
         yield "then:"
     for frame in traceback.extract_tb(error.__traceback__):
         yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
-    yield f"{type(error).__module__}.{type(error).__qualname__}" + (
-        f": {error}" if isinstance(error, SAFE_ERRORS) else ""
-    )
+    message = f": {error}" if isinstance(error, SAFE_ERRORS) else ""
+    yield f"{type(error).__module__}.{type(error).__qualname__}{message}"
 
 
 class ReporterWithoutLocals(ExceptionReporter):

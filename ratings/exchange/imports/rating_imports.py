@@ -21,26 +21,9 @@ from django.db.models import Max
 from django.utils import timezone
 
 from ratings.blinding.pseudonyms import replace_invisible
+from ratings.exchange import rating_tables
 from ratings.exchange.imports import json_lines
 from ratings.exchange.imports.item_imports import MAX_PROBLEMS, ImportRefused
-from ratings.exchange.imports.json_lines import (
-    MAX_BYTES,
-    MAX_LINE_LENGTH,
-    RecordProblem,
-    create_recorder,
-    has_hidden_characters,
-)
-from ratings.exchange.rating_tables import (
-    CANNOT_JUDGE_WORDS,
-    NO_WORDS,
-    YES_WORDS,
-    TableError,
-    format_quoted,
-    iter_rows,
-    normalise_column,
-    normalise_verdict,
-    restore_cell,
-)
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import RatingsImported
 from ratings.studies import StudyError, designs
@@ -53,7 +36,7 @@ OPTIONAL_COLUMNS = ("submitted_at", "seconds", "note", "simulated")
 MAX_ROWS = 10_000
 MAX_NOTE_LENGTH = 4_000
 # "p" and "s" are short for plausible and sufficient; here, unlike in `long_tables`, they cannot be names of categories.
-_YES = (*YES_WORDS, "p", "s")
+_YES = (*rating_tables.YES_WORDS, "p", "s")
 _ITEM_CODE = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _EARLIEST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -97,9 +80,9 @@ def parse_ratings_csv(stream: BinaryIO, now: datetime) -> ParsedTable:
                 nameless += 1
             else:
                 n_before = len(problems)
-                row = _parse_row(line, cells, now, create_recorder(problems, line))
+                row = _parse_row(line, cells, now, json_lines.create_recorder(problems, line))
                 rows += [row] * (len(problems) == n_before)
-    except TableError as error:
+    except rating_tables.TableError as error:
         problems.append(error.problem)
     if not rows and not problems:
         message = "it has no row that counts and names its item"
@@ -121,37 +104,37 @@ def _find_contradicting_rows(rows: Iterable[ParsedRow]) -> list[Problem]:
 
 def _decode_file(stream: BinaryIO) -> str:
     # one byte more than allowed, to see whether there is more
-    raw = stream.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise TableError(0, f"larger than {MAX_BYTES // 1024**2} MiB")
+    raw = stream.read(json_lines.MAX_BYTES + 1)
+    if len(raw) > json_lines.MAX_BYTES:
+        raise rating_tables.TableError(0, f"larger than {json_lines.MAX_BYTES // 1024**2} MiB")
     try:
         json_lines.check_is_text(raw)
         return raw.decode("utf-8-sig")
     except json_lines.FileError as error:
-        raise TableError(0, str(error)) from error
+        raise rating_tables.TableError(0, str(error)) from error
     except UnicodeDecodeError as error:
-        raise TableError(raw.count(b"\n", 0, error.start) + 1, "not UTF-8") from error
+        raise rating_tables.TableError(raw.count(b"\n", 0, error.start) + 1, "not UTF-8") from error
 
 
 def _iter_cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    rows = iter_rows(io.StringIO(text, newline=""), MAX_LINE_LENGTH)
+    rows = rating_tables.iter_rows(io.StringIO(text, newline=""), json_lines.MAX_LINE_LENGTH)
     number, header = next(rows, (0, []))
     if not number:
-        raise TableError(0, "the file is empty")
-    names = [normalise_column(cell) for cell in header]
+        raise rating_tables.TableError(0, "the file is empty")
+    names = [rating_tables.normalise_column(cell) for cell in header]
     if missing := [name for name in REQUIRED_COLUMNS if name not in names]:
-        raise TableError(number, f"the first line must name the columns; missing: {', '.join(missing)}")
+        raise rating_tables.TableError(number, f"the first line must name the columns; missing: {', '.join(missing)}")
     if duplicates := [name for name in (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS) if names.count(name) > 1]:
-        raise TableError(number, f"the column {duplicates[0]} appears twice")
+        raise rating_tables.TableError(number, f"the column {duplicates[0]} appears twice")
     for n_rows, (number, row) in enumerate(rows, 1):
         if n_rows > MAX_ROWS:
-            raise TableError(0, f"more than {MAX_ROWS:,} rows")
+            raise rating_tables.TableError(0, f"more than {MAX_ROWS:,} rows")
         if len(row) > len(names):
-            raise TableError(number, f"has {len(row)} cells, the first line {len(names)}")
-        yield number, dict(zip(names, map(restore_cell, row), strict=False))
+            raise rating_tables.TableError(number, f"has {len(row)} cells, the first line {len(names)}")
+        yield number, dict(zip(names, map(rating_tables.restore_cell, row), strict=False))
 
 
-def _parse_row(line: int, cells: Mapping[str, str], now: datetime, note: RecordProblem) -> ParsedRow:
+def _parse_row(line: int, cells: Mapping[str, str], now: datetime, note: json_lines.RecordProblem) -> ParsedRow:
     for name, cell in cells.items():
         if UNSTORABLE.search(cell):
             note(name[:80], "contains the character NUL or half a surrogate pair")
@@ -161,7 +144,7 @@ def _parse_row(line: int, cells: Mapping[str, str], now: datetime, note: RecordP
 
     # our own export writes an empty verdict and 1 in `cannot_judge`
     is_unsure = not get("verdict").strip() and get("cannot_judge").strip() == "1"
-    verdict, judged = _parse_verdict(CANNOT_JUDGE_WORDS[0] if is_unsure else get("verdict"), note)
+    verdict, judged = _parse_verdict(rating_tables.CANNOT_JUDGE_WORDS[0] if is_unsure else get("verdict"), note)
     item, rater = (_parse_name(name, get(name).strip(), note) for name in ("item", "rater"))
     # codes are compared as text, and some tools write them in capitals
     item = item.lower() if _ITEM_CODE.fullmatch(item) else item
@@ -174,44 +157,44 @@ def _parse_row(line: int, cells: Mapping[str, str], now: datetime, note: RecordP
     if simulated not in ("0", "1", ""):
         note(
             "simulated",
-            f"is {format_quoted(get('simulated'))}; it must be 1 for a simulated rater, 0 for others, or empty",
+            f"is {rating_tables.format_quoted(get('simulated'))}; it must be 1 for a simulated rater, 0 for others, or empty",
         )
     text, is_simulated = replace_invisible(get("note")), {"0": False, "1": True}.get(simulated)
     return ParsedRow(line, item, rater, verdict, confidence, submitted_at, seconds, text, is_simulated)
 
 
-def _parse_name(name: str, text: str, note: RecordProblem) -> str:
+def _parse_name(name: str, text: str, note: json_lines.RecordProblem) -> str:
     if not 0 < len(text) <= 120:
-        note(name, f"is {format_quoted(text)}; it must have 1 to 120 characters")
-    elif has_hidden_characters(text):
-        note(name, f"is {format_quoted(text)}; it must not contain control characters or line breaks")
+        note(name, f"is {rating_tables.format_quoted(text)}; it must have 1 to 120 characters")
+    elif json_lines.has_hidden_characters(text):
+        note(name, f"is {rating_tables.format_quoted(text)}; it must not contain control characters or line breaks")
     return text
 
 
-def _parse_verdict(text: str, note: RecordProblem) -> tuple[bool | None, bool | None]:
+def _parse_verdict(text: str, note: json_lines.RecordProblem) -> tuple[bool | None, bool | None]:
     """Return the verdict (None: cannot judge) and whether there is one. Both are None if the text is not valid."""
-    word = normalise_verdict(text)
-    if word in _YES or word in NO_WORDS:
+    word = rating_tables.normalise_verdict(text)
+    if word in _YES or word in rating_tables.NO_WORDS:
         return word in _YES, True
-    if word in CANNOT_JUDGE_WORDS:
+    if word in rating_tables.CANNOT_JUDGE_WORDS:
         return None, False
     allowed = "allowed: 1 or 0, plausible or not plausible, sufficient or not, cannot judge"
-    note("verdict", f"is {format_quoted(text)}; {allowed}")
+    note("verdict", f"is {rating_tables.format_quoted(text)}; {allowed}")
     return None, None
 
 
-def _parse_confidence(text: str, judged: bool | None, note: RecordProblem) -> int | None:
-    text = normalise_verdict(text)
+def _parse_confidence(text: str, judged: bool | None, note: json_lines.RecordProblem) -> int | None:
+    text = rating_tables.normalise_verdict(text)
     if text in ("1", "2", "3", "4", "5") and judged:
         return int(text)
     if judged:
-        note("confidence", f"is {format_quoted(text)}; it must be 1, 2, 3, 4 or 5")
+        note("confidence", f"is {rating_tables.format_quoted(text)}; it must be 1, 2, 3, 4 or 5")
     elif text and judged is False:
-        note("confidence", f"is {format_quoted(text)}; it must be empty if the rater could not judge")
+        note("confidence", f"is {rating_tables.format_quoted(text)}; it must be empty if the rater could not judge")
     return None
 
 
-def _parse_time(text: str, now: datetime, note: RecordProblem) -> datetime | None:
+def _parse_time(text: str, now: datetime, note: json_lines.RecordProblem) -> datetime | None:
     """Return a time with its zone; without a zone it is read as UTC."""
     if not text.strip():
         return None
@@ -219,16 +202,16 @@ def _parse_time(text: str, now: datetime, note: RecordProblem) -> datetime | Non
         time = datetime.fromisoformat(text.strip())
         time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
-        note("submitted_at", f"is {format_quoted(text)}; it must have the form 2026-03-01T14:05:00+00:00")
+        note("submitted_at", f"is {rating_tables.format_quoted(text)}; it must have the form 2026-03-01T14:05:00+00:00")
         return None
     # a day of tolerance for clocks and times without a zone
     if _EARLIEST_TIME <= time <= now + timedelta(days=1):
         return time
-    note("submitted_at", f"is {format_quoted(text)}; it must be between 2000 and now")
+    note("submitted_at", f"is {rating_tables.format_quoted(text)}; it must be between 2000 and now")
     return None
 
 
-def _parse_seconds(text: str, note: RecordProblem) -> float:
+def _parse_seconds(text: str, note: json_lines.RecordProblem) -> float:
     if not text.strip():
         return 0.0
     try:
@@ -236,7 +219,7 @@ def _parse_seconds(text: str, note: RecordProblem) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= 10**6:
-        note("seconds", f"is {format_quoted(text)}; it must be a number from 0 to 1,000,000")
+        note("seconds", f"is {rating_tables.format_quoted(text)}; it must be a number from 0 to 1,000,000")
         return 0.0
     return seconds
 

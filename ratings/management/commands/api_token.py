@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.api import tokens
 from ratings.api.tokens import SCOPE_DESCRIPTIONS, TokenError
+from ratings.management.input_files import exit_with_2
 from ratings.models import ApiToken
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.observability.logs import log_security_event
@@ -32,14 +33,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         {"create": self._create_token, "list": self._list_tokens, "revoke": self._revoke_token}[options["do"]](options)
 
+    @exit_with_2(TokenError, StudyError)
     def _create_token(self, options: dict[str, Any]) -> None:
-        try:
-            limit = [lifecycle.get_study(name) for name in options["study"]] if options["study"] else None
-            token, text = tokens.create_token(
-                self._get_user(options["which"]), options["name"], options["scope"], options["days"], limit
-            )
-        except (TokenError, StudyError) as error:
-            raise CommandError(str(error), returncode=2) from error
+        limit = [lifecycle.get_study(name) for name in options["study"]] if options["study"] else None
+        user, terms = self._get_user(options["which"]), (options["name"], options["scope"], options["days"])
+        token, text = tokens.create_token(user, *terms, limit)
         log_security_event("api token made", None, token=str(token.code))
         # The only time the token can be shown: the database stores its hash.
         self.stdout.write(text)
@@ -48,14 +46,9 @@ class Command(BaseCommand):
         rows = ApiToken.objects.select_related("user").order_by("user__username", "-pk")
         for token in rows.filter(user=self._get_user(options["which"])) if options["which"] else rows:
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
-            facts = (
-                str(token.code),
-                token.user.username,
-                token.name,
-                token.validity_state,
-                f"expires {token.expires_at:%Y-%m-%d}",
-            )
-            self.stdout.write("  ".join((*facts, f"used {used}", ",".join(token.scopes))))
+            facts = (str(token.code), token.user.username, token.name, token.validity_state)
+            expires = f"expires {token.expires_at:%Y-%m-%d}"
+            self.stdout.write("  ".join((*facts, expires, f"used {used}", ",".join(token.scopes))))
 
     def _revoke_token(self, options: dict[str, Any]) -> None:
         # Compared as text, so that a code that is no UUID is not found instead of raising.

@@ -42,9 +42,8 @@ class Command(BaseCommand):
         def print_welcome(stop: threading.Event) -> None:
             supervisor.wait_for_port(HOST, port, stop)
             if not stop.is_set():
-                self.stdout.write(
-                    self._format_welcome(email_messages.make_url_builder(site=f"http://{HOST}:{port}")(""))
-                )
+                site = email_messages.make_url_builder(site=f"http://{HOST}:{port}")("")
+                self.stdout.write(self._format_welcome(site))
 
         commands = {
             "web server": supervisor.build_web_server_command(HOST, port),
@@ -54,18 +53,11 @@ class Command(BaseCommand):
 
     def _format_welcome(self, site: str) -> str:
         links = demonstration.create_demo_links(settings.FIXTURES_DIR)
-        rater_link = (
-            f"{site}{links.rater}  (in a private window: it signs a rater in)" if links.rater else "the study is closed"
-        )
-        return "\n".join(
-            (
-                "",
-                f"WetBench is running at {site}",
-                "",
-                f"  Admin and analyst, sign in:      {site}{links.admin}",
-                f"  A finished study's dashboard:    {site}{links.dashboard}  (after signing in)",
-                f"  A rater's personal link:         {rater_link}",
-                "",
-                "Ctrl-C stops everything. `make demo` again keeps the data and creates new links.",
-            )
+        private = f"{site}{links.rater}  (in a private window: it signs a rater in)"
+        return (
+            f"\nWetBench is running at {site}\n\n"
+            f"  Admin and analyst, sign in:      {site}{links.admin}\n"
+            f"  A finished study's dashboard:    {site}{links.dashboard}  (after signing in)\n"
+            f"  A rater's personal link:         {private if links.rater else 'the study is closed'}\n\n"
+            "Ctrl-C stops everything. `make demo` again keeps the data and creates new links."
         )

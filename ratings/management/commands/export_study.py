@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange.archive import archive_requests, build
 from ratings.exchange.archive.build import ExportError
-from ratings.management.input_files import escape_for_terminal
+from ratings.management.input_files import add_study_argument, escape_for_terminal, exit_with_2
 from ratings.models import Study
 from ratings.studies import SealedError, StudyError, lifecycle
 
@@ -22,41 +22,34 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        add_study_argument(parser)
         parser.add_argument("to", metavar="DIR|FILE.zip", help="a new folder, or a file ending in .zip")
         parser.add_argument(
             "--blinded", action="store_true", help="without sources; before unblinding only this export is possible"
         )
 
+    @exit_with_2(StudyError, ExportError)
     def handle(self, *args: Any, **options: Any) -> None:
         target, blinded = Path(options["to"]), options["blinded"]
+        name, is_zip = escape_for_terminal(str(target)), target.suffix.lower() == ".zip"
         try:
             study = lifecycle.get_study(options["study"])
             archive_requests.check_may_export(study, blinded)
-            if target.suffix.lower() == ".zip" and target.is_dir():
-                raise ExportError(
-                    f"{escape_for_terminal(str(target))} is a folder: choose another name, or a folder name that does not end in .zip."
-                )
-            message = (
-                self._write_zip(study, blinded, target)
-                if target.suffix.lower() == ".zip"
-                else self._write_folder(study, blinded, target)
-            )
+            if is_zip and target.is_dir():
+                advice = "choose another name, or a folder name that does not end in .zip."
+                raise ExportError(f"{name} is a folder: {advice}")
+            write = self._write_zip if is_zip else self._write_folder
+            message = write(study, blinded, target)
         except SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
-        except (StudyError, ExportError) as error:
-            raise CommandError(str(error), returncode=2) from error
         except OSError as error:
-            raise CommandError(
-                f"{escape_for_terminal(str(target))}: {error.strerror or error}", returncode=2
-            ) from error
+            raise CommandError(f"{name}: {error.strerror or error}", returncode=2) from error
         self.stdout.write(message)
 
     def _write_zip(self, study: Study, blinded: bool, target: Path) -> str:
         """Write the zip file and return a sentence about it."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Renamed at the end, so that nobody reads half a file. A plain `open` gives it the usual permissions of a
-        # new file.
+        # Renamed at the end, so that nobody reads half a file. A plain `open` gives it the permissions of a new file.
         part_file = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
         try:
             with part_file.open("x+b") as file:

@@ -75,10 +75,9 @@ class Command(BaseCommand):
         path = self._choose_file(scripted)
         comparison.save_json(lines, path)
         page = email_messages.make_url_builder(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
-        self.stdout.write(
-            f"Wrote {path} ({time.monotonic() - started:.0f} s). The page “Paper and ours” shows the same: "
-            f"{page}{'?replies=scripted' if scripted else ''}"
-        )
+        page += "?replies=scripted" if scripted else ""
+        seconds = f"{time.monotonic() - started:.0f} s"
+        self.stdout.write(f"Wrote {path} ({seconds}). The page “Paper and ours” shows the same: {page}")
         self.stdout.write(
             "To see it, run `make serve` and sign in with a link from `.venv/bin/python manage.py sign_in_link admin`"
         )
@@ -96,10 +95,8 @@ class Command(BaseCommand):
         """Return whether replies are scripted: on request, or if no key is set."""
         needed, missing = replicate.find_missing_keys(plan)
         if not requested and missing and len(missing) < len(needed):
-            raise CommandError(
-                f"Some keys are set, and these are missing: {', '.join(missing)}. Set them too, or use --scripted",
-                returncode=2,
-            )
+            problem = f"Some keys are set, and these are missing: {', '.join(missing)}"
+            raise CommandError(f"{problem}. Set them too, or use --scripted", returncode=2)
         scripted = requested or bool(missing)
         if scripted:
             self.stdout.write(
@@ -109,10 +106,7 @@ class Command(BaseCommand):
         return scripted
 
     def _print_costs(self, maker: replicate.Replicator, max_cost: Decimal | None) -> None:
-        """Print which models are retired, and the maximum cost of each run.
-
-        Raises CommandError if no limit is set or if a model has no price.
-        """
+        """Print retired models and the maximum cost of each run. Raises CommandError without a limit or a price."""
         for retired in maker.find_retired():
             self.stdout.write(retired.message)
         costs = maker.estimate_costs()

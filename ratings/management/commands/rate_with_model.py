@@ -8,13 +8,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ratings.management.input_files import add_study_argument, exit_with_2
 from ratings.models import MachineRater
 from ratings.raters import machine_raters, model_raters
 from ratings.studies import StudyError, lifecycle
+from simulation import leases
 from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError
-from simulation.leases import leases
 from simulation.management.command_options import ProgressLine, add_run_options, get_run_options, print_usage
 from simulation.models import Job
 
@@ -33,13 +34,11 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        add_study_argument(parser)
         parser.add_argument(
-            "--cast",
-            required=True,
-            metavar="NAME",
+            "--cast", required=True, metavar="NAME",
             help="checker (rule-based), a cast (its classifier rates), or a model",
-        )
+        )  # fmt: skip
         parser.add_argument(
             "--context", choices=["yes", "no"], help="also show the context; default: if every rater sees it"
         )
@@ -49,25 +48,24 @@ class Command(BaseCommand):
         add_run_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        context = {"yes": True, "no": False}.get(options["context"])
+        with exit_with_2(StudyError, LabError):
+            study, by = lifecycle.get_study(options["study"]), _get_user(options["by"])
             request = model_raters.request_ratings(
-                lifecycle.get_study(options["study"]),
+                study,
                 options["cast"],
-                context={"yes": True, "no": False}.get(options["context"]),
+                context=context,
                 retry=options["retry_failed"],
-                by=_get_user(options["by"]),
+                by=by,
                 **get_run_options(options),
             )
-        except (StudyError, LabError) as error:
-            raise CommandError(str(error), returncode=2) from error
         rater = request.rater
         if request.job is None:
             self.stdout.write(f"{rater.label}, {rater.name}: no items left to rate")
             self._print_result(rater)
             return
-        self.stdout.write(
-            f"{rater.label}, {rater.name}: {request.owed} items to rate, {model_raters.describe_input(rater)}"
-        )
+        received = model_raters.describe_input(rater)
+        self.stdout.write(f"{rater.label}, {rater.name}: {request.owed} items to rate, {received}")
         if worst := machine_raters.estimate_max_cost(rater, model_raters.items_to_rate(rater, request.job.params)):
             cost = "cost unknown" if worst.cost is None else f"${worst.cost:,.4f}"
             self.stdout.write(f"at most {worst.calls} calls, {worst.tokens:,} tokens, {cost}")

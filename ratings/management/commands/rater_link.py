@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
+from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
 from ratings.raters import email_messages, invitations
 from ratings.studies import StudyError, lifecycle
 
@@ -12,16 +13,12 @@ class Command(BaseCommand):
     help = "Create a new personal link for a rater of an open study. Earlier links of this rater stop working."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        add_study_argument(parser)
         parser.add_argument("label", metavar="LABEL", help="the rater, for example R01")
-        parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
-        )
+        add_url_option(parser)
 
+    @exit_with_2(StudyError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            rater = invitations.get_rater(lifecycle.get_study(options["study"]), options["label"])
-            token = invitations.create_invitation(rater)
-        except StudyError as error:
-            raise CommandError(str(error), returncode=2) from error
+        rater = invitations.get_rater(lifecycle.get_study(options["study"]), options["label"])
+        token = invitations.create_invitation(rater)
         self.stdout.write(email_messages.build_link(token, email_messages.make_url_builder(site=options["url"])))

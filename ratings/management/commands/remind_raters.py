@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
 from ratings.raters import email_messages
 from ratings.studies import StudyError, lifecycle
 
@@ -12,18 +13,13 @@ class Command(BaseCommand):
     help = "Send a reminder to every rater of an open study with items left, and to invited people who have not joined."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="slug or code")
-        parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
-        )
+        add_study_argument(parser)
+        add_url_option(parser)
 
+    @exit_with_2(StudyError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            result = email_messages.send_reminders(
-                lifecycle.get_study(options["study"]), None, email_messages.make_url_builder(site=options["url"])
-            )
-        except StudyError as error:
-            raise CommandError(str(error), returncode=2) from error
+        build_url = email_messages.make_url_builder(site=options["url"])
+        result = email_messages.send_reminders(lifecycle.get_study(options["study"]), None, build_url)
         self.stdout.write(f"{result.sent} sent")
         if result.without_address:
             self.stdout.write(f"no e-mail address: {', '.join(result.without_address)}")

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.accounts import signing_in
+from ratings.management.input_files import add_url_option
 from ratings.raters import email_messages
 
 
@@ -14,9 +15,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
-        parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
-        )
+        add_url_option(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         staff = User.objects.filter(is_staff=True, is_active=True)

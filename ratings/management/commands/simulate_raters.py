@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
+from ratings.management.input_files import add_study_argument, exit_with_2
 from ratings.protocol import PlanError
 from ratings.raters import simulated_raters
 from ratings.studies import StudyError, lifecycle
@@ -15,7 +16,7 @@ class Command(BaseCommand):
     help = "Fill open rater places of a study with simulated raters, who rate all their items."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        add_study_argument(parser)
         parser.add_argument("--raters", type=int, required=True)
         parser.add_argument("--sensitivity-obvious", type=float, default=0.9, help="share of obvious errors noticed")
         parser.add_argument("--sensitivity-subtle", type=float, default=0.3, help="share of subtle errors noticed")
@@ -23,33 +24,23 @@ class Command(BaseCommand):
             "--specificity", type=float, default=simulated_raters.SPECIFICITY, help="share of genuine items accepted"
         )
         parser.add_argument(
-            "--agreement",
-            type=float,
-            default=simulated_raters.AGREEMENT,
+            "--agreement", type=float, default=simulated_raters.AGREEMENT,
             help="agreement with the classifier in evidence studies",
-        )
+        )  # fmt: skip
         parser.add_argument(
             "--located", type=float, default=simulated_raters.LOCATED,
             help="share of noticed errors whose row is marked, in studies with marking",
         )  # fmt: skip
         parser.add_argument("--seed", type=integer_between(0, MAX_SEED), required=True)
 
+    @exit_with_2(StudyError, PlanError, ValueError)
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            study = lifecycle.get_study(options["study"])
-            result = simulated_raters.simulate_raters(
-                study,
-                options["raters"],
-                options["sensitivity_obvious"],
-                options["sensitivity_subtle"],
-                options["specificity"],
-                agreement=options["agreement"],
-                located=options["located"],
-                seed=options["seed"],
-                progress=self._report_progress,
-            )
-        except (StudyError, PlanError, ValueError) as error:
-            raise CommandError(str(error), returncode=2) from error
+        shares = [options[name] for name in ("sensitivity_obvious", "sensitivity_subtle", "specificity")]
+        more = {name: options[name] for name in ("agreement", "located", "seed")}
+        study = lifecycle.get_study(options["study"])
+        result = simulated_raters.simulate_raters(
+            study, options["raters"], *shares, **more, progress=self._report_progress
+        )
         if result.revoked:
             self.stdout.write(f"Links revoked, never opened: {', '.join(result.revoked)}")
         if result.replanned:

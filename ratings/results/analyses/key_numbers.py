@@ -11,37 +11,21 @@ from ratings.models import TRANSITION, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol import reference as references
 from ratings.protocol.reference import name_contrast_group
+from ratings.results import paper_values
 from ratings.results.analyses.rating_columns import AnalysisData, DisplayArm
 from ratings.results.analyses.sections_raters import RaterSummary, count_contested
 from ratings.results.analyses.sections_rates import find_published_rate
 from ratings.results.analyses.tables import Json, list_records
-from ratings.results.paper_values import (
-    NOT_REPORTED,
-    DeclaredModel,
-    PaperValue,
-    find_paper_value,
-    iter_values,
-)
-from ratings.stats import Estimate, Ratings, proportions
+from ratings.stats import Estimate, Ratings, proportions, ratings_table
 from ratings.stats.proportions import NO_RATINGS
-from ratings.stats.ratings_table import (
-    DECLARED,
-    MISSING_REFERENCE_REASONS,
-    MIXED,
-    PLANTED,
-    UNKNOWN,
-    WITH_ERROR,
-    WITHOUT_ERROR,
-    explain_missing,
-)
 from ratings.studies.progress import StopStatus
 from wetbench_site.text import format_count
 
 _PLAUSIBLE = {
-    PLANTED: "Plausible, no planted error",
-    DECLARED: "Plausible, declared right",
-    MIXED: "Plausible, no planted or declared error",
-    UNKNOWN: "Plausible, no planted error",
+    ratings_table.PLANTED: "Plausible, no planted error",
+    ratings_table.DECLARED: "Plausible, declared right",
+    ratings_table.MIXED: "Plausible, no planted or declared error",
+    ratings_table.UNKNOWN: "Plausible, no planted error",
 }
 
 
@@ -51,7 +35,7 @@ def build_key_numbers(
     stop: StopStatus,
     tables: Mapping[str, Json],
     results: Sequence[Estimate],
-    declared: Mapping[str, DeclaredModel],
+    declared: Mapping[str, paper_values.DeclaredModel],
 ) -> list[Json]:
     """Return the key numbers, each as a dictionary.
 
@@ -104,12 +88,12 @@ def _build_collected(data: AnalysisData, stop: StopStatus) -> Json:
     return _build_entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 
 
-def _format_published(entry: PaperValue | None) -> Json | None:
+def _format_published(entry: paper_values.PaperValue | None) -> Json | None:
     """Return the paper's value for one of our key numbers, and a sentence about it."""
     return {"value": entry.value, "said": entry.description} if entry else None
 
 
-def _find_published_rates(kind: str, models: Collection[DeclaredModel | None]) -> Json | None:
+def _find_published_rates(kind: str, models: Collection[paper_values.DeclaredModel | None]) -> Json | None:
     """Return the paper's rates for unperturbed outcomes.
 
     It has a value only if all sources are from one model of the paper.
@@ -118,26 +102,26 @@ def _find_published_rates(kind: str, models: Collection[DeclaredModel | None]) -
     # A mixture of models has no published value of its own.
     if len(of_sources) == 1 and (single := of_sources.pop()):
         return _format_published(single)
-    paper_rates = iter_values(
+    paper_rates = paper_values.iter_values(
         lambda entry: (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
     )
     rates_text = " and ".join(
         f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None
     )
-    return {"value": None, "said": f"Published: {rates_text} ({NOT_REPORTED})."} if rates_text else None
+    return {"value": None, "said": f"Published: {rates_text} ({paper_values.NOT_REPORTED})."} if rates_text else None
 
 
-def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
+def _build_plausible(data: AnalysisData, kind: str, declared: Mapping[str, paper_values.DeclaredModel]) -> Json:
     unperturbed = data.table.select_ratings(data.table.reference == 1)
     paper = _find_published_rates(kind, [declared.get(unperturbed.sources[i]) for i in np.unique(unperturbed.source)])
     name = data.table.reference_name
-    reason = explain_missing(name, 1) if len(data.table) else NO_RATINGS
+    reason = ratings_table.explain_missing(name, 1) if len(data.table) else NO_RATINGS
     return _build_share("plausible_unperturbed", _PLAUSIBLE[name], unperturbed, _keep_comparable(data, paper), reason)
 
 
 def _keep_comparable(data: AnalysisData, paper: Json | None) -> Json | None:
     """Return the paper's value if our reference is also what was done to each item, as in the paper; otherwise None."""
-    return paper if data.table.reference_name in (PLANTED, UNKNOWN) else None
+    return paper if data.table.reference_name in (ratings_table.PLANTED, ratings_table.UNKNOWN) else None
 
 
 def _build_subtle_detected(data: AnalysisData) -> Json:
@@ -148,10 +132,10 @@ def _build_subtle_detected(data: AnalysisData) -> Json:
     subtle = table.select_ratings(is_subtle & (table.reference == 0))
     # An error is detected by the verdict 0, so the verdicts are inverted and the rate of 1 is computed.
     as_detected = replace(subtle, verdict=1 - subtle.verdict)
-    reason = MISSING_REFERENCE_REASONS.get(table.reference_name, "no subtle error was planted")
+    reason = ratings_table.MISSING_REFERENCE_REASONS.get(table.reference_name, "no subtle error was planted")
     if not len(table):
         reason = NO_RATINGS
-    elif table.reference_name == DECLARED:
+    elif table.reference_name == ratings_table.DECLARED:
         reason = "no item states its perturbation: import a column `perturbation`"
     return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, reason)
 
@@ -178,15 +162,17 @@ def _build_agreement(study: Study, results: Sequence[Estimate]) -> Json:
     observed_text = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
     pairs = main.n.get("pairs_used", 0) if main else 0
     basis = f"{observed_text}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources pooled"
-    paper = _format_published(find_paper_value("avg_pairwise_kappa", study.kind, role="human"))
+    paper = _format_published(paper_values.find_paper_value("avg_pairwise_kappa", study.kind, role="human"))
     return _build_result_entry("agreement", "Agreement, mean kappa", main, basis, paper)
 
 
 def _build_auc(data: AnalysisData, results: Sequence[Estimate]) -> Json:
     main, name = _find_pooled_result(results, "auc_confidence_correct"), data.table.reference_name
     rated_text = format_count(main.n.get("ratings", 0) if main else 0, "rating")
-    basis = f"confidence of correct against incorrect verdicts, {rated_text} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
-    paper = _keep_comparable(data, _format_published(find_paper_value("auc_confidence_correct", TRANSITION)))
+    basis = f"confidence of correct against incorrect verdicts, {rated_text} of {ratings_table.WITH_ERROR[name]} and {ratings_table.WITHOUT_ERROR[name]} items"
+    paper = _keep_comparable(
+        data, _format_published(paper_values.find_paper_value("auc_confidence_correct", TRANSITION))
+    )
     return _build_result_entry("auc", "AUC of confidence, correct against incorrect", main, basis, paper)
 
 

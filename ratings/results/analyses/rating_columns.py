@@ -16,18 +16,7 @@ from ratings.models import EVIDENCE, Study
 from ratings.protocol.reference import is_declared, name_contrast_group, reference_to_label
 from ratings.results.analyses.filters import Filters
 from ratings.results.rating_rows import RatingRow, iter_rating_rows
-from ratings.stats import Ratings
-from ratings.stats.ratings_table import (
-    ALL,
-    NO_TRUTH,
-    UNKNOWN,
-    Bools,
-    Floats,
-    Ints,
-    RepeatedRating,
-    choose_reference_name,
-    natural_sort_key,
-)
+from ratings.stats import Ratings, ratings_table
 
 
 class ItemFacts(NamedTuple):
@@ -66,22 +55,22 @@ class RatingColumns:
     shown, -1 if not asked for.
     """
 
-    item: Ints
-    rater: Ints
-    arm: Ints
-    verdict: Ints
-    confidence: Ints
-    position: Ints
-    seconds: Floats
-    occasion: Ints
-    localised: Ints
-    counts: Bools
-    imported: Bools
-    simulated: Bools
-    first_verdict: Ints
+    item: ratings_table.Ints
+    rater: ratings_table.Ints
+    arm: ratings_table.Ints
+    verdict: ratings_table.Ints
+    confidence: ratings_table.Ints
+    position: ratings_table.Ints
+    seconds: ratings_table.Floats
+    occasion: ratings_table.Ints
+    localised: ratings_table.Ints
+    counts: ratings_table.Bools
+    imported: ratings_table.Bools
+    simulated: ratings_table.Bools
+    first_verdict: ratings_table.Ints
 
     @property
-    def is_judged(self) -> Bools:
+    def is_judged(self) -> ratings_table.Bools:
         """Return the mask of the ratings that enter rates and agreement: they count, and have a verdict."""
         return self.counts & (self.verdict >= 0)
 
@@ -99,11 +88,11 @@ class AnalysisData:
     arms: tuple[DisplayArm, ...]
     columns: RatingColumns
     table: Ratings
-    repeats: tuple[RepeatedRating, ...]
+    repeats: tuple[ratings_table.RepeatedRating, ...]
     sha256: str
 
     @cached_property
-    def reference_by_rating(self) -> Ints:
+    def reference_by_rating(self) -> ratings_table.Ints:
         """Return the reference of each rating's item, shape (n,): 1 without an error, 0 with one, -1 if unknown."""
         return list_reference_labels(self.items)[self.columns.item]
 
@@ -117,8 +106,8 @@ def load_analysis_data(study: Study, filters: Filters) -> AnalysisData:
     """Load the ratings that pass the filters, with their sources. Raises SealedError before the study is unblinded."""
     data = build_analysis_data(filters.select_rows(iter_rating_rows(study)))
     # Evidence records have no planted errors, so without a declared truth there are no results on errors.
-    if study.kind == EVIDENCE and data.table.reference_name == UNKNOWN:
-        return replace(data, table=replace(data.table, reference_name=NO_TRUTH))
+    if study.kind == EVIDENCE and data.table.reference_name == ratings_table.UNKNOWN:
+        return replace(data, table=replace(data.table, reference_name=ratings_table.NO_TRUTH))
     return data
 
 
@@ -174,7 +163,7 @@ def _assemble_data(
     arrays = {
         name: np.array(cells, dtype=_DTYPES.get(name, np.int64)) for name, cells in zip(fields, by_column, strict=True)
     }
-    sorted_names = [sorted(numbers[0]), sorted(numbers[1], key=natural_sort_key), sorted(numbers[2])]
+    sorted_names = [sorted(numbers[0]), sorted(numbers[1], key=ratings_table.natural_sort_key), sorted(numbers[2])]
     for name, number_of, names in zip(("item", "rater", "arm"), numbers, sorted_names, strict=True):
         rank_by_number = np.zeros(len(names), dtype=np.int64)
         for rank, value in enumerate(names):
@@ -202,7 +191,7 @@ def _build_ratings_table(
     is_judged = columns.is_judged
     item, of_item = _compress_indices(columns.item[is_judged], items)
     rater, of_rater = _compress_indices(columns.rater[is_judged], raters)
-    sources = tuple(sorted({fact.source for fact in of_item})) or (ALL,)
+    sources = tuple(sorted({fact.source for fact in of_item})) or (ratings_table.ALL,)
     source_index = {name: number for number, name in enumerate(sources)}
     source = np.array([source_index[fact.source] for fact in of_item], dtype=np.int64)
     confidence = columns.confidence[is_judged].astype(np.float64)
@@ -223,11 +212,13 @@ def _build_ratings_table(
         sources=sources,
         pairs=pairs if any(pairs) else (),
         factors=factors,
-        reference_name=choose_reference_name({is_declared(fact.reference) for fact in of_item if fact.reference}),
+        reference_name=ratings_table.choose_reference_name(
+            {is_declared(fact.reference) for fact in of_item if fact.reference}
+        ),
     )
 
 
-def list_reference_labels(items: Sequence[ItemFacts]) -> Ints:
+def list_reference_labels(items: Sequence[ItemFacts]) -> ratings_table.Ints:
     """Return the reference of each item as statistics use it: 1 without an error, 0 with an error, -1 if unknown."""
     labels = [reference_to_label(fact.reference) for fact in items]
     return np.array([-1 if label is None else label for label in labels], dtype=np.int64)
@@ -236,15 +227,15 @@ def list_reference_labels(items: Sequence[ItemFacts]) -> Ints:
 _ITEM_FACTORS = ("experiment", "action", "error", "error_kind")
 
 
-def _compress_indices(column: Ints, names: tuple[Any, ...]) -> tuple[Ints, tuple[Any, ...]]:
+def _compress_indices(column: ratings_table.Ints, names: tuple[Any, ...]) -> tuple[ratings_table.Ints, tuple[Any, ...]]:
     """Return the column as indices into the names that occur in it, and these names."""
     used_indices, index = np.unique(column, return_inverse=True)
     return index.astype(np.int64), tuple(names[i] for i in used_indices)
 
 
-def _build_factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...]]:
+def _build_factor(values: list[str], column: ratings_table.Ints) -> tuple[ratings_table.Ints, tuple[str, ...]]:
     """Return the codes and names of a factor. `column`: for each rating, the index of its value in `values`."""
-    names = tuple(sorted({values[i] for i in np.unique(column)}, key=natural_sort_key))
+    names = tuple(sorted({values[i] for i in np.unique(column)}, key=ratings_table.natural_sort_key))
     code_of = {name: code for code, name in enumerate(names)}
     # The code is -1 only for values that no rating has, so -1 does not occur in the result.
     codes = np.array([code_of.get(value, -1) for value in values], dtype=np.int64)
@@ -253,13 +244,13 @@ def _build_factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...
 
 def _find_repeats(
     items: tuple[ItemFacts, ...], raters: tuple[str, ...], columns: RatingColumns
-) -> tuple[RepeatedRating, ...]:
+) -> tuple[ratings_table.RepeatedRating, ...]:
     """Return both verdicts of each item that a rater judged twice, provided that the first rating counts."""
     # Only items with a second rating are searched, because most items have none.
     candidates = np.flatnonzero(columns.is_judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
     first = {(columns.item[n], columns.rater[n]): int(columns.verdict[n]) for n in candidates}
     return tuple(
-        RepeatedRating(items[item].code, raters[rater], first[item, rater], int(columns.verdict[n]))
+        ratings_table.RepeatedRating(items[item].code, raters[rater], first[item, rater], int(columns.verdict[n]))
         for n in np.flatnonzero((columns.occasion == 2) & (columns.verdict >= 0))
         if ((item := columns.item[n]), (rater := columns.rater[n])) in first
     )

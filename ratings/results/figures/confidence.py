@@ -7,30 +7,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from ratings.results.figures.tables import (
-    Document,
-    TableRow,
-    format_percent,
-    get_rows,
-    join_parts,
-    verdict_words,
-    wrap_text,
-)
-from ratings.results.figures.theme import (
-    BARE_AXIS,
-    GRID,
-    INK,
-    MUTED,
-    PAPER,
-    TONES,
-    AnyChart,
-    Drawing,
-    FigureSize,
-    layer_charts,
-    make_data,
-    make_note,
-    share_colours,
-)
+from ratings.results.figures import tables, theme
 
 LEVELS = (1, 2, 3, 4, 5)
 BANDWIDTH = 0.4  # bandwidth, in levels of confidence; the note of the figure states it
@@ -38,7 +15,7 @@ MAX_PANELS = 12  # most panels: more would make a page too long; the other sourc
 _POINTS = 49  # points of a curve; more points make the file larger without a visible difference
 MIN_RATINGS = 5  # with fewer ratings, the shape of a density is not meaningful
 _MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # in pixels; in narrower panels, labels overlap
-_VERDICTS = {1: TONES["blue"], 0: TONES["orange"]}
+_VERDICTS = {1: theme.TONES["blue"], 0: theme.TONES["orange"]}
 
 # By verdict and confidence, the number of ratings and its share of the source's ratings.
 Cells = Mapping[tuple[int, int], tuple[int, float]]
@@ -60,10 +37,10 @@ def compute_density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArr
     return density / area if n else density
 
 
-def _list_cells(document: Document) -> Mapping[str, Cells]:
+def _list_cells(document: tables.Document) -> Mapping[str, Cells]:
     """Return the cells with ratings by source."""
     by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
-    for line in get_rows(document, "confidence"):
+    for line in tables.get_rows(document, "confidence"):
         if n := line.count("n"):
             cells = by_source.setdefault(line.text("source"), {})
             cells[line.count("verdict"), line.count("confidence")] = (n, line.number("share") or 0.0)
@@ -78,10 +55,10 @@ class _Panels(NamedTuple):
     width: float
     words: dict[int, str]
     more: str
-    profile: FigureSize
+    profile: theme.FigureSize
 
     @classmethod
-    def of(cls, document: Document, profile: FigureSize) -> "_Panels":
+    def of(cls, document: tables.Document, profile: theme.FigureSize) -> "_Panels":
         all_cells = _list_cells(document)
         cells = dict(list(all_cells.items())[:MAX_PANELS])
         most = profile.width // _MIN_PANEL_WIDTH[profile.name]
@@ -91,7 +68,7 @@ class _Panels(NamedTuple):
         # The number of omitted panels is stated, because readers would otherwise think that the figure is complete.
         omitted = len(all_cells) - len(cells)
         more = f"{omitted} more sources are in the table." if omitted else ""
-        return cls(cells, columns, width, dict(zip((1, 0), verdict_words(document), strict=True)), more, profile)
+        return cls(cells, columns, width, dict(zip((1, 0), tables.verdict_words(document), strict=True)), more, profile)
 
     @property
     def paint(self) -> dict[str, Any]:
@@ -108,17 +85,17 @@ class _Panels(NamedTuple):
     def make_title(self, source: str) -> alt.TitleParams:
         n = sum(n for n, _ in self.cells[source].values())
         # 0.86: bold text is wider.
-        lines = wrap_text(source, self.width * 0.86, self.profile.size)
+        lines = tables.wrap_text(source, self.width * 0.86, self.profile.size)
         return alt.TitleParams(lines, subtitle=f"{n} rating{'s' if n != 1 else ''}")
 
-    def arrange(self, charts: Sequence[alt.LayerChart]) -> AnyChart:
+    def arrange(self, charts: Sequence[alt.LayerChart]) -> theme.AnyChart:
         """Return the panels in rows, with one legend for all."""
-        title = make_note(self.more, self.profile) if self.more else alt.Undefined
+        title = theme.make_note(self.more, self.profile) if self.more else alt.Undefined
         grid = alt.concat(*charts, columns=self.columns, spacing=self.profile.size * 1.6, align="each", title=title)
-        return share_colours(grid)
+        return theme.share_colours(grid)
 
 
-def _draw_histograms(document: Document, profile: FigureSize) -> AnyChart:
+def _draw_histograms(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
     """Draw a panel per source with pairs of columns, plausible on the left."""
     panels = _Panels.of(document, profile)
     # One scale for all panels, so that equal columns mean equal shares; 16% of room for the numbers above the columns.
@@ -135,12 +112,12 @@ def _draw_histogram(panels: _Panels, source: str, top: float) -> alt.LayerChart:
             "share": share,
             # A share that is rounded to zero would look like no ratings.
             "number": f"{share * 100:.0f}" if share >= 0.005 else "<1",
-            "title": f"{source}: {panels.words[verdict]}, confidence {level}: {format_percent(share)}, {n} ratings",
+            "title": f"{source}: {panels.words[verdict]}, confidence {level}: {tables.format_percent(share)}, {n} ratings",
         }
         for (verdict, level), (n, share) in panels.cells[source].items()
     ]
     axis = alt.Axis(ticks=False, title="Confidence")
-    base = alt.Chart(make_data(rows)).encode(
+    base = alt.Chart(theme.make_data(rows)).encode(
         x=alt.X("confidence:O", axis=axis, scale=alt.Scale(domain=LEVELS, paddingInner=0.2, paddingOuter=0.1)),
         xOffset=alt.XOffset("verdict:N", scale=alt.Scale(domain=[word.capitalize() for word in panels.words.values()])),
         y=alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top], nice=False)),
@@ -148,22 +125,19 @@ def _draw_histogram(panels: _Panels, source: str, top: float) -> alt.LayerChart:
     bars = base.mark_bar(strokeWidth=profile.stroke * 0.75).encode(**panels.paint, description="title:N")
     numbers = base.mark_text(baseline="bottom", dy=-2, fontSize=profile.small, aria=False).encode(text="number:N")
     title = panels.make_title(source)
-    return layer_charts(bars, numbers, width=panels.width, height=profile.size * 9, title=title)
+    return theme.layer_charts(bars, numbers, width=panels.width, height=profile.size * 9, title=title)
 
 
-def _describe_histograms(document: Document) -> str:
-    yes, no = verdict_words(document)
-    parts = []
-    for source, cells in list(_list_cells(document).items())[:MAX_PANELS]:
-        share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
-        parts.append(f"{source} {format_percent(share_sure)} of {sum(n for n, _ in cells.values())}")
-    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {join_parts(parts)}."
+def _describe_histogram(panel: tuple[str, Cells]) -> str:
+    source, cells = panel
+    share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
+    return f"{source} {tables.format_percent(share_sure)} of {sum(n for n, _ in cells.values())}"
 
 
-def _draw_violins(document: Document, profile: FigureSize) -> AnyChart:
+def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
     """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
     panels = _Panels.of(document, profile)
-    spread = {(line.text("source"), line.count("verdict")): line for line in get_rows(document, "spread")}
+    spread = {(line.text("source"), line.count("verdict")): line for line in tables.get_rows(document, "spread")}
     levels = np.linspace(1, 5, _POINTS)
     halves = {
         (source, verdict): compute_density(
@@ -174,25 +148,18 @@ def _draw_violins(document: Document, profile: FigureSize) -> AnyChart:
     }
     # One scale for all halves, so that equal areas mean equal shares; `or 1.0` if all are empty.
     widest = max(float(half.max()) for half in halves.values()) or 1.0
-    return panels.arrange(
-        [
-            _draw_violin(
-                panels,
-                source,
-                {verdict: spread.get((source, verdict), TableRow()) for verdict in (1, 0)},
-                {verdict: list(zip(levels, halves[source, verdict] / widest, strict=True)) for verdict in (1, 0)},
-            )
-            for source in panels.cells
-        ]
-    )
+    charts = []
+    for source in panels.cells:
+        lines = {verdict: spread.get((source, verdict), tables.TableRow()) for verdict in (1, 0)}
+        curves = {verdict: list(zip(levels, halves[source, verdict] / widest, strict=True)) for verdict in (1, 0)}
+        charts.append(_draw_violin(panels, source, lines, curves))
+    return panels.arrange(charts)
 
 
-def _draw_violin(
-    panels: _Panels,
-    source: str,
-    lines: Mapping[int, TableRow],
-    halves: Mapping[int, Sequence[tuple[float, float]]],
-) -> alt.LayerChart:
+_Curves = Mapping[int, Sequence[tuple[float, float]]]
+
+
+def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableRow], halves: _Curves) -> alt.LayerChart:
     profile = panels.profile
     areas, medians, labels = list[dict[str, Any]](), list[dict[str, Any]](), list[list[str]]()
     for verdict, side in ((1, -1), (0, 1)):
@@ -215,33 +182,22 @@ def _draw_violin(
                 for level, value in halves[verdict]
             ]
     # The numbers of ratings are the labels of the horizontal axis, one for each half.
-    across = alt.Axis(
-        values=[-0.54, 0.54],
-        labelExpr=f"datum.value < 0 ? {labels[0]} : {labels[1]}",
-        labelColor=MUTED.light,
-        grid=False,
-        **BARE_AXIS,
-    )
+    halves_text, bare = f"datum.value < 0 ? {labels[0]} : {labels[1]}", theme.BARE_AXIS
+    across = alt.Axis(values=[-0.54, 0.54], labelExpr=halves_text, labelColor=theme.MUTED.light, grid=False, **bare)
     # Every level has its label, also in narrow panels.
-    upright = alt.Axis(
-        values=list(LEVELS),
-        format="d",
-        labelOverlap=False,
-        minExtent=profile.size * 1.4,
-        **BARE_AXIS,
-    )
+    upright = alt.Axis(values=list(LEVELS), format="d", labelOverlap=False, minExtent=profile.size * 1.4, **bare)
     x = alt.X("x:Q", scale=alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0), axis=across)
     levels = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
     y, lower_y, median_y = (alt.Y(f"{field}:Q", scale=levels, axis=upright) for field in ("y", "lower", "median"))
-    area = alt.Chart(make_data(areas)).mark_area(orient="horizontal", opacity=1, strokeWidth=0)
-    edge = alt.Chart(make_data(areas)).mark_line(strokeWidth=profile.stroke * 0.75, aria=False)
-    middle = alt.Chart(make_data([{"x": 0}])).mark_rule(color=GRID.light, aria=False)
-    look: dict[str, Any] = {"aria": False, "stroke": INK.light}
-    spread = alt.Chart(make_data(medians)).mark_rule(strokeWidth=profile.stroke * 1.3, **look)
-    dot = alt.Chart(make_data(medians)).mark_point(
-        fill=PAPER.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, **look
+    area = alt.Chart(theme.make_data(areas)).mark_area(orient="horizontal", opacity=1, strokeWidth=0)
+    edge = alt.Chart(theme.make_data(areas)).mark_line(strokeWidth=profile.stroke * 0.75, aria=False)
+    middle = alt.Chart(theme.make_data([{"x": 0}])).mark_rule(color=theme.GRID.light, aria=False)
+    look: dict[str, Any] = {"aria": False, "stroke": theme.INK.light}
+    spread = alt.Chart(theme.make_data(medians)).mark_rule(strokeWidth=profile.stroke * 1.3, **look)
+    dot = alt.Chart(theme.make_data(medians)).mark_point(
+        fill=theme.PAPER.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, **look
     )
-    return layer_charts(
+    return theme.layer_charts(
         middle.encode(x=x),
         area.encode(x=x, y=y, x2="x2:Q", **panels.paint, description="title:N"),
         edge.encode(x=x, y=y, stroke=panels.paint["stroke"], order="y:Q"),
@@ -253,24 +209,27 @@ def _draw_violin(
     )
 
 
-def _describe_violins(document: Document) -> str:
-    words = dict(zip((1, 0), verdict_words(document), strict=True))
+def _describe_violins(document: tables.Document) -> str:
+    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
     parts = [
         f"{line.text('source')}, {words[line.count('verdict')]}: {_format_level(line.number('median'))} of {line.count('n')}"
-        for line in get_rows(document, "spread")
+        for line in tables.get_rows(document, "spread")
         if line.count("n")
     ]
-    return f"Median confidence: {join_parts(parts)}."
+    return f"Median confidence: {tables.join_parts(parts)}."
 
 
 def _format_level(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.1f}".removesuffix(".0")
 
 
-def _has_confidence(document: Document) -> bool:
-    """Return whether any rating has a confidence."""
-    return bool(_list_cells(document))
-
-
-HISTOGRAMS = Drawing(_draw_histograms, _describe_histograms, _has_confidence)
-VIOLINS = Drawing(_draw_violins, _describe_violins, _has_confidence)
+HISTOGRAMS = theme.Drawing(
+    _draw_histograms,
+    tables.describe_rows(
+        "Share of ratings with confidence 4 or 5, {yes} and {no} together",
+        lambda document: list(_list_cells(document).items())[:MAX_PANELS],
+        _describe_histogram,
+    ),
+    lambda document: bool(_list_cells(document)),
+)
+VIOLINS = theme.Drawing(_draw_violins, _describe_violins, HISTOGRAMS.has_values)

@@ -7,23 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import altair as alt
 
+from ratings.results.figures import theme
 from ratings.results.figures.tables import text_width, wrap_text
-from ratings.results.figures.theme import (
-    AXIS,
-    BARE_AXIS,
-    INK,
-    MUTED,
-    PAPER,
-    TONES,
-    AnyChart,
-    FigureSize,
-    layer_charts,
-    make_data,
-    make_key,
-    make_note,
-    read_key,
-    read_offset,
-)
 
 # With more rows a figure is not readable; the table has every row.
 MAX_ROWS = 60
@@ -108,12 +93,12 @@ def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
 def draw_forest(
     sections: Sequence[ForestSection],
     scale: AxisScale,
-    profile: FigureSize,
+    profile: theme.FigureSize,
     *,
     bars: bool = False,
     undefined: int = 0,
     more: str = "",
-) -> AnyChart:
+) -> theme.AnyChart:
     """Draw the rows of all sections in order, at most MAX_ROWS; the number of omitted rows is stated below.
 
     `undefined`: the number of rows without a value, also stated below. `more`: further text there.
@@ -137,11 +122,11 @@ def draw_forest(
 
 def stack_forests(
     plots: Sequence[tuple[Sequence[ForestSection], AxisScale]],
-    profile: FigureSize,
+    profile: theme.FigureSize,
     *,
     bars: bool = False,
     note: str = "",
-) -> AnyChart:
+) -> theme.AnyChart:
     """Draw forests one below the other with the same columns, each with its own scale, and a note below all."""
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
     if max(sum(len(section.rows) for section in sections) for sections, _ in plots) > DENSE_ROWS:
@@ -152,11 +137,11 @@ def stack_forests(
         for sections, scale in plots
         for section in sections
     ]
-    title = make_note(note, profile) if note else alt.Undefined
+    title = theme.make_note(note, profile) if note else alt.Undefined
     return alt.vconcat(*charts, spacing=profile.size, title=title)
 
 
-def _compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[float, float]:
+def _compute_columns(rows: Sequence[ForestRow], profile: theme.FigureSize) -> tuple[float, float]:
     """Return the widths, in pixels, of the columns for names (left of the plot) and for numbers (right of it)."""
     if profile.stacked:
         return 0.0, 0.0
@@ -172,7 +157,7 @@ def _compute_columns(rows: Sequence[ForestRow], profile: FigureSize) -> tuple[fl
 def _draw_section(
     section: ForestSection,
     scale: AxisScale,
-    profile: FigureSize,
+    profile: theme.FigureSize,
     columns: tuple[float, float],
     bars: bool,
     has_axis: bool,
@@ -196,7 +181,7 @@ def _draw_section(
         )
 
     keys = [
-        make_key(
+        theme.make_key(
             *(place, name, place_label(len(name) + lines_below), number, place_label(len(number))),
             ["undefined"] if row.value is None else [],
         )
@@ -204,12 +189,12 @@ def _draw_section(
     ]
     heading = wrap_text(section.heading, profile.width - 4, size)
     marks = [
-        {"key": key, **row._asdict(), **TONES[row.tone]._asdict()}
+        {"key": key, **row._asdict(), **theme.TONES[row.tone]._asdict()}
         | dict(zip(("outer_low", "outer_high"), row.outer or (None, None), strict=True))
         for key, row in zip(keys, section.rows, strict=True)
     ]
     drawer = _SectionDrawer(keys, marks, scale, profile, text_height / 2, has_axis)
-    chart = layer_charts(
+    chart = theme.layer_charts(
         drawer.draw_baseline(),
         *([drawer.draw_background(text_height, step)] if profile.stacked else []),
         *([drawer.draw_bars()] if bars else []),
@@ -225,7 +210,9 @@ def _draw_section(
     return separate
 
 
-def _wrap_row(row: ForestRow, profile: FigureSize, columns: tuple[float, float]) -> tuple[list[str], list[str], int]:
+def _wrap_row(
+    row: ForestRow, profile: theme.FigureSize, columns: tuple[float, float]
+) -> tuple[list[str], list[str], int]:
     """Return the lines of the name and of the number of a row, and how many lines are below the name."""
     size = profile.size
     if not profile.stacked:
@@ -245,19 +232,21 @@ class _SectionDrawer(NamedTuple):
     keys: Sequence[str]
     marks: Sequence[dict[str, Any]]
     scale: AxisScale
-    profile: FigureSize
+    profile: theme.FigureSize
     shift: float
     has_axis: bool
 
     def draw_background(self, height: float, step: float) -> alt.Chart:
         """Cover the grid and the baseline behind names and numbers, so that no line crosses them."""
-        mark = alt.Chart(make_data(self.marks)).encode(y=self._y())
-        drawn: alt.Chart = mark.mark_rect(height=height, yOffset=(height - step) / 2, fill=PAPER.light, aria=False)
+        mark = alt.Chart(theme.make_data(self.marks)).encode(y=self._y())
+        drawn: alt.Chart = mark.mark_rect(
+            height=height, yOffset=(height - step) / 2, fill=theme.PAPER.light, aria=False
+        )
         return drawn
 
     def draw_baseline(self) -> alt.Chart:
-        mark = alt.Chart(make_data([{}])).encode(x=self._x(datum=self._start))
-        drawn: alt.Chart = mark.mark_rule(color=AXIS.light, strokeWidth=self.profile.stroke * 0.75, aria=False)
+        mark = alt.Chart(theme.make_data([{}])).encode(x=self._x(datum=self._start))
+        drawn: alt.Chart = mark.mark_rule(color=theme.AXIS.light, strokeWidth=self.profile.stroke * 0.75, aria=False)
         return drawn
 
     def draw_bars(self) -> alt.Chart:
@@ -274,7 +263,7 @@ class _SectionDrawer(NamedTuple):
 
     def draw_intervals(self) -> list[alt.Chart]:
         thin, thick, size = self.profile.stroke * 0.75, self.profile.stroke * 1.3, self.profile.size
-        look: dict[str, Any] = {"color": INK.light, "aria": False, "yOffset": self.shift}
+        look: dict[str, Any] = {"color": theme.INK.light, "aria": False, "yOffset": self.shift}
         outer, inner = self._chart_of("outer_low"), self._chart_of("low")
         cap = outer.mark_tick(orient="vertical", size=size * 0.7, thickness=thin, opacity=1, **look)
         return [
@@ -295,11 +284,11 @@ class _SectionDrawer(NamedTuple):
             opacity=1,
             aria=False,
             yOffset=self.shift,
-            fill=PAPER.light,
-            stroke=INK.light,
+            fill=theme.PAPER.light,
+            stroke=theme.INK.light,
             strokeWidth=profile.stroke * 0.9,
         )
-        colour = alt.value(INK.light) if bars else alt.Fill("solid:N", scale=None)
+        colour = alt.value(theme.INK.light) if bars else alt.Fill("solid:N", scale=None)
         return [
             dot.encode(x=self._x("value:Q"), fill=colour, description="title:N"),
             diamond.encode(x=self._x("published:Q")),
@@ -309,22 +298,22 @@ class _SectionDrawer(NamedTuple):
         """Draw the names as the left axis or the numbers as the right axis, `width` pixels wide or, if stacked, inside."""
         profile, part = self.profile, 1 if side == "left" else 3
         # An undefined value is printed muted, so that it is not taken for a number.
-        muted = {"test": r"split(datum.value, '\t')[5]", "value": MUTED.light}
+        muted = {"test": r"split(datum.value, '\t')[5]", "value": theme.MUTED.light}
         axis = alt.Axis(
             orient=side,
             labelAlign=side if profile.stacked else alt.Undefined,
             labelPadding=0 if profile.stacked else profile.size * 0.7,
-            labelOffset=read_offset(part + 1),
+            labelOffset=theme.read_offset(part + 1),
             minExtent=width,
             maxExtent=width,
-            labelExpr=read_key(part),
+            labelExpr=theme.read_key(part),
             labelFontSize=profile.size,
             labelLineHeight=profile.size * (1.25 if profile.stacked else 1.1),
-            labelColor=INK.light if side == "left" else {"condition": muted, "value": INK.light},
+            labelColor=theme.INK.light if side == "left" else {"condition": muted, "value": theme.INK.light},
             zindex=1,  # above the background
-            **BARE_AXIS,
+            **theme.BARE_AXIS,
         )
-        drawn: alt.Chart = alt.Chart(make_data([{}])).encode(y=self._y(axis)).mark_text(text="", aria=False)
+        drawn: alt.Chart = alt.Chart(theme.make_data([{}])).encode(y=self._y(axis)).mark_text(text="", aria=False)
         return drawn
 
     @property
@@ -335,7 +324,7 @@ class _SectionDrawer(NamedTuple):
     def _chart_of(self, field: str) -> alt.Chart:
         """Return a chart of the marks in which the field is defined; a mark without a value would be drawn at zero."""
         defined = [mark for mark in self.marks if mark[field] is not None]
-        chart: alt.Chart = alt.Chart(make_data(defined)).encode(y=self._y())
+        chart: alt.Chart = alt.Chart(theme.make_data(defined)).encode(y=self._y())
         return chart
 
     def _y(self, axis: alt.Axis | None = None) -> alt.Y:

@@ -27,10 +27,7 @@ class TableRow(dict[str, object]):
     """A row of a table: its cells by column name, with types."""
 
     def number(self, name: str) -> float | None:
-        """Return the number in a cell; None if the cell is empty.
-
-        Raises ValueError for a text, which has no place there.
-        """
+        """Return the number in a cell; None if the cell is empty. Raises ValueError for a text."""
         value = self.get(name)
         if value is None or value == "":
             return None
@@ -90,9 +87,7 @@ def has_number(document: Document, table: str, *names: str) -> bool:
 
 
 def verdict_words(document: Document) -> tuple[str, str]:
-    """Return the words for yes and no in this kind of study or benchmark; "plausible", "not plausible" if the kind
-    is unknown.
-    """
+    """Return the words for yes and no in this kind of study or benchmark; those for plausibility if it is unknown."""
     subject = document.get("subject", {})
     # A benchmark has no kind of its own.
     kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
@@ -143,11 +138,24 @@ def join_parts(parts: Iterable[str], most: int = 6) -> str:
     return "; ".join([*all_parts[:most], *more])
 
 
-def text_width(text: str, size: float) -> float:
-    """Return the width, in pixels, of a line of text in a wide sans-serif font.
+def describe_rows(
+    lead: str, rows: str | Callable[[Document], Iterable[Any]], say: Callable[[Any], str], most: int = 6
+) -> Callable[[Document], str]:
+    """Return a function that describes a document as "lead: part; part." `rows`: a table, or a function that lists rows.
 
-    Readers' fonts can be wider than the renderer's.
+    "{yes}" and "{no}" in the lead are the words for verdicts.
     """
+
+    def describe(document: Document) -> str:
+        yes, no = verdict_words(document)
+        lines = get_rows(document, rows) if isinstance(rows, str) else rows(document)
+        return f"{lead.format(yes=yes, no=no)}: {join_parts(map(say, lines), most)}."
+
+    return describe
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of a line of text in pixels, in a wide sans-serif font: readers' fonts may be wide."""
     return sum(_letter_width(letter) for letter in text) * size
 
 

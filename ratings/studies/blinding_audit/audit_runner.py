@@ -48,7 +48,10 @@ REPORT_VERSION = 6
 # Databases that the child must not connect to, and servers that it must not send anything to.
 _REMOVED_VARIABLES = ("DATABASE_URL", "CELERY_BROKER_URL", SETTING_NAME, "EMAIL_HOST", "EMAIL_HOST_PASSWORD")
 # One thread for each numerical library: more would take processors from the processes that serve raters.
-_CHILD_VARIABLES = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBENCH_LOG_LEVEL": "ERROR"}
+_CHILD_VARIABLES = {
+    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WETBENCH_LOG_LEVEL": "ERROR",
+    "DJANGO_SETTINGS_MODULE": "wetbench_site.settings",
+}  # fmt: skip
 
 
 def require_opened(study: Study) -> None:
@@ -100,31 +103,19 @@ def inspect_copy(study: Study, progress: OnProgress | None = None) -> dict[str, 
 @contextmanager
 def _start_child(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[bytes]"]:
     """Start the child on the copy and kill it at the end of the block. Its pages are those of the live site."""
-    command = [
-        sys.executable,
-        "-m",
-        "ratings.studies.blinding_audit.audit_child",
-        str(study.pk),
-        copy.made_at.isoformat(),
-    ]
+    command = [sys.executable, "-m", "ratings.studies.blinding_audit.audit_child"]
+    command += [str(study.pk), copy.made_at.isoformat()]
+    removed = {name for variable in _REMOVED_VARIABLES for name in (variable, f"{variable}_FILE")}
+    environment = {name: value for name, value in os.environ.items() if name not in removed}
+    environment |= {**_CHILD_VARIABLES, "DATABASE_URL": copy.url}
     # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child then
     # ends by itself.
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=settings.BASE_DIR, env=_build_environment(copy), stdin=pipe, stdout=pipe
-    ) as child:
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdin=pipe, stdout=pipe) as child:
         try:
             yield child
         finally:
             child.kill()
-
-
-def _build_environment(copy: ScratchCopy) -> dict[str, str]:
-    """Return this process's environment with the copy as its database."""
-    removed = {name for variable in _REMOVED_VARIABLES for name in (variable, f"{variable}_FILE")}
-    remaining = {name: value for name, value in os.environ.items() if name not in removed}
-    changed = {"DJANGO_SETTINGS_MODULE": "wetbench_site.settings", "DATABASE_URL": copy.url}
-    return {**remaining, **_CHILD_VARIABLES, **changed}
 
 
 def _await_report(child: "subprocess.Popen[bytes]", study: Study, progress: OnProgress) -> dict[str, Any]:
@@ -132,8 +123,7 @@ def _await_report(child: "subprocess.Popen[bytes]", study: Study, progress: OnPr
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     assert child.stdout
     # A thread, because a read of a pipe has no timeout.
-    reader = threading.Thread(target=_queue_lines, args=(child.stdout, lines), daemon=True)
-    reader.start()
+    threading.Thread(target=_queue_lines, args=(child.stdout, lines), daemon=True).start()
     done, of = 0, 0
     while True:
         try:
@@ -189,10 +179,8 @@ def inspect_study(study: Study, progress: OnProgress | None = None) -> dict[str,
 
 def store_report(study: Study, report: dict[str, Any], by: Actor = None) -> BlindingAudit:
     """Store the report and log it, in the transaction of the caller."""
-    passed = bool(report["passed"])
-    audit = BlindingAudit.objects.create(
-        study=study, by=by, passed=passed, report=report, sha256=compute_digest(report)
-    )
+    passed, digest = bool(report["passed"]), compute_digest(report)
+    audit = BlindingAudit.objects.create(study=study, by=by, passed=passed, report=report, sha256=digest)
     StudyEvent.record_event(study, Audited(passed=passed), by)
     return audit
 
@@ -204,10 +192,7 @@ def find_latest_audit(study: Study) -> BlindingAudit | None:
 
 
 def request_audit(study: Study, by: User | None = None) -> Job:
-    """Return the job of the audit of this study that is under way, or start one.
-
-    Raises AuditError if there is nothing to audit.
-    """
+    """Return the job of the audit of this study that is under way, or start one. Raises AuditError without items."""
     # Refused at once, so that the page can show the reason; the job checks again when it starts.
     require_opened(study)
     return jobs.request_job(JOB_KIND, {"study": study.pk}, subject=access.format_subject(study), user=by)
@@ -215,10 +200,9 @@ def request_audit(study: Study, by: User | None = None) -> Job:
 
 def find_unfinished_audit(study: Study) -> Job | None:
     """Return the job of the last audit that was requested for this study, or None if that audit ended with a report."""
+    subject = access.format_subject(study)
     # Not those of a deleted draft that had the same slug.
-    audit_jobs = Job.objects.filter(
-        subject=access.format_subject(study), kind=JOB_KIND, created_at__gte=study.created_at
-    )
+    audit_jobs = Job.objects.filter(subject=subject, kind=JOB_KIND, created_at__gte=study.created_at)
     last_job: Job | None = audit_jobs.order_by("-pk").first()
     return last_job if last_job and last_job.status != "done" else None
 
@@ -236,12 +220,11 @@ def _run_audit_job(work: Work) -> Outcome:
     def store() -> Outcome:
         audit = store_report(study, report, work.job.asked_by)
         failed = "The blinding audit failed: the report shows what leaks, and where."
-        return {
-            "said": "The blinding audit passed." if audit.passed else failed,
-            "href": reverse("ratings:audit", args=[study.slug]),
-            "label": "The report",
-            "sha256": audit.sha256,
-        }
+        said, href = (
+            "The blinding audit passed." if audit.passed else failed,
+            reverse("ratings:audit", args=[study.slug]),
+        )
+        return {"said": said, "href": href, "label": "The report", "sha256": audit.sha256}
 
     try:
         report = inspect_study(study, report_progress)

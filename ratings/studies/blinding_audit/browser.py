@@ -47,8 +47,7 @@ class LocatedText(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """One answer. `label` names the request without any code; `item` is the key of the item that the page is about
-    (0: none).
+    """One answer. `label` names the request without any code; `item` is the key of the page's item (0: none).
 
     `asked_item` and `asked_assignment` are the item and assignment of the request, whatever was returned.
     """
@@ -95,19 +94,16 @@ class Page:
         return [link for link in dict.fromkeys(urls) if not urlsplit(link).path.startswith("/static/")]
 
     def find_form_fields(self, action: str) -> dict[str, str]:
-        """Return the fields of the form that is posted to `action`, including hidden ones; {} if there is no such
-        form.
-
-        For a group of radio buttons it is the value of the first.
-        """
+        """Return the fields of the form that is posted to `action`; {} if there is none. Of radio buttons, the first counts."""
         forms = (fields for url, fields in self.parsed_html.forms if urlsplit(url).path == urlsplit(action).path)
         return dict(next(forms, {}))
 
     def split_stable_parts(self) -> list[str]:
         """Return the answer in pieces, without what changes from visit to visit: equal pages give equal pieces."""
-        headers = [
-            f"{name}: {value}" for name, value in sorted(self.headers.items()) if name.lower() not in _SKIPPED_HEADERS
-        ]
+        compared = (
+            (name, value) for name, value in sorted(self.headers.items()) if name.lower() not in _SKIPPED_HEADERS
+        )
+        headers = [f"{name}: {value}" for name, value in compared]
         headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
         # Cut at tags, so that a difference is reported as the piece in which it is.
         pieces = [*headers, *re.split(r"(?<=>)|(?=<)", self.text)]
@@ -130,9 +126,8 @@ class _PageParser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._tag, attributes = tag, {name: value or "" for name, value in attrs}
-        self.places += [
-            LocatedText(f"attribute {name} of <{tag}>", f"{name}={attributes[name]}") for name in attributes
-        ]
+        located = ((f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in attributes.items())
+        self.places += [LocatedText(*one) for one in located]
         self.links += [value for name, value in attributes.items() if name in _LINKS and value]
         kind, form_id = attributes.get("type", "text"), attributes.get("form")
         if tag == "form":

@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 
 UNDECIDED = "not decided: too few"
 OTHER_STUDIES = "items of other studies"  # the name of the check whose numbers the certificate states
-DECLARED = (
-    "declared_things"  # the key under which the certificate lists names that people declared things in the laboratory
-)
+DECLARED = "declared_things"  # the key of the names that people declared things in the laboratory
 MAX_LISTED_LEAKS = 20  # leaks that are listed for a check; the rest are counted
 
 
@@ -31,9 +29,8 @@ class Check:
     looked_at: int = 0
     leaks: list[Leak] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
-    power: dict[str, Any] = field(
-        default_factory=dict
-    )  # what the check could detect; nothing in it depends on which item is of which kind
+    # What the check could detect; nothing in it depends on which item is of which kind.
+    power: dict[str, Any] = field(default_factory=dict)
     skipped: str = ""  # why this study could not be checked
 
     @property

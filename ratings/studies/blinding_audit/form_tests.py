@@ -18,10 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ratings.blinding import Payload, blind_transition
-from ratings.models import ItemSource, Study
+from ratings.models import ItemSource
+from ratings.stats.differences import adjust_by_holm
 from ratings.studies import quarantine
 from ratings.studies.blinding_audit.findings import Check, Leak
-from ratings.studies.blinding_audit.stored_items import StepContexts
+from ratings.studies.pool import EarlierSteps
 
 MIN_ITEMS = 12  # items of each kind: with fewer, no difference could pass Holm's correction over the features
 ALPHA = 0.01  # after Holm's correction
@@ -61,19 +62,10 @@ class Contrast(NamedTuple):
         return {"name": self.name, "n": self.n, **rounded}
 
 
-def adjust_holm(values: Sequence[float]) -> list[float]:
-    """Return Holm's (1979) adjusted p-values, in the order of `values`."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    adjusted, largest = [1.0] * len(values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, values[index] * (len(values) - rank)))
-        adjusted[index] = largest
-    return adjusted
-
-
 def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    adjusted = adjust_holm([contrast.p for contrast in contrasts])
-    return [contrast._replace(adjusted=p) for contrast, p in zip(contrasts, adjusted, strict=True)]
+    """Return the contrasts with their p-values adjusted over all of them."""
+    adjusted = adjust_by_holm([contrast.p for contrast in contrasts])
+    return [contrast._replace(adjusted=p or 0.0) for contrast, p in zip(contrasts, adjusted, strict=True)]
 
 
 def compare_groups(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
@@ -135,17 +127,12 @@ def _bootstrap_auc(
     noughts_drawn = rng.integers(len(noughts), size=(_RESAMPLES, len(noughts)))
     # Pairs are drawn as pairs, so that an original stays with its twin.
     ones_drawn = noughts_drawn if is_paired else rng.integers(len(ones), size=(_RESAMPLES, len(ones)))
-    low, high = np.quantile(_compute_aucs(noughts[noughts_drawn], ones[ones_drawn]), [0.025, 0.975])
+    # The AUC of each resample is U divided by the number of pairs: comparing all pairs would take much more memory.
+    ranks = rankdata(np.concatenate([noughts[noughts_drawn], ones[ones_drawn]], axis=1), axis=1)
+    n_noughts, n_ones = len(noughts), len(ones)
+    aucs = (ranks[:, n_noughts:].sum(axis=1) - n_ones * (n_ones + 1) / 2) / (n_ones * n_noughts)
+    low, high = np.quantile(aucs, [0.025, 0.975])
     return (1 - value, float(1 - high), float(1 - low)) if value < 0.5 else (value, float(low), float(high))
-
-
-def _compute_aucs(noughts: np.ndarray, ones: np.ndarray) -> np.ndarray:
-    """Return the AUC of each row: U divided by the number of pairs. Shapes: resamples by items."""
-    # By ranks: comparing all pairs of each resample would take much more memory.
-    ranks = rankdata(np.concatenate([noughts, ones], axis=1), axis=1)
-    n_ones, n_noughts = ones.shape[1], noughts.shape[1]
-    shares: np.ndarray = (ranks[:, n_noughts:].sum(axis=1) - n_ones * (n_ones + 1) / 2) / (n_ones * n_noughts)
-    return shares
 
 
 def compare_all_features(
@@ -221,13 +208,11 @@ def find_signs(seen: ShownItem) -> set[str]:
     return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(item_text + context_text)) - {"\n"}}
 
 
-def check_forms(study: Study) -> list[Check]:
-    """Return two checks: twins do not differ in form from originals; differences between sources are measured."""
-    rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
-    return check_forms_of(list(rows.order_by("item__code")))
+def check_forms(sources: Sequence[ItemSource]) -> list[Check]:
+    """Return two checks: twins do not differ in form from originals; differences between sources are measured.
 
-
-def check_forms_of(sources: Sequence[ItemSource]) -> list[Check]:
+    Each source comes with its item, twin and transition, which has its episode and experiment.
+    """
     return [_check_twins(sources), _measure_styles(sources)]
 
 
@@ -235,11 +220,10 @@ def _check_twins(sources: Sequence[ItemSource]) -> Check:
     check = Check("form of twins", "Does the form of a twin distinguish it from its original, apart from the science?")
     # Only rules can be held to this: a language model writes a twin in its own style.
     rule_twins = [source for source in sources if source.twin and source.twin.rule and source.transition]
-    contexts = StepContexts(sources)
-    pairs = [_pair_with_original(source, contexts) for source in rule_twins]
-    if len(pairs) < MIN_ITEMS:
-        check.skipped = f"{len(pairs)} twins by the offline injectors are too few; at least {MIN_ITEMS} are needed"
+    if len(rule_twins) < MIN_ITEMS:
+        check.skipped = f"{len(rule_twins)} twins by the offline injectors are too few; at least {MIN_ITEMS} are needed"
         return check
+    pairs = _pair_with_originals(rule_twins, _build_contexts(sources))
     contrasts = compare_twins(pairs)
     leaks = [
         Leak("form of twins", f"{c.name}: AUC {c.auc:.2f} over {c.n} pairs, Holm p = {c.adjusted:.2g}")
@@ -255,18 +239,30 @@ def _check_twins(sources: Sequence[ItemSource]) -> Check:
     return check
 
 
-def _pair_with_original(source: ItemSource, contexts: StepContexts) -> tuple[ShownItem, ShownItem]:
-    """Return the original of this twin and the twin itself, each as a rater would be shown it."""
-    assert source.transition
-    original, item_payload = blind_transition(source.transition.step), source.item.payload
-    # Items from before release 2 do not state whether lineage is known: their originals must not either, or all
-    # would differ.
-    if "lineage" not in item_payload:
-        original.pop("lineage")
-    if not contexts.comparable:
-        return ShownItem(original, {}), ShownItem(item_payload, {})
-    context = contexts.build_context(source.transition)
-    return ShownItem(original, context), ShownItem(item_payload, source.item.context)
+def _build_contexts(sources: Sequence[ItemSource]) -> dict[int, Payload]:
+    """Return the context of each step as it would be built now; {} if the stored ones differ: a goal has changed."""
+    earlier_steps = EarlierSteps(wanted=any(source.item.context for source in sources))
+    steps = sorted((s.transition for s in sources if s.transition), key=lambda row: (row.episode_id, row.number))
+    contexts = {row.pk: earlier_steps.build_context(row) for row in steps}
+    genuine = [s for s in sources if s.transition and s.twin is None]
+    return contexts if all(s.item.context == contexts[s.transition.pk] for s in genuine if s.transition) else {}
+
+
+def _pair_with_originals(
+    twins: Sequence[ItemSource], contexts: Mapping[int, Payload]
+) -> list[tuple[ShownItem, ShownItem]]:
+    """Return each twin after its original, both as a rater would be shown them."""
+    pairs = []
+    for source in twins:
+        assert source.transition
+        original, item_payload = blind_transition(source.transition.step), source.item.payload
+        # Items from before release 2 do not state whether lineage is known: their originals must not either.
+        if "lineage" not in item_payload:
+            original.pop("lineage")
+        original_context = contexts.get(source.transition.pk, {})
+        twin_context = source.item.context if contexts else {}
+        pairs.append((ShownItem(original, original_context), ShownItem(item_payload, twin_context)))
+    return pairs
 
 
 def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast]:

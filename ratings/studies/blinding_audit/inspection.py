@@ -50,6 +50,7 @@ from ratings.studies.blinding_audit.visits import (
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")
 _FULLY_COMPARED_RATERS = 2  # raters all of whose pages are compared; for the others, only the pages about items
 _ITEMS_PER_VISIT = 20  # items that strangers request in one transaction
+_UNREAD_LOCATIONS = ("attribute class", "attribute id", "attribute data-", "header", "the address")
 _FORBIDDEN = ("etag", "last-modified", "server-timing", "x-debug", "x-powered-by", "x-runtime")
 
 
@@ -80,11 +81,10 @@ class ResponseChecks:
 
     def inspect_page(self, page: Page) -> None:
         """Check a single answer, without comparing it with others."""
-        location = page.label
         self.words.add_leaks(self.find_sealed_words(page))
         expected = _EXPECTED_STATUS.get(page.label)
         is_expected = page.status == expected if expected else page.status < 500  # others: no error of the site
-        self.answers.add_leaks([] if is_expected else [Leak(location, f"answered {page.status}")])
+        self.answers.add_leaks([] if is_expected else [Leak(page.label, f"answered {page.status}")])
         kind = f"{page.label}, {page.status}"
         self.answers.measured[kind] = self.answers.measured.get(kind, 0) + 1
         self._collect_headers(page)
@@ -97,8 +97,6 @@ class ResponseChecks:
             difference = _describe_difference(page.split_stable_parts(), paired_page.split_stable_parts())
             self.worlds.leaks.append(Leak(page.label, f"{difference} depends on where the item came from"))
 
-    # Sealed values
-
     def find_sealed_words(self, page: Page) -> Iterator[Leak]:
         """Yield the sealed values on the page, except words that the study itself or an item's payload contains."""
         located_texts = list(page.iter_texts())
@@ -106,22 +104,20 @@ class ResponseChecks:
         matches = list(self.sealed.find_in("\n".join(located.text for located in located_texts)))
         for kind, value in matches:
             for located in located_texts:
-                if _mentions_value(located.text, kind, value) and not self._is_allowed_text(page, located, kind, value):
+                lower = located.text.lower()
+                # Sealed words count as parts of words as well; labels such as a cast's name only as separate words.
+                is_whole = kind == "the word" or not value.isalpha() or contains_word(lower, value)
+                if value in lower and is_whole and not self._is_allowed_text(page, located, kind, value):
                     yield Leak(f"{page.label}, {located.location}", f"{kind}: {value[:60]!r}")
 
     def _is_allowed_text(self, page: Page, located: LocatedText, kind: str, value: str) -> bool:
         """Return whether the value is in the study's own texts or an item's payload, which are checked separately."""
-        # Raters do not read these attributes, headers and URLs, so the study's texts are no reason for a value to be
-        # there.
-        attribute = located.location.startswith(
-            ("attribute class", "attribute id", "attribute data-", "header", "the address")
-        )
-        if attribute or kind not in ("the word", "the source", "the error type"):
-            return not attribute and self.shown.contains_word(located.text, value)
-        is_of_interface = page.is_html and page.item == 0 and value in load_interface_words()
+        # Raters do not read these, so the study's texts are no reason for a value to be there.
+        if located.location.startswith(_UNREAD_LOCATIONS):
+            return False
+        may_be_of_interface = kind in ("the word", "the source", "the error type") and page.is_html and page.item == 0
+        is_of_interface = may_be_of_interface and value in load_interface_words()
         return is_of_interface or self.shown.contains_word(located.text, value)
-
-    # Headers
 
     def _collect_headers(self, page: Page) -> None:
         for name in page.headers:
@@ -148,8 +144,6 @@ class ResponseChecks:
                 examples = ", ".join(sorted(values)[:3])
                 yield Leak(label, f"header {name} differs between items: {examples[:80]}")
 
-    # Numbers of rows
-
     def _collect_numbers(self, page: Page) -> None:
         if not page.item or page.status >= 400:
             return
@@ -173,10 +167,8 @@ class ResponseChecks:
         rows = _load_row_numbers(self.study)
         for (location, pattern), numbered_pages in self._slots.items():
             for kind, rows_of_kind in rows.items():
-                is_of_item = kind != "assignment"
-                expected = [
-                    rows_of_kind.get(page.item if is_of_item else page.assignment) for _, page in numbered_pages
-                ]
+                keys = [page.assignment if kind == "assignment" else page.item for _, page in numbered_pages]
+                expected = [rows_of_kind.get(key) for key in keys]
                 # With fewer rows a count or a position may be equal to a row's number by chance.
                 if len(set(expected)) >= 3 and expected == [number for number, _ in numbered_pages]:
                     yield Leak(location, f"the number of the {kind}'s row (pk) in {pattern[:80]!r}")
@@ -213,12 +205,6 @@ class _ReadableTexts:
         return not (contains_word(lower, word) if word.isalpha() else word in lower)
 
 
-def _mentions_value(text: str, kind: str, value: str) -> bool:
-    lower = text.lower()
-    # Sealed words count as parts of words as well; labels such as a cast's name only as separate words.
-    return value in lower and (kind == "the word" or not value.isalpha() or contains_word(lower, value))
-
-
 def _load_row_numbers(study: Study) -> dict[str, dict[int, int | None]]:
     columns = ("pk", "transition_id", "twin_id", "imported_id")
     sources = list(ItemSource.objects.filter(item__study=study).values("item_id", *columns))
@@ -246,11 +232,7 @@ def _describe_difference(pieces: Sequence[str], paired_pieces: Sequence[str]) ->
 
 
 class Visit(NamedTuple):
-    """The pages that a rater was sent.
-
-    `changed_truth` has the items that the swap made a planted error or no planted error, and whether each truly is
-    one.
-    """
+    """The pages that a rater was sent; for the items whose kind the swap changed, whether each truly is an error."""
 
     pages: list[Page]
     changed_truth: dict[int, bool]
@@ -291,10 +273,8 @@ def _visit_both_origins(rater: Rater, assignments: Sequence[Assignment], with_al
     for is_swapped in (False, True) if rater.number % 2 else (True, False):
         with roll_back_changes(), browser.restore_cookies():
             changed_truth = swap_sources(study, study.seed, find_items_of(rater)) if is_swapped else {}
-            pages = [
-                *visit_items(browser, assignments, REQUESTS_PER_ITEM),
-                *visit_after_rating(browser, rater, with_all_pages),
-            ]
+            pages = list(visit_items(browser, assignments, REQUESTS_PER_ITEM))
+            pages += visit_after_rating(browser, rater, with_all_pages)
         visits[is_swapped] = Visit(pages, changed_truth)
     return visits[False], visits[True]
 
@@ -320,10 +300,9 @@ def _visit_as_strangers(responses: ResponseChecks) -> None:
     for start in range(0, len(items), _ITEMS_PER_VISIT):
         for page, reference_page in _request_as_stranger(responses.study, items[start : start + _ITEMS_PER_VISIT]):
             responses.words.add_leaks(responses.find_sealed_words(page))
+            is_same = page.split_stable_parts() == reference_page.split_stable_parts()
             sentence = f"answered differently from an item that does not exist ({page.status})"
-            responses.doors.add_leaks(
-                [] if page.split_stable_parts() == reference_page.split_stable_parts() else [Leak(page.label, sentence)]
-            )
+            responses.doors.add_leaks([] if is_same else [Leak(page.label, sentence)])
 
 
 def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page, Page]]:
@@ -333,15 +312,11 @@ def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page,
         assign_items(create_rater(study), {item: uuid.uuid4() for item in find_unclaimed_items(study)})
         assigned = Assignment.objects.filter(rater__study=study, item__in=items).order_by("pk")
         codes = dict(assigned.values_list("item_id", "code")).values()
+        requests = [("no item, a stranger", uuid.uuid4()), *(("item, a stranger", code) for code in codes)]
         answers = []
         for browser in (Browser(), Browser(prepare_user(create_rater(study)))):
-            no_item, *pages = (
-                browser.send_request(label, "get", reverse("ratings:rate", args=[code]))
-                for label, code in [
-                    ("no item, a stranger", uuid.uuid4()),
-                    *(("item, a stranger", code) for code in codes),
-                ]
-            )
+            urls = [(label, reverse("ratings:rate", args=[code])) for label, code in requests]
+            no_item, *pages = (browser.send_request(label, "get", url) for label, url in urls)
             answers += [(page, no_item) for page in pages]
         return answers
 
@@ -349,12 +324,14 @@ def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page,
 def run_inspection(study: Study, copied_at: datetime, progress: OnProgress | None = None) -> dict[str, Any]:
     """Run all checks and return the report. Raises RuntimeError in a process that does not work on a scratch copy."""
     secrets = collect_sealed_values(study)
+    rows = ItemSource.objects.filter(item__study=study).order_by("item__code")
+    sources = list(rows.select_related("item", "twin", "transition__episode__experiment"))
     checks = [
         *stored_items.check_payloads(study, secrets),
         *stored_items.check_other_studies(study),
         *order_tests.check_orders(study),
-        *form_tests.check_forms(study),
-        *style_tests.check_styles(study),
+        *form_tests.check_forms(sources),
+        *style_tests.check_styles(sources),
     ]
     raters = study.raters.count()
     # Pages last: they take the longest, and only they have a progress to report.

@@ -35,7 +35,7 @@ def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, s
     if len(wrong) < MIN_ITEMS:
         check.skipped = f"{len(wrong)} items are too few; at least {MIN_ITEMS} are needed"
         return check
-    numbers = {"position": _list_positions(study), **_list_sessions(study), **_list_row_numbers(study)}
+    numbers = _list_numbers(study)
     contrasts = [_test_contrast(f"{name} and planted errors", pairs, wrong) for name, pairs in numbers.items()]
     for label in sorted(set(labels.values())):
         is_of_source = {item: item_label == label for item, item_label in labels.items()}
@@ -53,23 +53,6 @@ def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, s
 
 
 ItemNumbers = Sequence[tuple[int, float]]  # item, and a number that a rater might see
-
-
-def _list_positions(study: Study) -> ItemNumbers:
-    """Return each item's rank, from 0 to 1, in each rater's order of its batch (and session)."""
-    batches = _load_batches(study)
-    orders = _load_rater_orders(study).items()
-    return _rank_within_groups(
-        ((order, batches[item]), item, index) for order, items in orders for index, item in enumerate(items)
-    )
-
-
-def _list_sessions(study: Study) -> dict[str, ItemNumbers]:
-    """Return the session in which each rater of a crossover rates each item; {} for other studies."""
-    rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
-    # The session must not be associated with a kind either: raters know it.
-    sessions = [(item, float(session)) for item, session in rows.values_list("item_id", "session")]
-    return {"the session": sessions} if len({session for _, session in sessions}) > 1 else {}
 
 
 def _load_batches(study: Study) -> dict[int, datetime]:
@@ -95,12 +78,19 @@ def _load_rater_orders(study: Study) -> dict[tuple[int, int], list[int]]:
     return orders
 
 
-def _list_row_numbers(study: Study) -> dict[str, ItemNumbers]:
-    """Return, for each identifier that a rater might see, its rank or number for each item."""
+def _list_numbers(study: Study) -> dict[str, ItemNumbers]:
+    """Return, for each position and identifier that a rater might see, its rank or number for each item."""
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
-    batches = _load_batches(study)
-    assignments = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
+    batches, orders = _load_batches(study), _load_rater_orders(study).items()
+    first = Assignment.objects.filter(item__study=study, occasion=1)
+    assignments = first.values_list("item_id", "pk", "code")
+    # The session of a crossover must not be associated with a kind either: raters know it.
+    sessions = [(pk, float(n)) for pk, n in first.filter(released_at__isnull=True).values_list("item_id", "session")]
     return {
+        "position": _rank_within_groups(
+            ((order, batches[item]), item, index) for order, own in orders for index, item in enumerate(own)
+        ),
+        **({"the session": sessions} if len({session for _, session in sessions}) > 1 else {}),
         "the item's row": _rank_within_groups((batches[pk], pk, pk) for pk, _ in items),
         # 52 bits: what a float represents exactly.
         "the item's code": [(pk, float(code.int % 2**52)) for pk, code in items],

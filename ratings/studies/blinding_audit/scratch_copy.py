@@ -141,7 +141,11 @@ def _create_own_database(dump: Path) -> Iterator[str]:
     prefix = f"{_PREFIX}{hashlib.sha256(postgres.get_database_name().encode()).hexdigest()[:8]}_"
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
     with extra_databases.connect_server_database(postgres.get_database_name(), _new_alias()) as live:
-        _drop_leftovers(live, prefix)
+        # Drop what killed audits of this site have left: their lock is free.
+        for (leftover,) in _run_query(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
+            if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [leftover]) == [(True,)]:
+                postgres.drop_database(leftover)
+                _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [leftover])
         _run_query(live, "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
         # After taking its lock: between creation and lock, another audit would drop it as a leftover.
         postgres.create_database(name)
@@ -156,24 +160,14 @@ def _create_own_database(dump: Path) -> Iterator[str]:
             postgres.drop_database(name)
 
 
-def _drop_leftovers(live: str, prefix: str) -> None:
-    """Drop what killed audits of this site have left."""
-    for (name,) in _run_query(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
-        # The lock is free only if the audit that created the database has ended.
-        if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
-            postgres.drop_database(name)
-            _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
-
-
 @contextmanager
 def _use_named_database(dump: Path) -> Iterator[None]:
     settings_of_copy = dj_database_url.parse(settings.SCRATCH_DATABASE_URL)
     if "postgresql" not in str(settings_of_copy["ENGINE"]):
         raise AuditError(f"{SETTING_NAME} must be the URL of a PostgreSQL database, like DATABASE_URL")
     with ExitStack() as resources:
-        live = resources.enter_context(
-            extra_databases.connect_server_database(postgres.get_database_name(), _new_alias())
-        )
+        live_name = postgres.get_database_name()
+        live = resources.enter_context(extra_databases.connect_server_database(live_name, _new_alias()))
         try:
             copy = resources.enter_context(extra_databases.connect_external_database(settings_of_copy, _new_alias()))
             _refuse_live(live, copy)

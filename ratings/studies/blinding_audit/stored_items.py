@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db.models import Q
 
-from ratings.blinding import Payload, blind_context, payload_digest
+from ratings.blinding import payload_digest
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.studies import designs, quarantine, readable_elsewhere
 from ratings.studies.blinding_audit.findings import DECLARED, OTHER_STUDIES, Check, Leak
+from ratings.studies.pool import extract_reasoning_secret
 from ratings.studies.quarantine import Secret
 from simulation.casts import casting
-from simulation.models import CatalogueEntry, Transition
 from wetbench_site.text import format_count
 
 # Words about the origin of items, which no rater's page needs.
@@ -152,7 +152,7 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
     batches_with_lineage = {batch for batch, payload in rows.iterator() if "lineage" in payload}
     for item, secret, released in _iter_items(study):
         with_lineage = item.created_at in batches_with_lineage
-        keys.add_leaks(_find_wrong_keys(item.payload, str(item.payload.get("kind")), item.context, with_lineage))
+        keys.add_leaks(_find_wrong_keys(item, with_lineage))
         # A person has read a released item and found that its words reveal nothing.
         words.add_leaks([] if released else _find_telling_words(item, secret, sealed))
         declared = declared_things.get(item.payload_sha256, {})
@@ -185,20 +185,20 @@ def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
         step = source.transition.step if source.transition else None
         secret = Secret()
         if source.twin and step:
-            secret_reasoning = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
+            secret_reasoning = extract_reasoning_secret(source.twin.outcome or {})
             secret = Secret(f"{source.twin.explanation}\n{secret_reasoning}", step["outcome"])
         yield source.item, secret, source.item.payload_sha256 in released
 
 
-def _find_wrong_keys(payload: Any, kind: str, context: Any, lineage: bool) -> Iterator[Leak]:
+def _find_wrong_keys(item: Item, lineage: bool) -> Iterator[Leak]:
+    kind = str(item.payload.get("kind"))
     if kind not in ("transition", "evidence"):
         yield Leak("payload", f"an unknown kind {kind!r}")
         return
-    allowed = ALLOWED_KEYS[kind]
-    root_keys = allowed[""] if lineage else allowed[""] - {"lineage"}
-    yield from _find_unknown_keys("payload", payload, {**allowed, "": root_keys})
-    if context:
-        yield from _find_unknown_keys("context", context, ALLOWED_KEYS["context"])
+    root_keys = ALLOWED_KEYS[kind][""] - (set() if lineage else {"lineage"})
+    yield from _find_unknown_keys("payload", item.payload, {**ALLOWED_KEYS[kind], "": root_keys})
+    if item.context:
+        yield from _find_unknown_keys("context", item.context, ALLOWED_KEYS["context"])
 
 
 def _find_unknown_keys(root: str, value: Any, allowed: Mapping[str, set[str]], path: str = "") -> Iterator[Leak]:
@@ -267,11 +267,7 @@ class _KeyOrders:
 
 
 def check_other_studies(study: Study) -> list[Check]:
-    """Return the check. It also reports how many items are in unblinded studies, and whether the document allows
-    that.
-
-        Items whose episode is in an unblinded study of the other kind are counted separately.
-    """
+    """Return the check. It also reports how many items are in unblinded studies, and whether the document allows it."""
     items = dict(Item.objects.filter(study=study).values_list("pk", "pair_sha256"))
     unblinded_pairs = readable_elsewhere.find_unblinded_pairs(excluded=study)
     check = Check(
@@ -309,34 +305,3 @@ def _find_leaks(study: Study) -> list[Leak]:
     n_readable = sum(map(len, readable_items.values()))
     text = f"{n_readable} of {n_assigned} can be read by the same account elsewhere, with their source"
     return [Leak(format_count(len(readable_items), "rater"), text)]
-
-
-class StepContexts:
-    """The context of each step as it would be built now.
-
-    `comparable` is False if the stored context of an original differs from it, because a goal has changed since.
-    """
-
-    def __init__(self, sources: Sequence[ItemSource]) -> None:
-        # Loading whole episodes is worth it only if some arm shows contexts.
-        self._wanted = any(source.item.context for source in sources)
-        self._made: dict[int, Payload] = {}
-        self._steps: dict[int, list[Transition]] = defaultdict(list)
-        if self._wanted:
-            episodes = {source.transition.episode_id for source in sources if source.transition}
-            controls = CatalogueEntry.objects.filter(kind="control").values("name")
-            rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
-            for row in rows.select_related("episode__experiment").order_by("number"):
-                self._steps[row.episode_id].append(row)
-        genuine = [s for s in sources if s.transition and s.twin is None]
-        self.comparable = all(s.item.context == self.build_context(s.transition) for s in genuine if s.transition)
-
-    def build_context(self, row: Transition) -> Payload:
-        """Return the context of this step; empty if no item of the study has a context."""
-        if not self._wanted:
-            return {}
-        if row.pk not in self._made:
-            before = [other.step for other in self._steps[row.episode_id] if other.number < row.number]
-            goal = next((step.episode.experiment.goal for step in self._steps[row.episode_id]), "")
-            self._made[row.pk] = blind_context(goal, before)
-        return self._made[row.pk]

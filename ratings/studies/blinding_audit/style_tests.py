@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from ratings.models import ItemSource, Study
+from ratings.blinding import Payload
+from ratings.models import ItemSource
 from ratings.protocol import reference
 from ratings.studies import quarantine
 from ratings.studies.blinding_audit import text_classifier
@@ -39,14 +40,8 @@ _FUNCTION_WORDS = frozenset(
 )
 
 
-def check_styles(study: Study) -> list[Check]:
-    """Return the check of planted errors' style and the check of sources' style."""
-    # Sources are read here, and never named together with an item.
-    rows = ItemSource.objects.filter(item__study=study).select_related("item")
-    return check_styles_of(list(rows.order_by("item__code")))
-
-
-def check_styles_of(sources: Sequence[ItemSource]) -> list[Check]:
+def check_styles(sources: Sequence[ItemSource]) -> list[Check]:
+    """Return the check of planted errors' style and the check of sources' style. Each source comes with its item."""
     return [_check_planted_style(sources), _check_source_style(sources)]
 
 
@@ -76,8 +71,7 @@ def normalise_words(text: str) -> str:
     return " ".join("0" if piece[-1].isdigit() else piece for piece in _TOKEN.findall(text.lower()))
 
 
-def _outcome_text(source: ItemSource) -> str:
-    payload = source.item.payload
+def _outcome_text(payload: Payload) -> str:
     parts = [payload.get(key) for key in ("after", "observations", "rejected")]
     parts += [[step.get(key) for key in ("made", "observations", "rejected")] for step in payload.get("steps", ())]
     return "\n".join(text for _, text in quarantine.iter_texts(parts))
@@ -128,7 +122,7 @@ def _evaluate_contrasts(
     looked_at: set[int] = set()
     powers: list[DetectionPower] = []
     for name, kinds in contrasts:
-        rows = [(s, k, _outcome_text(s)) for s, k in kinds]
+        rows = [(s, k, _outcome_text(s.item.payload)) for s, k in kinds]
         by_style, by_words = (
             text_classifier.sample_pairs(
                 text_classifier.select_comparable([Example(reduce(t), k, str(s.pair), s.action) for s, k, t in rows]),

@@ -7,6 +7,7 @@ hundreds is found. Fitting takes a millisecond, so the power can be measured wit
 study's own texts.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GroupKFold
+
+from ratings.stats.precision import compute_auc_variance
 
 MIN_ITEMS = 20  # items of each kind that share an action with one of the other kind
 MIN_PAIRS = 10
@@ -288,7 +291,8 @@ def compute_smallest_auc(noughts: int, ones: int, margin: float) -> float | None
         return None
 
     def compute_excess(value: float) -> float:
-        return value - margin - (_Z_INTERVAL + _Z_POWER) * compute_standard_error(value, noughts, ones)
+        standard_error = math.sqrt(compute_auc_variance(value, ones, noughts))
+        return value - margin - (_Z_INTERVAL + _Z_POWER) * standard_error
 
     max_auc = 0.99
     return float(brentq(compute_excess, margin, max_auc)) if compute_excess(max_auc) > 0 else None
@@ -304,10 +308,3 @@ def count_needed_items(auc_wanted: float, margin: float) -> int:
         if smallest is not None and smallest <= auc_wanted:
             return n
     raise ValueError(f"no number of items detects {auc_wanted} above {margin}")
-
-
-def compute_standard_error(value: float, noughts: int, ones: int) -> float:
-    """Return Hanley and McNeil's (1982) standard error of an AUC."""
-    q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
-    variance_sum = value * (1 - value) + (ones - 1) * (q1 - value**2) + (noughts - 1) * (q2 - value**2)
-    return float(np.sqrt(variance_sum / (noughts * ones)))

@@ -13,12 +13,11 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from statistics import median
-from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from scipy.stats import wilcoxon
 
@@ -117,11 +116,8 @@ def visit_items(browser: Browser, assignments: Sequence[Assignment], requests: i
         fragment = browser.send_request("item fragment", "get", url, assignment, headers=HTMX)
         yield fragment
         yield browser.send_request("answer without a verdict", "post", url, assignment, data={})
-        draft_url, unsaved_answer = (
-            reverse("ratings:draft", args=[assignment.code]),
-            {"verdict": "no", "confidence": "2"},
-        )
-        yield browser.send_request("draft", "post", draft_url, assignment, data=unsaved_answer)
+        draft_url = reverse("ratings:draft", args=[assignment.code])
+        yield browser.send_request("draft", "post", draft_url, assignment, data={"verdict": "no", "confidence": "2"})
         with roll_back_changes(), browser.restore_cookies():
             # Rolled back: the item has to be unanswered for the answers with scripts.
             plain_pages = list(_answer_item(browser, url, assignment, fragment, "plain ", {}))
@@ -151,14 +147,10 @@ def _answer_item(
 
 
 def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> Iterator[Page]:
-    """Yield the page of the rater's own answers, and the last page before and after Finish.
-
-    With `with_all_pages`, also yield all other pages.
-    """
+    """Yield the page of the rater's own answers, the last page before and after Finish, and on request all others."""
     require_scratch_copy()
     yield browser.send_request("own ratings", "get", reverse("ratings:my_ratings"))
-    # As if nothing were left to rate, neither assigned nor in the pool: otherwise the last page leads to the next
-    # item.
+    # As if nothing were left to rate, neither assigned nor in the pool: else the last page leads to the next item.
     Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
     Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)
     last_url = reverse("ratings:done", args=[rater.code])
@@ -171,8 +163,8 @@ def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> 
 
 def crawl_links(browser: Browser, rater: Rater) -> Iterator[Page]:
     """Yield every page that can be reached by links from the rater's own pages, except items."""
-    queue = [reverse(f"ratings:{name}") for name in _PERSONAL_PAGES if _has_url(name)]
-    queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _RATER_PAGES if _has_url(name, rater.code)]
+    queue = [reverse(f"ratings:{name}") for name in _PERSONAL_PAGES]
+    queue += [reverse(f"ratings:{name}", args=[rater.code]) for name in _RATER_PAGES]
     codes = Assignment.objects.filter(rater=rater).values_list("code", flat=True)
     items = {reverse("ratings:rate", args=[code]) for code in codes}
     visited: set[str] = set()
@@ -195,14 +187,6 @@ def visit_refusals(browser: Browser, rater: Rater) -> Iterator[Page]:
     yield browser.send_request("no such page", "get", "/rate/no-such-page/")
     if assignment := next(iter(list_assignments(rater)), None):
         yield browser.send_request("no such method", "put", reverse("ratings:rate", args=[assignment.code]), assignment)
-
-
-def _has_url(name: str, *args: Any) -> bool:
-    try:
-        reverse(f"ratings:{name}", args=args)
-    except NoReverseMatch:
-        return False
-    return True
 
 
 def find_items_of(rater: Rater) -> Collection[int] | None:
@@ -261,10 +245,7 @@ class RequestTimes:
 
     @property
     def time_gaps(self) -> dict[str, list[float]]:
-        """Return for each request how many seconds longer each item took as a planted error.
-
-        Requests for fewer than _MIN_ITEMS items are left out.
-        """
+        """Return, for each request with enough items, how many seconds longer each item took as a planted error."""
         # The fastest of each: whatever else the computer does only makes a request slower.
         gaps_by_label = {
             label: [min(times[True]) - min(times[False]) for times in places.values() if times[True] and times[False]]
@@ -297,25 +278,19 @@ def check_timing(study: Study, times: RequestTimes) -> Check:
     check.measured = {"median_ms": medians, "measured_anew": sorted(first_findings)}
     if first_findings:
         # A busy computer can slow one visit and not the other, so a difference must be confirmed item by item.
-        confirmed = _measure_again(study, first_findings).find_slow_requests()
+        new_times = RequestTimes()
+        raters = study.raters.order_by("number")
+        assignments = ((rater, assignment) for rater in raters for assignment in list_assignments(rater))
+        for rater, assignment in islice(assignments, _MAX_REPEATED_ITEMS):
+            for page, planted in _visit_in_turns(rater, assignment, first_findings):
+                new_times.add_page(page, planted)
+        confirmed = new_times.find_slow_requests()
         check.leaks = [Leak(f"timing of {label}", sentence) for label, sentence in confirmed.items()]
     return check
 
 
-def _measure_again(study: Study, labels: Collection[str]) -> RequestTimes:
-    """Measure these requests again, alternating between true and swapped sources."""
-    times = RequestTimes()
-    raters = study.raters.order_by("number")
-    assignments = ((rater, assignment) for rater in raters for assignment in list_assignments(rater))
-    for rater, assignment in islice(assignments, _MAX_REPEATED_ITEMS):
-        for page, planted in _visit_in_turns(rater, assignment, labels):
-            times.add_page(page, planted)
-    return times
-
-
 def _visit_in_turns(rater: Rater, assignment: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
-    """Return pages of one item with true and swapped sources, each with whether the item was a planted error at that
-    time.
+    """Return pages of one item with true and swapped sources in turns, each with whether it was a planted error then.
 
     Return [] if the swap does not change whether the item is a planted error.
     """

@@ -114,7 +114,7 @@ def _build_item_view(
 ) -> dict[str, Any]:
     """Return the item as this rater's arm shows it. In the confirm arm the balance sheet comes with the explanation."""
     arm = next_item.get_arm(rater)
-    screen: dict[str, Any] = {"layout": arm.layout, "with_context": arm.with_context, "marks": marks or arm.marks}
+    screen = arm._replace(marks=marks or arm.marks)._asdict()
     return item_view.build_item_view(item.payload, item.context, **screen, marked=marked, stage=stage)
 
 

@@ -16,9 +16,9 @@ from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice
 from ratings.rating import next_item, submit
 from ratings.studies import StudyClosed, StudyError, access
-from ratings.web.decorators import RaterRequest, item_page, rater_page, study_rater_page
+from ratings.web.decorators import RaterRequest, item_page, rater_page, redirect_after_post, study_rater_page
 from ratings.web.rater import rating_page
-from ratings.web.rater.rating_form import FIRST_STAGE, DraftForm, RatingForm, build_initial_values
+from ratings.web.rater.rating_form import FIRST_STAGE, RatingForm, build_initial_values, parse_draft
 from ratings.web.rater.rating_page import PreviousAnswer
 
 
@@ -104,7 +104,10 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
         submit.save_unsaved_answer(assignment, form.parsed_answer)
         return _redirect_to_page(request, "ratings:next")
     except StudyError as error:
-        return _show_rejection(request, assignment, form, str(error))
+        if current := _find_current_rating(assignment):
+            return rating_page.render_current_answer(request, assignment, current, form.parsed_answer, 409)
+        form.add_error(None, str(error))
+        return rating_page.render_card(request, assignment, form, 422)
     if result.next_assignment:
         is_first = result.rating.revision == 1
         previous = PreviousAnswer(assignment.code, result.rating.submitted_at) if is_first else None
@@ -130,13 +133,9 @@ def _submit_answer(assignment: Assignment, form: RatingForm, go_on: bool) -> sub
     answer, now = form.parsed_answer, timezone.now()
     return submit.submit_rating(
         assignment,
-        answer.verdict,
-        answer.confidence,
-        form.cleaned_data["submission_id"],
-        now,
-        cannot_judge=answer.cannot_judge,
-        marks=answer.marks,
-        note=answer.note,
+        **answer._asdict(),
+        submission_id=form.cleaned_data["submission_id"],
+        now=now,
         revision=form.cleaned_data["revision"] or 0,
         timing=form.parse_timing(_measure_open_seconds(assignment, now)),
         layout_shown=rating_page.get_shown_layout(assignment),
@@ -166,14 +165,6 @@ def _save_initial_answer(request: RaterRequest, assignment: Assignment, form: Ra
     return _redirect_to_page(request, "ratings:rate", assignment.code)
 
 
-def _show_rejection(request: RaterRequest, assignment: Assignment, form: RatingForm, reason: str) -> HttpResponse:
-    """Show why the answer was rejected: beside the current answer if there is one, else in the form."""
-    if current := _find_current_rating(assignment):
-        return rating_page.render_current_answer(request, assignment, current, form.parsed_answer, 409)
-    form.add_error(None, reason)
-    return rating_page.render_card(request, assignment, form, 422)
-
-
 def _show_next_item(request: RaterRequest) -> HttpResponse:
     """Show the next item: htmx gets it in this response, other browsers are redirected."""
     rater = request.rater
@@ -198,10 +189,7 @@ def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpRespo
     url = reverse(name, args=args or [request.rater.code])
     if request.htmx:
         return HttpResponseClientRedirect(url)
-    response = redirect(url)
-    # After a POST, 303 makes plain browsers follow with a GET.
-    response.status_code = 303 if request.method == "POST" else 302
-    return response
+    return redirect_after_post(url) if request.method == "POST" else redirect(url)
 
 
 @item_page
@@ -209,8 +197,8 @@ def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpRespo
 def save_unsaved_answer(request: RaterRequest) -> HttpResponse:
     """Store the choices made so far, so that they survive a crash or a change of computer. Return 204."""
     assignment = request.assignment
-    draft = DraftForm(request.POST, assignment)
-    if _can_rate(assignment.rater) and submit.save_unsaved_answer(assignment, draft.parsed_answer):
+    draft = parse_draft(request.POST, assignment)
+    if _can_rate(assignment.rater) and submit.save_unsaved_answer(assignment, draft):
         next_item.extend_reservation(assignment)
     return HttpResponse(status=204)
 

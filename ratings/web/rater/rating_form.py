@@ -107,7 +107,7 @@ class RatingForm(forms.Form):
         return Timing(active, first, int(_parse_number(self.data.get("changes"), 999) or 0))
 
     @property
-    def client_details(self) -> dict[str, str]:
+    def client_details(self) -> dict[str, Any]:
         """Input device, window size and page version; "" for what is missing or invalid."""
         # Never an error: an answer must not be lost because a browser measured nonsense.
         hand = self.data.get("hand", "")
@@ -118,24 +118,16 @@ class RatingForm(forms.Form):
         }
 
 
-class DraftForm(forms.Form):
-    """The choices made so far. Invalid values are left out: an unsaved answer is never rejected."""
-
-    def __init__(self, data: Any, assignment: Assignment) -> None:
-        super().__init__(data)
-        self.assignment = assignment
-
-    @property
-    def parsed_answer(self) -> Answer:
-        keys = allow_list.list_mark_keys(self.assignment.item.payload) if self.assignment.marks != "off" else []
-        posted = set(_list_values(self.data, "marks"))
-        note = str(self.data.get("note", "")).replace("\0", "")[:MAX_NOTE_LENGTH]
-        return Answer(
-            {"yes": True, "no": False}.get(self.data.get("verdict", "")),
-            {str(number): number for number in range(1, 6)}.get(self.data.get("confidence", "")),
-            marks=tuple(key for key in keys if key in posted),
-            note=_clean_note(note),
-        )
+def parse_draft(data: Any, assignment: Assignment) -> Answer:
+    """Return the choices made so far. Invalid values are left out: an unsaved answer is never rejected."""
+    keys = allow_list.list_mark_keys(assignment.item.payload) if assignment.marks != "off" else []
+    posted = set(_list_values(data, "marks"))
+    return Answer(
+        {"yes": True, "no": False}.get(data.get("verdict", "")),
+        {str(number): number for number in range(1, 6)}.get(data.get("confidence", "")),
+        marks=tuple(key for key in keys if key in posted),
+        note=_clean_note(str(data.get("note", "")).replace("\0", "")[:MAX_NOTE_LENGTH]),
+    )
 
 
 def build_initial_values(stored: Rating | UnsavedAnswer | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import item_view
 from ratings.models import Assignment, InitialRating, RaterProfile, Rating
+from ratings.protocol import Arm
 from ratings.rating import Answer, next_item, submit
 from ratings.web.decorators import RaterRequest
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
@@ -25,11 +26,7 @@ _CACHE = caches["drawn_items"]
 def render_item(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
     """Return the HTML of the item in its layout at this stage of answering."""
     payload, context = assignment.item.payload, assignment.item.context
-    screen: dict[str, Any] = {
-        "layout": assignment.layout,
-        "with_context": assignment.with_context,
-        "marks": assignment.marks,
-    }
+    screen = Arm(assignment.layout, assignment.with_context, assignment.marks)._asdict()
     # Everything that affects the HTML: two items with the same content share one entry. The context affects it only on
     # screens that show it.
     shown_context = context if assignment.with_context else None

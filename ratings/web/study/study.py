@@ -248,7 +248,7 @@ def show_quarantine(request: StudyRequest) -> HttpResponse:
         "held": undecided[:MAX_SHOWN],
         "more": max(len(undecided) - MAX_SHOWN, 0),
         "decided": study.quarantine.exclude(decision="").select_related("by"),
-        "allowed": quarantine.list_laboratory_words(),
+        "allowed": quarantine.load_names_file().laboratory,
         "left_out": study.quarantine.filter(decision="").count(),
     }
     return render(request, "ratings/quarantine.html", context)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from simulation.checker.reading import families, words
+from simulation.checker.reading import words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import SOLVENT, SOURCE, TARGET, TOTAL, Transition
 
@@ -138,12 +138,8 @@ def trace_liquids(transition: Transition) -> LiquidFlow:
     """Return the liquid flow of a transition. The family of its action determines how it is traced."""
     # The result is stored, because most checks of amounts need it and tracing is costly.
     if "flow" not in transition.memo:
-        tracers = {
-            families.MOVE: _trace_transfer,
-            families.ADD: _trace_addition,
-            families.COMBINE: _trace_combination,
-            families.SERIAL: _trace_series,
-        }
+        tracers = {words.MOVE: _trace_transfer, words.ADD: _trace_addition}
+        tracers |= {words.COMBINE: _trace_combination, words.SERIAL: _trace_series}
         trace = tracers.get(transition.family)
         transition.memo["flow"] = trace(transition) if trace else LiquidFlow()
     flow: LiquidFlow = transition.memo["flow"]
@@ -180,10 +176,7 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
 def _find_lost_volume(
     source: MaterialView, remainder: MaterialView | None, destinations: int, transition: Transition
 ) -> Decimal | None:
-    """Return the volume in µL that the only destination received if no parameter states it, or None if unclear.
-
-    It is what the source lost; a source that is not handed back lost everything.
-    """
+    """Return the volume in µL that the only destination received, which is what the source lost, or None if unclear."""
     # With several destinations it is unknown how the volume was split; the volume of a weighed portion is unknown too.
     is_unclear = source.is_unlimited or destinations != 1 or transition.parameters.list_amounts("mass")
     if is_unclear or remainder is None or remainder.is_used_up:
@@ -263,11 +256,8 @@ def _find_added_solvent(
 ) -> tuple[Decimal | None, bool]:
     """Return (volume of solvent added in µL, whether the parameters state it). The volume is None if unknown."""
     parameters = transition.parameters
-    total, added, factor = (
-        parameters.find_total_volume(),
-        parameters.find_added_volume(),
-        parameters.find_dilution_factor(),
-    )
+    total, added = parameters.find_total_volume(), parameters.find_added_volume()
+    factor = parameters.find_dilution_factor()
     # The only volume of this action is the one to fill up to, whatever its parameter is called.
     if transition.action == "FillToVolume" and total is None and len(parameters.list_amounts("volume")) == 1:
         total, added = parameters.list_amounts("volume")[0][1], None

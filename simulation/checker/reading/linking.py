@@ -3,28 +3,43 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from simulation.checker.reading import families, words
+from simulation.checker.reading import words
 from simulation.checker.reading.properties import MaterialView
 
 # Minimum share of an input's name words in an output's name, minimum lead over the next candidate, float tolerance.
 _MIN_SCORE, _MIN_LEAD, _EPSILON = 0.6, 0.15, 1e-9
 # Words for a new material. The exceptions describe a changed input as often as a new output.
 _NEW_MATERIAL_WORDS = words.PRODUCT_WORDS - words.word_set("diluted dilute washed mixed lysate pellet extract product")
+Views = Sequence[MaterialView]
+SplitName = Callable[[str], tuple[str, ...]]
 
 
-def link_materials(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView], family: str) -> dict[int, int]:
+def link_materials(inputs: Views, outputs: Views, family: str) -> dict[int, int]:
     """Return {index of an output: index of the input that it continues}. Ambiguous outputs are not linked."""
     # From certain to uncertain: barcode, full name, name without words like residual, then shared words.
-    links = _link_by_barcode(inputs, outputs)
+    input_indices = {view.barcode: index for index, view in enumerate(inputs) if view.barcode}
+    links: dict[int, int] = {}
+    for index, output in enumerate(outputs):
+        source = input_indices.get(replaced_barcode(output)) if replaced_barcode(output) else None
+        if source is not None and source not in links.values():
+            links[index] = source
     for name_words in (words.tokenize, words.core_words):
         _link_by_name(inputs, outputs, links, name_words)
     # The names of products of these actions have words of several inputs.
-    if family in (families.MAKE, families.COMBINE):
+    if family in (words.MAKE, words.COMBINE):
         return links
     _link_by_words(inputs, outputs, links)
     # Moves and series create new materials, so the last pair need not belong together.
-    if family not in (families.MOVE, families.SERIAL):
-        _link_last_pair(inputs, outputs, links)
+    if family not in (words.MOVE, words.SERIAL):
+        open_inputs = [
+            j
+            for j, view in enumerate(inputs)
+            if j not in links.values() and not (view.is_unlimited or view.is_empty_vessel)
+        ]
+        unlinked = _list_unlinked(outputs, links)
+        open_outputs = [i for i, view in unlinked if not _NEW_MATERIAL_WORDS & set(view.name_words)]
+        if len(open_inputs) == 1 and len(open_outputs) == 1:
+            links[open_outputs[0]] = open_inputs[0]
     return links
 
 
@@ -41,22 +56,7 @@ def parent_barcodes(output: MaterialView) -> tuple[str, ...] | None:
     return tuple(origins)
 
 
-def _link_by_barcode(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView]) -> dict[int, int]:
-    input_indices = {view.barcode: index for index, view in enumerate(inputs) if view.barcode}
-    links: dict[int, int] = {}
-    for index, output in enumerate(outputs):
-        source = input_indices.get(replaced_barcode(output)) if replaced_barcode(output) else None
-        if source is not None and source not in links.values():
-            links[index] = source
-    return links
-
-
-def _link_by_name(
-    inputs: Sequence[MaterialView],
-    outputs: Sequence[MaterialView],
-    links: dict[int, int],
-    name_words: Callable[[str], tuple[str, ...]],
-) -> None:
+def _link_by_name(inputs: Views, outputs: Views, links: dict[int, int], name_words: SplitName) -> None:
     """Link outputs to inputs of the same name. If several have that name, the container must be the same too."""
     outputs_by_name: dict[tuple[str, ...], list[int]] = {}
     for i, output in _list_unlinked(outputs, links):
@@ -80,7 +80,7 @@ def _link_by_name(
             links[candidates[0]] = index
 
 
-def _link_by_words(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView], links: dict[int, int]) -> None:
+def _link_by_words(inputs: Views, outputs: Views, links: dict[int, int]) -> None:
     scores: dict[tuple[int, int], float] = {}
     linked = set(links.values())
     free = [(j, source) for j, source in enumerate(inputs) if j not in linked and not source.is_unlimited]
@@ -90,11 +90,9 @@ def _link_by_words(inputs: Sequence[MaterialView], outputs: Sequence[MaterialVie
                 scores[i, j] = score
     by_output, by_source = _find_best_scores(scores, 0), _find_best_scores(scores, 1)
     for (i, j), score in scores.items():
-        if (
-            # Each must be the other's best match, and clearly ahead of the second best on both sides.
-            score + _EPSILON >= max(by_output[i][0], by_source[j][0])
-            and score >= max(by_output[i][1], by_source[j][1]) + _MIN_LEAD
-        ):
+        best, second = (max(by_output[i][rank], by_source[j][rank]) for rank in (0, 1))
+        # Each must be the other's best match, and clearly ahead of the second best on both sides.
+        if score + _EPSILON >= best and score >= second + _MIN_LEAD:
             links[i] = j
 
 
@@ -107,21 +105,8 @@ def _find_best_scores(scores: dict[tuple[int, int], float], side: int) -> dict[i
     return best
 
 
-def _link_last_pair(inputs: Sequence[MaterialView], outputs: Sequence[MaterialView], links: dict[int, int]) -> None:
-    """Link the remaining limited input and the remaining output if there is only one of each."""
-    linked = set(links.values())
-    limited = [j for j, view in enumerate(inputs) if not view.is_unlimited and not view.is_empty_vessel]
-    open_inputs = [j for j in limited if j not in linked]
-    open_outputs = [i for i, view in _list_unlinked(outputs, links) if not _NEW_MATERIAL_WORDS & set(view.name_words)]
-    if len(open_inputs) == 1 and len(open_outputs) == 1:
-        links[open_outputs[0]] = open_inputs[0]
-
-
 def _score_names(output: MaterialView, source: MaterialView) -> float:
-    """Return the share of the input's name words in the output's name, plus 0.2 for the same container.
-
-    Words in the output's name that mark a new material reduce the score by 1.
-    """
+    """Return the share of common name words, plus 0.2 for the same container, less 1 for words for a new material."""
     source_words = set(words.core_words(source.name)) - {"empty"}
     if not source_words:
         return 0.0
@@ -146,5 +131,5 @@ def _is_portion(output: MaterialView, source: MaterialView) -> bool:
     return bool(output.volume and source.volume and output.volume.value * 2 < source.volume.value)
 
 
-def _list_unlinked(outputs: Sequence[MaterialView], links: dict[int, int]) -> list[tuple[int, MaterialView]]:
+def _list_unlinked(outputs: Views, links: dict[int, int]) -> list[tuple[int, MaterialView]]:
     return [(index, view) for index, view in enumerate(outputs) if index not in links]

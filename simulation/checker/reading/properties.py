@@ -308,10 +308,7 @@ def _is_minimum(leaf: Leaf) -> bool:
 
 
 def _find_container(leaves: tuple[Leaf, ...]) -> str:
-    """Return the description of the vessel of a material, or "" if there is none.
-
-    It is the value of a key like container, or else a vessel's key with its size, as in "flask": "100 mL".
-    """
+    """Return the vessel: the value of a key like container, else a key with its size ("flask": "100 mL"), else ""."""
     for leaf in leaves:
         is_named = set(leaf.own_words) & {"container", "vessel", "labware", "format", "plate"}
         if is_named and leaf.value_text and not leaf.parse_amount("volume"):

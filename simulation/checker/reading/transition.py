@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import families, linking, properties, units, words
+from simulation.checker.reading import linking, properties, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
@@ -251,10 +251,10 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     name = action.get("name")
     if not isinstance(name, str) or not name.strip():
         raise TransitionError("action.name must be a non-empty text")
-    name = families.canonical_name(name[:100])
+    name = words.canonical_name(name[:100])
     inputs = _build_views(data.get("input_materials"), "input_materials")
     outputs = _build_views(outcome.get("new_materials") or [], "new_materials")
-    family = families.find_family(name)
+    family = words.find_family(name)
     codes = action.get("materials")
     barcodes = [e.get("barcode") if isinstance(e, Mapping) else e for e in codes] if isinstance(codes, list) else []
     return Transition(

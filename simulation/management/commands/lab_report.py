@@ -7,8 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from simulation import lab_report
 from simulation.lab.errors import LabError
-from simulation.lab_report import report
 from simulation.management.command_options import ProgressLine
 
 
@@ -28,15 +28,15 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ProgressLine("lab_report")
         try:
-            result = report.build_report(
+            result = lab_report.build_report(
                 options["directory"], options["seed"], options["experiment"], progress.show_progress
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         progress.show_progress(f"checked {len(result.protocol_checks)} experiments", last=True)
         if options["json"]:
-            self.stdout.write(json.dumps(report.report_to_json(result), ensure_ascii=False, indent=1))
+            self.stdout.write(json.dumps(lab_report.report_to_json(result), ensure_ascii=False, indent=1))
         else:
-            self.stdout.write(report.format_report(result))
+            self.stdout.write(lab_report.format_report(result))
         if result.all_faults:
             raise CommandError(f"{len(result.all_faults)} faults", returncode=1)

@@ -12,7 +12,7 @@ from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes, react_on_contact, record_responses
 from simulation.offline.handlers import loading
-from simulation.offline.handlers.probes import require_wavelengths
+from simulation.offline.handlers.instruments import require_wavelengths
 from simulation.offline.handlers.thermal import require_container_format, require_separated_wells
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
 from simulation.offline.vessels import Phase, RefusalError, Vessel, describe_shortage, format_volume

@@ -8,16 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
+from simulation.offline import vessels
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
-from simulation.offline.vessels import (
-    Phase,
-    RefusalError,
-    Vessel,
-    describe_shortage,
-    drop_component_properties,
-    format_volume,
-)
 
 _DROPLET = Decimal("0.0025")  # µL that one pulse of sound ejects
 _Well = Mapping[str, Any]
@@ -39,13 +32,15 @@ def transfer_material(context: ActionContext) -> None:
 @handles("acoustic_transfer")
 def transfer_acoustically(context: ActionContext) -> None:
     """Transfer whole droplets. Each source keeps the volume that a well of the source plate needs to work."""
-    volume, droplet = context.get_number("amount"), format_volume(_DROPLET)
+    volume, droplet = context.get_number("amount"), vessels.format_volume(_DROPLET)
     sources = [context.vessels[code] for code in context.values["sources"]]
     for vessel in sources:
         if vessel.is_supply:
-            raise RefusalError(f"wrong material: sources holds {vessel.name}, which is {vessel.phase}")
+            raise vessels.RefusalError(f"wrong material: sources holds {vessel.name}, which is {vessel.phase}")
     if volume % _DROPLET:
-        raise RefusalError(f"not a whole number of droplets: {format_volume(volume)} is not a multiple of {droplet}")
+        raise vessels.RefusalError(
+            f"not a whole number of droplets: {vessels.format_volume(volume)} is not a multiple of {droplet}"
+        )
     destinations = _get_destinations(context, sources)
     dead_volume_text = context.values["source_plate"].split(", ")[1].removesuffix(" stay")
     dead_volume = quantities.parse_quantity(dead_volume_text, "volume").value
@@ -65,7 +60,7 @@ def create_aliquots(context: ActionContext) -> None:
     for number in range(1, count + 1):
         name = context.format_label(number, count, f"Aliquot {number} of {source.name}")
         context.create_vessel(box, name).pour_in(source.draw_volume(volume), source)
-    context.reasoning = f"{count} portions of {format_volume(volume)}; concentrations stay as in the source."
+    context.reasoning = f"{count} portions of {vessels.format_volume(volume)}; concentrations stay as in the source."
 
 
 @handles("serial_dilute")
@@ -83,9 +78,7 @@ def dilute_serially(context: ActionContext) -> None:
         vessel.pour_in(diluent.draw_volume(carried * (factor - 1)), diluent)
         vessel.pour_in(portion, previous)
         previous = vessel
-    context.reasoning = (
-        f"Each of {steps} steps: {format_volume(carried)} in {format_volume(carried * factor)}, a factor of {factor}."
-    )
+    context.reasoning = f"Each of {steps} steps: {vessels.format_volume(carried)} in {vessels.format_volume(carried * factor)}, a factor of {factor}."
 
 
 @handles("dilute", "C1 V1 = C2 V2 with the solvent volume added.")
@@ -100,34 +93,36 @@ def fill_to_volume(context: ActionContext) -> None:
     total = context.get_number("total_volume")
     for vessel in targets:
         if vessel.get_volume() > total:
-            held = format_volume(vessel.get_volume())
-            raise RefusalError(f"too full: {vessel.name} already holds {held}, more than {format_volume(total)}")
+            held = vessels.format_volume(vessel.get_volume())
+            raise vessels.RefusalError(
+                f"too full: {vessel.name} already holds {held}, more than {vessels.format_volume(total)}"
+            )
     _add_solvent(context, targets, [total - vessel.get_volume() for vessel in targets])
-    context.reasoning = f"Solvent added is {format_volume(total)} less what each container held."
+    context.reasoning = f"Solvent added is {vessels.format_volume(total)} less what each container held."
 
 
 @handles("resuspend", "Cells, particles and what nobody has named are suspended, all else dissolves; amounts stay.")
 def resuspend_samples(context: ActionContext) -> None:
     targets = context.get_changeable_samples(context.get_selected_vessel("solvent"))
     for vessel in targets:
-        if vessel.phase not in ("solid", "powder", Phase.PELLET):
-            raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a pellet or a dry solid")
+        if vessel.phase not in ("solid", "powder", vessels.Phase.PELLET):
+            raise vessels.RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a pellet or a dry solid")
     # Pouring changes the phase, but what dissolves depends on the phase before.
     phases = [vessel.phase for vessel in targets]
     _add_solvent(context, targets, [context.get_number("volume")] * len(targets))
     for vessel, previous_phase in zip(targets, phases, strict=True):
         settling = vessel.contents.list_components_of_kind(CELLS, PARTICLES)
-        dissolves = previous_phase != Phase.PELLET and vessel.contents.components and not settling
-        vessel.phase = Phase.LIQUID if dissolves else Phase.SUSPENSION
+        dissolves = previous_phase != vessels.Phase.PELLET and vessel.contents.components and not settling
+        vessel.phase = vessels.Phase.LIQUID if dissolves else vessels.Phase.SUSPENSION
 
 
 @handles("combine", "Volumes and amounts of all samples added up.")
 def combine_samples(context: ActionContext) -> None:
     parts = context.get_changeable_samples()
     if len(parts) < 2:
-        raise RefusalError(f"one sample only: Combine takes {context.action_type.inputs}")
+        raise vessels.RefusalError(f"one sample only: Combine takes {context.action_type.inputs}")
     for part in parts:
-        if part.phase in (Phase.FROZEN, Phase.ADHERENT):
+        if part.phase in (vessels.Phase.FROZEN, vessels.Phase.ADHERENT):
             part.require_liquid()
     # Without a supply of containers, everything goes into a new container like the largest of the samples.
     container = context.find_container_supply() or max(parts, key=lambda part: part.get_capacity())
@@ -139,7 +134,7 @@ def combine_samples(context: ActionContext) -> None:
         part.used_up = True
         pooled.pour_in(everything, part)
     if pooled.contents.list_components_of_kind(CELLS):
-        pooled.phase = Phase.SUSPENSION
+        pooled.phase = vessels.Phase.SUSPENSION
 
 
 @handles("discard", "Thrown away; not usable any more.")
@@ -154,7 +149,7 @@ def separate_wells(context: ActionContext) -> None:
     plate = next(iter(context.vessels.values()))
     if not plate.wells:
         phase = plate.phase or "of unknown phase"
-        raise RefusalError(f"no wells: {plate.name} is {phase}; there is nothing to separate")
+        raise vessels.RefusalError(f"no wells: {plate.name} is {phase}; there is nothing to separate")
     if context.values["grouping"] == "each well":
         parts = [_build_well(context, plate, well) for well in plate.wells]
     else:
@@ -167,7 +162,7 @@ def separate_wells(context: ActionContext) -> None:
 @handles("manifest")
 def reject_manifest(context: ActionContext) -> None:
     """Raise RefusalError, because the environment answers requests for materials itself, before any rule is applied."""
-    raise RefusalError(f"not here: {context.action_type.name} is answered by the store room")
+    raise vessels.RefusalError(f"not here: {context.action_type.name} is answered by the store room")
 
 
 @handles("end", "The attempt ends; nothing is touched.")
@@ -175,36 +170,36 @@ def end_attempt(context: ActionContext) -> None:
     """Change nothing. Submit and Quit end the attempt in the environment."""
 
 
-def _get_destinations(context: ActionContext, sources: Sequence[Vessel]) -> list[Vessel]:
+def _get_destinations(context: ActionContext, sources: Sequence[vessels.Vessel]) -> list[vessels.Vessel]:
     others = [vessel for vessel in context.vessels.values() if all(vessel is not source for source in sources)]
     if not others:
-        raise RefusalError(f"no destination: {context.action_type.name} takes {context.action_type.inputs}")
+        raise vessels.RefusalError(f"no destination: {context.action_type.name} takes {context.action_type.inputs}")
     destinations, default_name = [], " and ".join(source.name for source in sources)
     for number, vessel in enumerate(others, start=1):
-        if vessel.is_supply and vessel.phase != Phase.EMPTY:
-            raise RefusalError(f"not a container: {vessel.name}")
+        if vessel.is_supply and vessel.phase != vessels.Phase.EMPTY:
+            raise vessels.RefusalError(f"not a container: {vessel.name}")
         name = context.format_label(number, len(others), default_name)
         destinations.append(context.create_vessel(vessel, name) if vessel.is_supply else vessel)
     return destinations
 
 
-def _draw_portion(context: ActionContext, source: Vessel, destination_count: int) -> Contents:
+def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_count: int) -> Contents:
     amount, mass = context.values["amount"], context.values["mass"]
     if amount is not None and mass is not None:
-        raise RefusalError("two amounts: give a volume or a mass, not both")
+        raise vessels.RefusalError("two amounts: give a volume or a mass, not both")
     if mass is not None:
         return source.draw_mass(mass)
     if amount is not None:
         return source.draw_volume(amount)
     if destination_count > 1 or source.unlimited:
-        raise RefusalError("no amount: without one, all of a limited source goes into a single destination")
-    if source.phase in Phase.SOLIDS:
+        raise vessels.RefusalError("no amount: without one, all of a limited source goes into a single destination")
+    if source.phase in vessels.Phase.SOLIDS:
         return source.draw_mass(None)
     source.require_liquid()
     return source.draw_volume(_compute_usable_volume(source))
 
 
-def _add_solvent(context: ActionContext, targets: Sequence[Vessel], volumes: Sequence[Decimal]) -> None:
+def _add_solvent(context: ActionContext, targets: Sequence[vessels.Vessel], volumes: Sequence[Decimal]) -> None:
     solvent = context.get_selected_vessel("solvent")
     _require_total(solvent, sum(volumes, ZERO), 1)
     for vessel, volume in zip(targets, volumes, strict=True):
@@ -212,54 +207,54 @@ def _add_solvent(context: ActionContext, targets: Sequence[Vessel], volumes: Seq
             vessel.pour_in(solvent.draw_volume(volume), solvent)
 
 
-def _compute_usable_volume(vessel: Vessel, minimum_left: Decimal = ZERO) -> Decimal:
+def _compute_usable_volume(vessel: vessels.Vessel, minimum_left: Decimal = ZERO) -> Decimal:
     """Return the volume that can be drawn: the total less the larger of `dead_volume` and `minimum_left`."""
     dead_volume = quantities.parse_quantity(vessel.properties.get("dead_volume", "0 µL"), "volume").value
     return max(ZERO, vessel.get_volume() - max(dead_volume, minimum_left))
 
 
-def _require_total(source: Vessel, volume: Decimal, times: int, minimum_left: Decimal = ZERO) -> None:
+def _require_total(source: vessels.Vessel, volume: Decimal, times: int, minimum_left: Decimal = ZERO) -> None:
     """Raise RefusalError if the source has too little for all portions together. Call this before anything moves."""
     source.require_liquid()
     if source.unlimited or volume * times <= (usable := _compute_usable_volume(source, minimum_left)):
         return
     unusable = source.get_volume() - usable
-    remark = f" ({format_volume(unusable)} must stay in it)" if unusable else ""
-    raise RefusalError(describe_shortage(volume * times, usable, source) + remark)
+    remark = f" ({vessels.format_volume(unusable)} must stay in it)" if unusable else ""
+    raise vessels.RefusalError(vessels.describe_shortage(volume * times, usable, source) + remark)
 
 
-def _build_well(context: ActionContext, plate: Vessel, well: _Well) -> Vessel:
+def _build_well(context: ActionContext, plate: vessels.Vessel, well: _Well) -> vessels.Vessel:
     properties, contents = well["properties"], Contents.from_ledger(well["ledger"])
-    shown = {**drop_component_properties(properties, contents), "well": well["well"]}
+    shown = {**vessels.drop_component_properties(properties, contents), "well": well["well"]}
     part = _build_part(context, plate, well["name"], shown, contents)
     part.phase, part.key = str(properties.get("phase", "")), str(well["ledger"].get("key", ""))
     part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
     return part
 
 
-def _separate_by_treatment(context: ActionContext, plate: Vessel) -> list[Vessel]:
+def _separate_by_treatment(context: ActionContext, plate: vessels.Vessel) -> list[vessels.Vessel]:
     groups: dict[str, list[_Well]] = {}
     for well in plate.wells:
         groups.setdefault(str(well["properties"].get("treatment", "")), []).append(well)
     if set(groups) == {""}:
-        raise RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
+        raise vessels.RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
     return [
         _build_group(context, plate, treatment or "no treatment named", wells) for treatment, wells in groups.items()
     ]
 
 
-def _build_group(context: ActionContext, plate: Vessel, label: str, wells: Sequence[_Well]) -> Vessel:
+def _build_group(context: ActionContext, plate: vessels.Vessel, label: str, wells: Sequence[_Well]) -> vessels.Vessel:
     names = ", ".join(well["well"] for well in wells)
     shown = {**plate.properties, "wells in use": str(len(wells)), "treatment": label, "wells": names}
     # The contents of a plate are those of its wells, so its own are unknown.
     part = _build_part(context, plate, f"{plate.name}: {label}", shown, Contents(volume=None))
-    part.phase, part.wells = Phase.PLATE, wells
+    part.phase, part.wells = vessels.Phase.PLATE, wells
     return part
 
 
 def _build_part(
-    context: ActionContext, plate: Vessel, name: str, properties: dict[str, Any], contents: Contents
-) -> Vessel:
-    part = Vessel(context.reserve_name(name), properties, contents, "", plate.condition, plate.material_type)
+    context: ActionContext, plate: vessels.Vessel, name: str, properties: dict[str, Any], contents: Contents
+) -> vessels.Vessel:
+    part = vessels.Vessel(context.reserve_name(name), properties, contents, "", plate.condition, plate.material_type)
     part.sources.add_amount(plate.barcode, contents.volume)
     return part

@@ -74,7 +74,11 @@ def adjust_ph(context: ActionContext) -> None:
     titrant.require_liquid()
     for vessel in context.get_changeable_samples(titrant):
         vessel.require_liquid("titrated")
-        _require_reachable_ph(vessel, titrant, target)
+        ends = [parse_property_number(str(mixed.properties.get("pH", "")), "") for mixed in (vessel, titrant)]
+        known = sorted(end for end in ends if end is not None)
+        if len(known) == len(ends) and not known[0] <= target <= known[1]:
+            first, second = (f"{mixed.name} at pH {mixed.properties['pH']}" for mixed in (vessel, titrant))
+            raise RefusalError(f"wrong titrant: pH {target} does not lie between {first} and {second}")
         added = f"{format_volume(_add_titrant(context, vessel, titrant, target))} of titrant added"
         description, final_ph = f"{context.describe_run(vessel)}: {added}", _compute_ph(context, vessel)
         if final_ph is None:
@@ -128,15 +132,6 @@ def prepare_electrode(context: ActionContext) -> None:
     name = context.reserve_name(context.printable_label or f"Reference electrode, {couple}")
     context.new_vessels.append(Vessel(name, properties, Contents(volume=None), Phase.CONSUMABLE))
     context.reasoning = "An electrode out of the lab's stock of parts; its potential is that of its couple."
-
-
-def _require_reachable_ph(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
-    """Raise RefusalError if both pH values are known and the target is not between them: no mixture can reach it."""
-    ends = [parse_property_number(str(mixed.properties.get("pH", "")), "") for mixed in (vessel, titrant)]
-    known = sorted(end for end in ends if end is not None)
-    if len(known) == len(ends) and not known[0] <= target <= known[1]:
-        first, second = (f"{mixed.name} at pH {mixed.properties['pH']}" for mixed in (vessel, titrant))
-        raise RefusalError(f"wrong titrant: pH {target} does not lie between {first} and {second}")
 
 
 def _add_titrant(context: ActionContext, vessel: Vessel, titrant: Vessel, target: Decimal) -> Decimal:

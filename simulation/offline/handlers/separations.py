@@ -75,7 +75,14 @@ def centrifuge_samples(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         if vessel.phase == Phase.FROZEN:
             vessel.require_liquid("spun")
-        _require_strength(vessel, force)
+        words = vessel.container.lower()
+        if any(word in words for word in _UNSPINNABLE):
+            raise RefusalError(f"wrong format: {vessel.name} is in {vessel.container}, which fits no rotor")
+        # The pattern refuses a digit or point before the word: "2 ml" must not match "12 ml" or "0.2 ml".
+        limit = next((maximum for word, maximum in _FORCE_LIMITS if re.search(rf"(?<![0-9.]){word}", words)), None)
+        if limit is not None and force > limit:
+            most = f"a {vessel.container} stands {limit} x g at most"
+            raise RefusalError(f"too much force: {force.normalize():f} x g, {most} ({vessel.name})")
         heavy = vessel.contents.list_components_of_kind(CELLS, PARTICLES)
         if vessel.phase in (Phase.LIQUID, Phase.SUSPENSION) and heavy and force >= _LEAST_FORCE:
             vessel.phase = Phase.SEDIMENTED
@@ -156,7 +163,18 @@ def extract_on_solid_phase(context: ActionContext) -> None:
     for number, vessel in enumerate(samples, start=1):
         all_of_it = context.values["sample_volume"] is None
         loaded = vessel.draw_volume(vessel.get_volume() if all_of_it else context.get_number("sample_volume"))
-        eluted, run_off = _split_on_sorbent(context, vessel, loaded)
+        # Declared reactions are applied to a copy, so that they change what was loaded, not what is left in the vessel.
+        column = replace(vessel, contents=loaded)
+        apply_declared_changes(context, column)
+        declared = list_declared_products(context)
+        eluted = {name: part for name, part in column.contents.components.items() if name in declared}
+        unknown = _mark_unknown(column.contents, declared)
+        half = {key: round_to_grain(share / 2) for key, share in loaded.origins.items()}
+        other_half = {key: share - half[key] for key, share in loaded.origins.items()}
+        eluted, run_off = (
+            Contents({**unknown, **eluted}, half, ZERO, None),
+            Contents(unknown, other_half, loaded.volume, None),
+        )
         extract = context.create_vessel(box, context.format_label(number, len(samples), f"Extract of {vessel.name}"))
         elution_volume = context.get_number("elution_volume") * context.get_whole_number("elutions")
         extract.pour_in(elution.draw_volume(elution_volume), elution)
@@ -256,18 +274,6 @@ def _compute_force(context: ActionContext) -> Decimal:
     return _UNIT_FORCE * context.get_number("rotor_radius") * Decimal(speed) ** 2
 
 
-def _require_strength(vessel: Vessel, force: Decimal) -> None:
-    """Raise RefusalError if the container fits no rotor or would break. An unknown container is accepted."""
-    words = vessel.container.lower()
-    if any(word in words for word in _UNSPINNABLE):
-        raise RefusalError(f"wrong format: {vessel.name} is in {vessel.container}, which fits no rotor")
-    # The pattern refuses a digit or point before the word: "2 ml" must not match "12 ml" or "0.2 ml".
-    limit = next((maximum for word, maximum in _FORCE_LIMITS if re.search(rf"(?<![0-9.]){word}", words)), None)
-    if limit is not None and force > limit:
-        most = f"a {vessel.container} stands {limit} x g at most"
-        raise RefusalError(f"too much force: {force.normalize():f} x g, {most} ({vessel.name})")
-
-
 def _is_residue_container(box: Vessel) -> bool:
     words = f"{box.name} {box.container}".lower()
     return any(word in words for word in _RESIDUE_CONTAINERS)
@@ -317,19 +323,6 @@ def _split_first_runnings(passed: Contents, discarded: Decimal) -> tuple[Content
         passes, lost = format_volume(passed.volume), format_volume(discarded)
         raise RefusalError(f"short of volume: {passes} passes, of which {lost} is to be thrown away")
     return passed.take_volume(discarded)
-
-
-def _split_on_sorbent(context: ActionContext, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
-    """Return (contents that elute, contents that run off). Each gets half of the sample's origin shares."""
-    # Declared reactions are applied to a copy, so that they change what was loaded, not what is left in the vessel.
-    column = replace(vessel, contents=loaded)
-    apply_declared_changes(context, column)
-    declared = list_declared_products(context)
-    eluted = {name: part for name, part in column.contents.components.items() if name in declared}
-    unknown = _mark_unknown(column.contents, declared)
-    half = {key: round_to_grain(share / 2) for key, share in loaded.origins.items()}
-    other_half = {key: share - half[key] for key, share in loaded.origins.items()}
-    return Contents({**unknown, **eluted}, half, ZERO, None), Contents(unknown, other_half, loaded.volume, None)
 
 
 def _mark_unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:

@@ -124,7 +124,14 @@ def autoclave_samples(context: ActionContext) -> None:
         _require_safe_to_autoclave(context, vessel)
         apply_declared_changes(context, vessel)
         if kills:
-            _kill_cells(vessel)
+            for name in vessel.contents.list_components_of_kind(CELLS):
+                part, dead = vessel.contents.components[name], f"dead {name}"
+                # Dead cells are given as a number, so only components given as a number can be added to them.
+                if name.startswith("dead ") or part.dimension != "count":
+                    continue
+                total = sum_known((vessel.contents.get_amount(dead), part.amount))
+                vessel.contents = vessel.contents.with_component(name, part._replace(amount=ZERO))
+                vessel.contents = vessel.contents.with_component(dead, part._replace(amount=total))
             vessel.properties["sterilised"] = context.format_written_settings("temperature", "duration")
         vessel.move_to_condition("room_temp")
 
@@ -165,7 +172,14 @@ def dry_in_oven(context: ActionContext) -> None:
     hourly = next(rate for above, rate in _OVEN_RATES if temperature >= above)
     driven_off = []
     for vessel in context.get_changeable_samples():
-        _require_heat_proof(vessel, temperature)
+        if vessel.phase not in (Phase.EMPTY, *Phase.SOLIDS):
+            vessel.require_liquid("dried in an oven")
+        container = vessel.container.lower()
+        plastic = any(word in container for word in _PLASTIC) and not any(word in container for word in _GLASS)
+        if plastic and temperature > _PLASTIC_LIMIT:
+            raise RefusalError(
+                f"too hot: {temperature} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_LIMIT} °C at most"
+            )
         driven_off.append((_remove_solvent(vessel, _compute_removable_volume(context, "duration", hourly)), vessel))
         _finish_drying(context, vessel, "solid", context.format_written_settings("temperature", "duration"))
     _store_driven_off(context, "Vapour driven off by", driven_off)
@@ -272,17 +286,6 @@ def _require_headspace(vessel: Vessel, share: Decimal, otherwise: str) -> None:
         raise RefusalError(f"too full: {format_volume(volume)} in {vessel.name}, above {most} of {full} it {otherwise}")
 
 
-def _kill_cells(vessel: Vessel) -> None:
-    for name in vessel.contents.list_components_of_kind(CELLS):
-        part, dead = vessel.contents.components[name], f"dead {name}"
-        # Dead cells are given as a number, so only components given as a number can be added to them.
-        if name.startswith("dead ") or part.dimension != "count":
-            continue
-        total = sum_known((vessel.contents.get_amount(dead), part.amount))
-        vessel.contents = vessel.contents.with_component(name, part._replace(amount=ZERO))
-        vessel.contents = vessel.contents.with_component(dead, part._replace(amount=total))
-
-
 def _freeze_down(context: ActionContext, vessel: Vessel) -> None:
     """Move the vessel to its cold storage and freeze the contents. Raises RefusalError if the vessel would burst."""
     if vessel.phase in (*Phase.LIQUIDS, Phase.ADHERENT):
@@ -346,17 +349,6 @@ def _finish_drying(context: ActionContext, vessel: Vessel, phase: str, treatment
         vessel.properties["dried"] = treatment
         appearance = "dry"
     context.record_observation(f"{vessel.name} afterwards", "visual", appearance)
-
-
-def _require_heat_proof(vessel: Vessel, temperature: Decimal) -> None:
-    if vessel.phase not in (Phase.EMPTY, *Phase.SOLIDS):
-        vessel.require_liquid("dried in an oven")
-    container = vessel.container.lower()
-    plastic = any(word in container for word in _PLASTIC) and not any(word in container for word in _GLASS)
-    if plastic and temperature > _PLASTIC_LIMIT:
-        raise RefusalError(
-            f"too hot: {temperature} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_LIMIT} °C at most"
-        )
 
 
 def _store_driven_off(context: ActionContext, label: str, parts: list[tuple[Contents, Vessel]]) -> None:

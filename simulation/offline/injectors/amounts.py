@@ -8,23 +8,7 @@ from itertools import combinations
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, Material
-from simulation.offline.injectors.edits import (
-    COMMON,
-    OBVIOUS,
-    REACTING,
-    SCARCE,
-    SUBTLE,
-    Amount,
-    Case,
-    Edit,
-    Errors,
-    Produced,
-    is_mentioned,
-    parse_amount,
-    parse_concentrations,
-    plants,
-    sample_places,
-)
+from simulation.offline.injectors import edits
 
 _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
 _CONSUMING_ALL = ("CellCounter",)
@@ -51,11 +35,11 @@ _UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
 _NOT_IDENTIFYING = ("volume", "mass", "phase", "container", "container_capacity", "medium", "temperature")
 
 
-@plants(OBVIOUS, "{property} does not come from nothing")
-def matter_from_nothing(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "{property} does not come from nothing")
+def matter_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a liquid or solid is larger than all inputs together and than the vessel's capacity."""
-    for bulk in sample_places(rng, case.bulks):
-        capacity = parse_amount(bulk.material.draft.properties.get("container_capacity"), "volume")
+    for bulk in edits.sample_places(rng, case.bulks):
+        capacity = edits.parse_amount(bulk.material.draft.properties.get("container_capacity"), "volume")
         largest_input = max(
             _sum_inputs(case, bulk), capacity.value if capacity and bulk.name == "volume" else Decimal(0)
         )
@@ -66,35 +50,35 @@ def matter_from_nothing(case: Case, rng: random.Random) -> Errors:
                     yield _explain_bulk(case, bulk, text), bulk.change(text)
 
 
-@plants(OBVIOUS, "{property} does not vanish")
-def matter_vanishes(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "{property} does not vanish")
+def matter_vanishes(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which nearly all of a liquid or solid is gone although nothing removed it."""
-    for bulk in sample_places(rng, case.bulks) if case.action.name not in _DRYING else ():
+    for bulk in edits.sample_places(rng, case.bulks) if case.action.name not in _DRYING else ():
         for part in (*rng.sample(range(12, 90), 6), 100, 1000):
             for text in bulk.iter_spellings(bulk.value / part):
                 yield _explain_bulk(case, bulk, text), bulk.change(text)
 
 
-def _explain_bulk(case: Case, bulk: Amount, text: str) -> str:
+def _explain_bulk(case: edits.Case, bulk: edits.Amount, text: str) -> str:
     all_in = f"all that went in together is {quantities.format_quantity(_sum_inputs(case, bulk), bulk.name)}"
     return f"the {bulk.name} is {text}; the step leaves {bulk.text}, and {all_in}"
 
 
-def _sum_inputs(case: Case, bulk: Amount) -> Decimal:
+def _sum_inputs(case: edits.Case, bulk: edits.Amount) -> Decimal:
     """Return the total volume or mass of all inputs, or that of the new material if no input has any."""
-    amounts = [parse_amount(material.properties.get(bulk.name), bulk.name) for material in case.inputs]
+    amounts = [edits.parse_amount(material.properties.get(bulk.name), bulk.name) for material in case.inputs]
     return sum((quantity.value for quantity in amounts if quantity), Decimal(0)) or bulk.value
 
 
-@plants(OBVIOUS, "a substance is neither made nor concentrated by this step")
-def substance_from_nothing(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "a substance is neither made nor concentrated by this step")
+def substance_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a concentration is many times as high as that of any input."""
     highest: dict[str, quantities.Quantity] = {}
     for material in case.inputs:
-        for name, quantity in parse_concentrations(material.properties).items():
+        for name, quantity in edits.parse_concentrations(material.properties).items():
             if name not in highest or quantity.value > highest[name].value:
                 highest[name] = quantity
-    for solute in sample_places(rng, case.solutes):
+    for solute in edits.sample_places(rng, case.solutes):
         top = highest.get(solute.name)
         if top is None or not top.dimension == solute.dimension != "ratio":
             continue
@@ -108,10 +92,10 @@ def substance_from_nothing(case: Case, rng: random.Random) -> Errors:
                 yield f"{solute.name} is {text}; it should be {solute.text}, and {most}", solute.change(text)
 
 
-@plants(OBVIOUS, "no more is dissolved than there is room for")
-def beyond_solubility(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "no more is dissolved than there is room for")
+def beyond_solubility(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which more is dissolved or suspended than there is room for."""
-    for solute in sample_places(rng, case.solutes):
+    for solute in edits.sample_places(rng, case.solutes):
         most, measure = _MOST_CELLS if solute.name.endswith("cells concentration") else _MOST[solute.dimension]
         for factor in (*rng.sample(range(11, 90), 8), 5, 7):
             for text in solute.iter_spellings(Decimal(most * factor) / 10):
@@ -120,10 +104,10 @@ def beyond_solubility(case: Case, rng: random.Random) -> Errors:
                     yield explanation, solute.change(text)
 
 
-@plants(OBVIOUS, "cells double in their own time and do not vanish")
-def cells_in_no_time(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "cells double in their own time and do not vanish")
+def cells_in_no_time(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a culture doubles ten times or more, or dies out, in a step too short for either."""
-    for solute in sample_places(rng, case.solutes):
+    for solute in edits.sample_places(rng, case.solutes):
         if solute.dimension != "number_density" or not solute.name.endswith("cells concentration"):
             continue
         for doublings in (10, 11, 13, 20, -10, -11):
@@ -133,8 +117,8 @@ def cells_in_no_time(case: Case, rng: random.Random) -> Errors:
                 yield explanation, solute.change(text)
 
 
-@plants(OBVIOUS, "a consumed material is gone", SCARCE)
-def consumed_comes_back(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "a consumed material is gone", edits.SCARCE)
+def consumed_comes_back(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material that the step used up is available again."""
     # Most measurements could leave some of their sample, so it is no error there that a sample is available again.
     if case.action_type is None or (case.action_type.kind == "measurement" and case.action.name not in _CONSUMING_ALL):
@@ -147,51 +131,51 @@ def consumed_comes_back(case: Case, rng: random.Random) -> Errors:
             name for name, value in material.draft.properties.items() if before.get(name, str(value)) != str(value)
         ]
         explanation = f"{material.name} was used up in this step and cannot be there for further use"
-        edits = [material.change_field("available_for_use", AVAILABLE)]
-        edits += [material.change(name, before[name]) for name in changed]
-        yield explanation, *edits
+        changes = [material.change_field("available_for_use", AVAILABLE)]
+        changes += [material.change(name, before[name]) for name in changed]
+        yield explanation, *changes
 
 
-@plants(SUBTLE, "what is taken out is missing afterwards")
-def residual_not_reduced(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "what is taken out is missing afterwards")
+def residual_not_reduced(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a source still has the volume or mass that it had before some of it was taken."""
-    for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
+    for bulk, previous in edits.sample_places(rng, _list_changed_bulks(case)):
         if bulk.value < previous:
             yield _restore_bulk(bulk)
 
 
-@plants(SUBTLE, "what is put in is there afterwards")
-def addition_ignored(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "what is put in is there afterwards")
+def addition_ignored(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material still has the volume or mass that it had before something was added to it."""
-    for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
+    for bulk, previous in edits.sample_places(rng, _list_changed_bulks(case)):
         if bulk.value > previous:
             yield _restore_bulk(bulk)
 
 
-def _list_changed_bulks(case: Case) -> list[tuple[Amount, Decimal]]:
+def _list_changed_bulks(case: edits.Case) -> list[tuple[edits.Amount, Decimal]]:
     """Return the volumes and masses that the step changed, each with its previous value."""
     candidates = [(bulk, _find_previous_value(bulk)) for bulk in case.bulks]
     return [(bulk, previous) for bulk, previous in candidates if previous is not None and previous != bulk.value]
 
 
-def _find_previous_value(bulk: Amount) -> Decimal | None:
+def _find_previous_value(bulk: edits.Amount) -> Decimal | None:
     before = bulk.material.before
-    previous = parse_amount(before.properties.get(bulk.name), bulk.name) if before else None
+    previous = edits.parse_amount(before.properties.get(bulk.name), bulk.name) if before else None
     return previous.value if previous else None
 
 
-def _restore_bulk(bulk: Amount) -> tuple[str, Edit]:
+def _restore_bulk(bulk: edits.Amount) -> tuple[str, edits.Edit]:
     """Return the error in which a volume or mass is as before the step."""
     assert bulk.material.before, "a changed amount had a previous value"
     stale = str(bulk.material.before.properties[bulk.name])
     return f"{bulk.material.name} still has {stale}; the step leaves {bulk.text}", bulk.change(stale)
 
 
-@plants(SUBTLE, "volumes and masses balance", COMMON)
-def portion_slip(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "volumes and masses balance", edits.COMMON)
+def portion_slip(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several moved portions is counted twice or not at all."""
     portions = {2, 4, 5, 10, max(2, len(case.outcome.new_materials) - 1)}
-    for bulk, previous in sample_places(rng, _list_changed_bulks(case)):
+    for bulk, previous in edits.sample_places(rng, _list_changed_bulks(case)):
         moved = abs(previous - bulk.value)
         before, portion = (quantities.format_quantity(value, bulk.name) for value in (previous, moved))
         for wrong in (bulk.value + sign * moved / count for count in sorted(portions) for sign in (1, -1)):
@@ -202,11 +186,11 @@ def portion_slip(case: Case, rng: random.Random) -> Errors:
                     yield f"{bulk.material.name} has {text}; {known}", bulk.change(text)
 
 
-@plants(SUBTLE, "nothing grows or shrinks by itself", COMMON)
-def volume_gained(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "nothing grows or shrinks by itself", edits.COMMON)
+def volume_gained(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a volume or mass is somewhat larger or smaller although the step did not change it."""
     unchanged = [bulk for bulk in case.bulks if _find_previous_value(bulk) == bulk.value]
-    for bulk in sample_places(rng, unchanged):
+    for bulk in edits.sample_places(rng, unchanged):
         for gain in _GAINS:
             for wrong in (bulk.value * gain, *(() if case.action.name in _EVAPORATING else (bulk.value / gain,))):
                 for text in bulk.iter_spellings(wrong):
@@ -216,12 +200,12 @@ def volume_gained(case: Case, rng: random.Random) -> Errors:
                     )
 
 
-@plants(SUBTLE, "a concentration is the amount over the total volume", SCARCE)
-def dilution_slip(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a concentration is the amount over the total volume", edits.SCARCE)
+def dilution_slip(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a dilution divides by the solvent, not the total: 1 part in 9 parts gives 1/9, not 1/10."""
-    for solute in sample_places(rng, case.solutes):
+    for solute in edits.sample_places(rng, case.solutes):
         for source in _find_sources(case, solute.material, solute.name):
-            stock = parse_concentrations(source.properties).get(solute.name)
+            stock = edits.parse_concentrations(source.properties).get(solute.name)
             if stock is None or stock.dimension != solute.dimension:
                 continue
             if stock.value * _LEAST_SHARE < solute.value < stock.value / 2:
@@ -230,7 +214,7 @@ def dilution_slip(case: Case, rng: random.Random) -> Errors:
                 yield from _change_concentration(solute, slipped, "the amount taken over the total volume is")
 
 
-def _find_sources(case: Case, material: Produced, name: str) -> list[Material]:
+def _find_sources(case: edits.Case, material: edits.Produced, name: str) -> list[Material]:
     """Return the input from which the step made this concentration; none if it is unchanged or has several."""
     draft, before = material.draft, material.before
     if before and before.properties.get(name) == draft.properties[name]:
@@ -241,56 +225,56 @@ def _find_sources(case: Case, material: Produced, name: str) -> list[Material]:
     return containing if len(containing) == 1 else []
 
 
-@plants(SUBTLE, "amounts balance", COMMON)
-def off_by_ten(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "amounts balance", edits.COMMON)
+def off_by_ten(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the decimal point of a concentration is one place off."""
-    for solute in sample_places(rng, case.solutes):
-        if case.action.name not in REACTING and solute.dimension != "ratio":
+    for solute in edits.sample_places(rng, case.solutes):
+        if case.action.name not in edits.REACTING and solute.dimension != "ratio":
             for wrong in (solute.value / 10, solute.value * 10):
                 yield from _change_concentration(solute, wrong, "computed from what went in it is")
 
 
-def _change_concentration(solute: Amount, wrong: Decimal, because: str) -> Iterator[tuple[str, Edit]]:
+def _change_concentration(solute: edits.Amount, wrong: Decimal, because: str) -> Iterator[tuple[str, edits.Edit]]:
     for text in solute.iter_spellings(wrong, exact=True):
         yield f"{solute.name} is {text}; {because} {solute.text}", solute.change(text)
 
 
-@plants(SUBTLE, "amounts balance", changes_unit=True)
-def wrong_unit(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "amounts balance", changes_unit=True)
+def wrong_unit(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a concentration has the right number and a unit that is a thousand times too small."""
-    for solute in sample_places(rng, case.solutes):
+    for solute in edits.sample_places(rng, case.solutes):
         number, _, unit = solute.text.partition(" ")
         unit_index = _UNITS.index(unit) if unit in _UNITS else 0
-        if unit_index not in (0, 3) and case.action.name not in REACTING:
+        if unit_index not in (0, 3) and case.action.name not in edits.REACTING:
             text = f"{number} {_UNITS[unit_index - 1]}"
             yield f"{solute.name} is {text}; with the right unit it is {solute.text}", solute.change(text)
 
 
-@plants(SUBTLE, "each substance is conserved by itself", COMMON)
-def swapped_solutes(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "each substance is conserved by itself", edits.COMMON)
+def swapped_solutes(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which two substances of one material have each other's concentration."""
     pairs = [
         (one, other) for one, other in _list_distinct_pairs(case) if one.material.position == other.material.position
     ]
-    for one, other in sample_places(rng, pairs):
+    for one, other in edits.sample_places(rng, pairs):
         explanation = f"{one.name} is {one.text} and {other.name} {other.text}; here they are exchanged"
         yield explanation, one.change(other.text), other.change(one.text)
 
 
-@plants(SUBTLE, "a concentration stands with its own material", COMMON)
-def swapped_samples(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a concentration stands with its own material", edits.COMMON)
+def swapped_samples(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which two materials have each other's concentration, as if their labels were exchanged."""
     pairs = [
         (one, other)
         for one, other in _list_distinct_pairs(case)
         if one.material.position != other.material.position and one.name == other.name
     ]
-    for one, other in sample_places(rng, pairs):
+    for one, other in edits.sample_places(rng, pairs):
         places = f"{one.text} in {one.material.name} and {other.text} in {other.material.name}"
         yield f"{one.name} is {places}, not exchanged", one.change(other.text), other.change(one.text)
 
 
-def _list_distinct_pairs(case: Case) -> list[tuple[Amount, Amount]]:
+def _list_distinct_pairs(case: edits.Case) -> list[tuple[edits.Amount, edits.Amount]]:
     """Return pairs of concentrations of one dimension that differ by 20 % or more. A smaller exchange goes unnoticed."""
     return [
         (one, other)
@@ -300,15 +284,15 @@ def _list_distinct_pairs(case: Case) -> list[tuple[Amount, Amount]]:
     ]
 
 
-@plants(SUBTLE, "a material keeps its own origin", COMMON)
-def swapped_identities(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a material keeps its own origin", edits.COMMON)
+def swapped_identities(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which two materials have each other's origin, which contradicts their names."""
     identified = [
         (material, name, str(value))
         for material in case.materials
         for name, value in material.draft.properties.items()
         # The name must contain a number of the property; otherwise nothing in the outcome would show the exchange.
-        if any(is_mentioned(number, material.name) for number in re.findall(r"[0-9]+", str(value)))
+        if any(edits.is_mentioned(number, material.name) for number in re.findall(r"[0-9]+", str(value)))
         if name not in _NOT_IDENTIFYING and not name.endswith(" concentration")
     ]
     pairs = [
@@ -316,6 +300,6 @@ def swapped_identities(case: Case, rng: random.Random) -> Errors:
         for (one, name, value), (other, other_name, other_value) in combinations(identified, 2)
         if name == other_name and one.draft.properties[name] != other.draft.properties[name]
     ]
-    for name, one, value, other, other_value in sample_places(rng, pairs):
+    for name, one, value, other, other_value in edits.sample_places(rng, pairs):
         places = f"{name} of {one.name} is {value} and that of {other.name} {other_value}"
         yield f"{places}, not the other way round", one.change(name, other_value), other.change(name, value)

@@ -326,22 +326,18 @@ def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = 
     correct = quantities.parse_quantity(original, dimension).value
     fewest = _count_significant_digits(correct)
     for digits in range(fewest, fewest + (3 if exact else 2)):
-        text = _format_like(original, value, dimension, digits)
+        unit = quantities.parse_unit(original, dimension)
+        # If the original uses the unit that our formats choose, the wrong value gets the unit chosen for it: 900 µL,
+        # 1.2 mL.
+        if unit == _choose_readable_unit(quantities.parse_quantity(original, dimension).value, dimension):
+            unit = _choose_readable_unit(_round_to_digits(value, digits), dimension)
+        number = _round_to_digits(value / quantities.parse_quantity(f"1 {unit}".strip(), dimension).value, digits)
+        text = f"{format(number.normalize(), 'f')} {unit}".strip()
         parsed = parse_amount(text, dimension)
         # Rounding may lead back to the correct number, which would be no error.
         if parsed and parsed.value != correct and (not exact or abs(parsed.value - value) <= abs(value) * _ROUNDING):
             yield text
             return
-
-
-def _format_like(original: str, value: Decimal, dimension: str, digits: int) -> str:
-    unit = quantities.parse_unit(original, dimension)
-    # If the original uses the unit that our formats choose, the wrong value gets the unit chosen for it: 900 µL,
-    # 1.2 mL.
-    if unit == _choose_readable_unit(quantities.parse_quantity(original, dimension).value, dimension):
-        unit = _choose_readable_unit(_round_to_digits(value, digits), dimension)
-    number = _round_to_digits(value / quantities.parse_quantity(f"1 {unit}".strip(), dimension).value, digits)
-    return f"{format(number.normalize(), 'f')} {unit}".strip()
 
 
 def _choose_readable_unit(value: Decimal, dimension: str) -> str:

@@ -9,20 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from simulation.lab import quantities
-from simulation.offline.injectors.edits import (
-    NUMBER,
-    OBVIOUS,
-    SCARCE,
-    SUBTLE,
-    Amount,
-    Case,
-    Errors,
-    Reading,
-    multiply_numbers,
-    parse_readings,
-    plants,
-    sample_places,
-)
+from simulation.offline.injectors import edits
 from simulation.offline.injectors.settings import find_setting_values
 
 _BAND = re.compile(r"(?<=[0-9]) bp\b")
@@ -72,8 +59,8 @@ _LIMITS = (
 )
 
 
-@plants(OBVIOUS, "amounts, times and ratios read are not negative", SCARCE)
-def negative_reading(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "amounts, times and ratios read are not negative", edits.SCARCE)
+def negative_reading(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the reading of a quantity that cannot be negative is far below zero."""
     candidates = [
         reading
@@ -84,49 +71,51 @@ def negative_reading(case: Case, rng: random.Random) -> Errors:
         # Potentials, changes of fluorescence and absorbances after blank subtraction can be negative.
         and not reading.value.endswith((" V", "ΔF/F", "AU"))
     ]
-    for reading in sample_places(rng, candidates):
-        wrong = NUMBER.sub(lambda match: f"-{match[0]}", reading.value)
+    for reading in edits.sample_places(rng, candidates):
+        wrong = edits.NUMBER.sub(lambda match: f"-{match[0]}", reading.value)
         explanation = f"the reading is {wrong}, not {reading.value}; there is no less than nothing of it"
         yield explanation, reading.change(wrong)
 
 
-@plants(OBVIOUS, "readings and materials agree")
-def contradicting_observation(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "readings and materials agree")
+def contradicting_observation(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading is many times the volume or mass of the material."""
     near = _list_amount_readings(case, lambda value, expected: expected * 2 > value > expected / 2 > 0)
-    for reading, expected in sample_places(rng, near):
+    for reading, expected in edits.sample_places(rng, near):
         for factor in _EXCESS_FACTORS:
-            wrong = multiply_numbers(reading.value, factor)
+            wrong = edits.multiply_numbers(reading.value, factor)
             right = f"the material's {expected.dimension} is {_format_amount(expected)}"
             yield f"the reading is {wrong}, not {reading.value}; {right}", reading.change(wrong)
 
 
-def _list_amount_readings(case: Case, fits: Callable[[Decimal, Decimal], bool]) -> list[tuple[Reading, Amount]]:
+def _list_amount_readings(
+    case: edits.Case, fits: Callable[[Decimal, Decimal], bool]
+) -> list[tuple[edits.Reading, edits.Amount]]:
     """Return each reading with a displayed volume or mass, where one of its values fits the amount."""
     return [
         (reading, expected)
         for reading in case.readings
         for expected in case.shown_bulks
-        if any(fits(value, expected.value) for value in parse_readings(reading.value, expected.dimension))
+        if any(fits(value, expected.value) for value in edits.parse_readings(reading.value, expected.dimension))
     ]
 
 
-def _format_amount(amount: Amount) -> str:
+def _format_amount(amount: edits.Amount) -> str:
     return quantities.format_quantity(amount.value, amount.dimension)
 
 
-@plants(OBVIOUS, "readings stay within what can be read")
-def beyond_the_instrument(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "readings stay within what can be read")
+def beyond_the_instrument(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading exceeds what exists, or what the instrument or the run can measure."""
     candidates = [(reading, limit) for reading in case.readings for limit in _LIMITS if _matches_limit(reading, limit)]
-    for reading, limit in sample_places(rng, candidates):
+    for reading, limit in edits.sample_places(rng, candidates):
         for factor in _EXCESS_FACTORS:
-            wrong = multiply_numbers(reading.value, factor)
-            if min(abs(Decimal(number)) for number in NUMBER.findall(wrong)) > _find_limit(case, limit):
+            wrong = edits.multiply_numbers(reading.value, factor)
+            if min(abs(Decimal(number)) for number in edits.NUMBER.findall(wrong)) > _find_limit(case, limit):
                 yield f"the reading is {wrong}, not {reading.value}; {limit.reason}", reading.change(wrong)
 
 
-def _matches_limit(reading: Reading, limit: Limit) -> bool:
+def _matches_limit(reading: edits.Reading, limit: Limit) -> bool:
     """Return whether a reading consists of numbers with the limit's unit and is described by its pattern."""
     if not re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", reading.value):
         return False
@@ -137,7 +126,7 @@ def _matches_limit(reading: Reading, limit: Limit) -> bool:
     return has_unit and re.search(limit.description_pattern, reading.description) is not None
 
 
-def _find_limit(case: Case, limit: Limit) -> Decimal:
+def _find_limit(case: edits.Case, limit: Limit) -> Decimal:
     """Return the largest possible value. For retention times and swept potentials, it follows from the settings."""
     settings = {}
     for parameter in case.action_type.parameters if case.action_type else ():
@@ -151,19 +140,19 @@ def _find_limit(case: Case, limit: Limit) -> Decimal:
     return limit.maximum
 
 
-@plants(OBVIOUS, "a fragment is as long as it can be copied and resolved", changes_unit=True)
-def band_too_long(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "a fragment is as long as it can be copied and resolved", changes_unit=True)
+def band_too_long(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a band has a length that no polymerase copies and no plain gel resolves."""
-    for reading in sample_places(rng, [reading for reading in case.readings if _BAND.search(reading.value)]):
+    for reading in edits.sample_places(rng, [reading for reading in case.readings if _BAND.search(reading.value)]):
         wrong = _BAND.sub(" kb", reading.value)
         reason = "neither this reaction nor this gel goes so far"
         yield f"{wrong} is a thousand times {reading.value}; {reason}", reading.change(wrong)
 
 
-@plants(OBVIOUS, "a part is not larger than the whole")
-def more_than_all(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "a part is not larger than the whole")
+def more_than_all(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which more events are positive than there were events."""
-    for reading, match in sample_places(rng, case.find_shares()):
+    for reading, match in edits.sample_places(rng, case.find_shares()):
         positive, events = int(match["positive"]), int(match["events"])
         texts = [f"{match['percent']} % ({events} of {positive} events)"]
         for factor in range(2, 10):
@@ -175,19 +164,19 @@ def more_than_all(case: Case, rng: random.Random) -> Errors:
             yield explanation, reading.change(wrong)
 
 
-@plants(OBVIOUS, "a setting is one the instrument has", changes_unit=True)
-def impossible_setting(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "a setting is one the instrument has", changes_unit=True)
+def impossible_setting(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the outcome states a setting that the instrument does not have."""
     # The volume of a material is an amount, not a setting; errors in it are of another kind.
     echoes = [echo for echo in find_setting_values(case) if echo.property_name != "volume"]
-    for echo in sample_places(rng, echoes):
+    for echo in edits.sample_places(rng, echoes):
         for wrong in echo.list_beyond():
             right = f"it was set to {echo.text}, and the instrument goes {echo.allowed_range}"
             yield f"{echo.setting_name} is {wrong}; {right}", *echo.change(case, wrong)
 
 
-@plants(OBVIOUS, "readings stay within what can be read", changes_unit=True)
-def unit_out_of_reach(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.OBVIOUS, "readings stay within what can be read", changes_unit=True)
+def unit_out_of_reach(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a record has a unit so large that its numbers exceed anything that exists."""
     for reading, wrong in _iter_unit_changes(case, rng, _HUGE_UNITS):
         right = f"the instrument read {reading.value}, and nothing of this size could be there"
@@ -195,33 +184,35 @@ def unit_out_of_reach(case: Case, rng: random.Random) -> Errors:
 
 
 def _iter_unit_changes(
-    case: Case, rng: random.Random, units: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[Reading, str]]:
+    case: edits.Case, rng: random.Random, units: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[edits.Reading, str]]:
     """Yield readings, each with its text with one of the other units that `units` has for its own."""
-    for reading in sample_places(rng, [reading for reading in case.readings if NUMBER.match(reading.value)]):
+    for reading in edits.sample_places(
+        rng, [reading for reading in case.readings if edits.NUMBER.match(reading.value)]
+    ):
         unit = reading.value.rpartition(" ")[2]
         for other in units.get(unit, ()):
             yield reading, re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, reading.value)
 
 
-@plants(SUBTLE, "readings and materials agree")
-def reading_off(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "readings and materials agree")
+def reading_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading clearly differs from the volume or mass of the material."""
     near = _list_amount_readings(case, lambda value, expected: abs(value - expected) * 20 < expected)
-    for reading, expected in sample_places(rng, near):
+    for reading, expected in edits.sample_places(rng, near):
         for factor in _DEVIATIONS:
-            wrong = multiply_numbers(reading.value, factor)
+            wrong = edits.multiply_numbers(reading.value, factor)
             yield f"the reading is {wrong}, the material holds {_format_amount(expected)}", reading.change(wrong)
 
 
-@plants(SUBTLE, "readings of one sample agree within the noise")
-def replicate_off(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "readings of one sample agree within the noise")
+def replicate_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several readings of the same sample is far from the others, which agree."""
-    for reading in sample_places(rng, [reading for reading in case.readings if _are_replicates(reading.value)]):
+    for reading in edits.sample_places(rng, [reading for reading in case.readings if _are_replicates(reading.value)]):
         parts = reading.value.split(", ")
         for position, part in enumerate(parts):
             for factor in (_TENTH, _TEN, *_DEVIATIONS[:2], *_DEVIATIONS[-2:]):
-                wrong = multiply_numbers(part, factor)
+                wrong = edits.multiply_numbers(part, factor)
                 value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
                 right = f"where it was {part}; the others of this sample agree"
                 yield f"reading {position + 1} is {wrong} {right}", reading.change(value)
@@ -237,35 +228,35 @@ def _are_replicates(value: str) -> bool:
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.2")
 
 
-@plants(SUBTLE, "replicate vessels agree within the noise")
-def odd_one_out(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "replicate vessels agree within the noise")
+def odd_one_out(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several replicate samples reads ten times or a tenth of what the others read."""
-    for fellows in sample_places(rng, _group_replicate_vessels(case)):
+    for fellows in edits.sample_places(rng, _group_replicate_vessels(case)):
         for reading in fellows:
             for factor in (_TENTH, _TEN):
-                wrong = multiply_numbers(reading.value, factor)
+                wrong = edits.multiply_numbers(reading.value, factor)
                 right = f"where {reading.value} agrees with its replicate vessels"
                 yield f"{reading.description}: {wrong}, {right}", reading.change(wrong)
 
 
-def _group_replicate_vessels(case: Case) -> list[list[Reading]]:
+def _group_replicate_vessels(case: edits.Case) -> list[list[edits.Reading]]:
     """Return groups of agreeing readings of one quantity, from three or more vessels that differ only in number."""
-    groups: dict[str, list[Reading]] = defaultdict(list)
+    groups: dict[str, list[edits.Reading]] = defaultdict(list)
     for reading in case.readings:
         name = "" if reading.subject is None else case.all_materials[reading.subject].name
         base = re.sub(r" [0-9]+$", "", name)
-        if base != name and NUMBER.match(reading.value) and "(" not in reading.value:
+        if base != name and edits.NUMBER.match(reading.value) and "(" not in reading.value:
             groups[reading.description.replace(name, base)].append(reading)
     agreeing = []
     for group in groups.values():
-        numbers = [Decimal(number) for reading in group for number in NUMBER.findall(reading.value)]
+        numbers = [Decimal(number) for reading in group for number in edits.NUMBER.findall(reading.value)]
         if len(group) > 2 and min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.5"):
             agreeing.append(group)
     return agreeing
 
 
-@plants(SUBTLE, "a reading stands with the sample it was read of", SCARCE)
-def swapped_readings(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a reading stands with the sample it was read of", edits.SCARCE)
+def swapped_readings(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the readings of two samples that are known to differ are exchanged."""
     known = [_find_known_properties(case, reading) for reading in case.readings]
     pairs = [
@@ -277,12 +268,12 @@ def swapped_readings(case: Case, rng: random.Random) -> Errors:
         and _find_measurement(first) == _find_measurement(second)
         and _differs_by_property(name, first, second)
     ]
-    for first, second, name in sample_places(rng, pairs):
+    for first, second, name in edits.sample_places(rng, pairs):
         explanation = f"{first.value} and {second.value} were read the other way round; the samples differ in {name}"
         yield explanation, first.change(second.value), second.change(first.value)
 
 
-def _find_known_properties(case: Case, reading: Reading) -> dict[str, str]:
+def _find_known_properties(case: edits.Case, reading: edits.Reading) -> dict[str, str]:
     """Return the visible properties that distinguish an observed sample: concentrations, genotype, being a ladder."""
     properties = {} if reading.subject is None else case.all_materials[reading.subject].draft.properties
     known = {
@@ -291,12 +282,12 @@ def _find_known_properties(case: Case, reading: Reading) -> dict[str, str]:
     return {**known, "ladder": str("ladder" in reading.description)}
 
 
-def _find_measurement(reading: Reading) -> str:
+def _find_measurement(reading: edits.Reading) -> str:
     """Return the end of a reading's heading, which is the quantity measured, or "" if it has none."""
     return reading.description.rpartition(": ")[2] if ": " in reading.description else ""
 
 
-def _differs_by_property(name: str, first: Reading, second: Reading) -> bool:
+def _differs_by_property(name: str, first: edits.Reading, second: edits.Reading) -> bool:
     """Return whether a concentration explains different numbers, or a genotype or ladder different observations."""
     if name in ("genotype", "ladder"):
         types = (first.measurement_type, second.measurement_type)
@@ -308,13 +299,13 @@ def _differs_by_property(name: str, first: Reading, second: Reading) -> bool:
     return len(numbers) == 1 or (len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5"))
 
 
-@plants(SUBTLE, "a share is the part over the whole", SCARCE)
-def share_and_count(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a share is the part over the whole", edits.SCARCE)
+def share_and_count(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the percentage of positive events contradicts their number."""
-    for reading, match in sample_places(rng, case.find_shares()):
+    for reading, match in edits.sample_places(rng, case.find_shares()):
         percent, positive = Decimal(match["percent"]), int(match["positive"])
         for factor in (_TENTH, _TEN, *_DEVIATIONS, Decimal(2), Decimal("0.5"), Decimal(3)):
-            share, count = multiply_numbers(match["percent"], factor), str(int(positive * factor))
+            share, count = edits.multiply_numbers(match["percent"], factor), str(int(positive * factor))
             for wrong in (
                 reading.value.replace(f"{match['percent']} %", f"{share} %", 1),
                 reading.value.replace(f"({match['positive']} of", f"({count} of", 1),
@@ -324,8 +315,8 @@ def share_and_count(case: Case, rng: random.Random) -> Errors:
                     yield explanation, reading.change(wrong)
 
 
-@plants(SUBTLE, "a figure stands with its unit", changes_unit=True)
-def reading_in_wrong_unit(case: Case, rng: random.Random) -> Errors:
+@edits.plants(edits.SUBTLE, "a figure stands with its unit", changes_unit=True)
+def reading_in_wrong_unit(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a record has the right numbers and a unit that is off by a factor of 1000 or 60."""
     for reading, wrong in _iter_unit_changes(case, rng, _OTHER_UNITS):
         yield f"the record says {wrong}; the instrument read {reading.value}", reading.change(wrong)

@@ -11,21 +11,7 @@ from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.parameters import Parameter
-from simulation.offline.injectors.edits import (
-    COMMON,
-    SCARCE,
-    SUBTLE,
-    USUAL,
-    Case,
-    Edit,
-    Errors,
-    Produced,
-    is_mentioned,
-    iter_spellings,
-    plants,
-    replace_mentions,
-    sample_places,
-)
+from simulation.offline.injectors import edits
 
 # Properties that do not come from a setting, even if they contain the same number.
 _NOT_FROM_SETTINGS = ("mass", "phase", "container", "container_capacity", "medium", "lanes", "appearance")
@@ -54,7 +40,7 @@ class SettingValue(NamedTuple):
 
     parameter: Parameter
     text: str  # the setting as it is stated
-    material: Produced | None = None  # None: the records
+    material: edits.Produced | None = None  # None: the records
     property_name: str = ""
     excluded_options: tuple[str, ...] = ()  # options that are set as well, so they are not wrong
 
@@ -102,7 +88,7 @@ class SettingValue(NamedTuple):
     def _format_values(self, values: list[Decimal]) -> list[str]:
         if self.parameter.type == "range":
             return [quantities.format_number(value) for value in values if value == int(value) or "." in self.text]
-        return [text for value in values for text in iter_spellings(self.text, value, self.parameter.dimension)]
+        return [text for value in values for text in edits.iter_spellings(self.text, value, self.parameter.dimension)]
 
     def _list_other_units(self) -> list[str]:
         number, _, current_unit = self.text.partition(" ")
@@ -112,11 +98,11 @@ class SettingValue(NamedTuple):
         units = quantities.list_units(self.parameter.dimension)
         return [f"{number} {unit}" for unit in units if len(unit) == len(current_unit)]
 
-    def change(self, case: Case, wrong: str) -> list[Edit]:
+    def change(self, case: edits.Case, wrong: str) -> list[edits.Edit]:
         """Return the edits that state another setting, in one material or in all records of the step."""
         if self.material:
             value = str(self.material.draft.properties[self.property_name])
-            return [self.material.change(self.property_name, replace_mentions(value, self.text, wrong))]
+            return [self.material.change(self.property_name, edits.replace_mentions(value, self.text, wrong))]
         return [
             reading.change(reading.description.replace(head, head.replace(self.text, wrong)), "description")
             for reading in case.readings
@@ -128,12 +114,12 @@ class SettingValue(NamedTuple):
         start = f", {self.setting_name} "
         if self.parameter.type == "multiselect":
             head = start + description.partition(start)[2].partition(":")[0]
-            return head if is_mentioned(self.text, head) and head in description else ""
+            return head if edits.is_mentioned(self.text, head) and head in description else ""
         head = start + self.text
-        return head if is_mentioned(head.strip(", "), description) and head in description else ""
+        return head if edits.is_mentioned(head.strip(", "), description) and head in description else ""
 
 
-def find_setting_values(case: Case) -> list[SettingValue]:
+def find_setting_values(case: edits.Case) -> list[SettingValue]:
     """Return every setting that the outcome states."""
     mentions = []
     for parameter in case.action_type.parameters if case.action_type else ():
@@ -164,33 +150,33 @@ def _list_spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple
     return [(text, ()) for text in dict.fromkeys((str(setting), *formatted))]
 
 
-def _find_properties(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[Produced, str]]:
+def _find_properties(case: edits.Case, parameter: Parameter, text: str) -> Iterator[tuple[edits.Produced, str]]:
     """Yield each material and property whose value comes from this setting."""
     # A bare number or an option is too common to be recognised in a text. A text in an input's name does not come from
     # the setting.
-    in_a_name = any(is_mentioned(text, material.name) for material in case.inputs)
+    in_a_name = any(edits.is_mentioned(text, material.name) for material in case.inputs)
     if parameter.type in ("range", "multiselect") or in_a_name:
         return
     for material in case.materials:
         for name, value in material.draft.properties.items():
             new = material.before is None or material.before.properties.get(name) != value
-            if new and is_mentioned(text, str(value)) and _sets_property(parameter, material, name):
+            if new and edits.is_mentioned(text, str(value)) and _sets_property(parameter, material, name):
                 yield material, name
 
 
-def _sets_property(parameter: Parameter, material: Produced, name: str) -> bool:
+def _sets_property(parameter: Parameter, material: edits.Produced, name: str) -> bool:
     """Return whether the parameter determines this property. Otherwise an equal number may be a coincidence."""
     if name == "volume":
         return parameter.name in (_VOLUME_OF_ALL if material.draft.replaces else _VOLUME_OF_NEW)
     if name in _NOT_FROM_SETTINGS or name.endswith(" concentration"):
         return False
-    return not any(is_mentioned(text, name) for text in ("pH", "viability"))
+    return not any(edits.is_mentioned(text, name) for text in ("pH", "viability"))
 
 
-def _change_settings(case: Case, rng: random.Random, topic: str) -> Errors:
+def _change_settings(case: edits.Case, rng: random.Random, topic: str) -> edits.Errors:
     """Yield errors in which a record or material states another setting than the one that was set."""
     echoes = [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
-    for echo in sample_places(rng, echoes):
+    for echo in edits.sample_places(rng, echoes):
         for wrong in echo.list_nearby():
             if wrong != echo.text:
                 yield f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}", *echo.change(case, wrong)
@@ -207,11 +193,11 @@ def _find_topic(parameter: Parameter) -> str:
 
 # Kind of error, what the setting is about, the rule that is broken, and the weight.
 for _name, _topic, _rule, _weight in (
-    ("wrong_objective", "objective", "the objective set is the one looked through", SCARCE),
-    ("wrong_wavelength", "light", "the light set is the light used", USUAL),
-    ("wrong_force", "force", "the force set is the one the vessel was spun at", USUAL),
-    ("wrong_time", "time", "the time set is the time it took", SCARCE),
-    ("wrong_temperature", "temperature", "the temperature set is the one held", COMMON),
-    ("wrong_setting", "other", "what was set is what was done", COMMON),
+    ("wrong_objective", "objective", "the objective set is the one looked through", edits.SCARCE),
+    ("wrong_wavelength", "light", "the light set is the light used", edits.USUAL),
+    ("wrong_force", "force", "the force set is the one the vessel was spun at", edits.USUAL),
+    ("wrong_time", "time", "the time set is the time it took", edits.SCARCE),
+    ("wrong_temperature", "temperature", "the temperature set is the one held", edits.COMMON),
+    ("wrong_setting", "other", "what was set is what was done", edits.COMMON),
 ):
-    plants(SUBTLE, _rule, _weight, name=_name)(partial(_change_settings, topic=_topic))
+    edits.plants(edits.SUBTLE, _rule, _weight, name=_name)(partial(_change_settings, topic=_topic))

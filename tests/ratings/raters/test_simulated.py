@@ -4,18 +4,16 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
-from ratings.models import ItemSource, Rating
+from ratings.models import EVIDENCE, TRANSITION, ItemSource, Rating
 from ratings.raters import invitations
-from ratings.raters.simulated_raters import (
-    Skill,
-    _judge_evidence_item,
-    _judge_transition_item,
-    choose_marks,
-    simulate_raters,
-)
+from ratings.raters.simulated_raters import Skill, choose_marks, judge_item, simulate_raters
 from ratings.rating import next_item
 from ratings.studies import StudyError, lifecycle
 from tests.support import run_factory, study_factory
+
+
+def judge(source, rater, skill, seed, kind=TRANSITION):
+    return judge_item(source, kind, f"R{rater}", skill, seed, f"R{rater}")
 
 
 def run_simulation(study, n, seed=3, **more):
@@ -136,7 +134,7 @@ def test_simulation_reports_progress_for_every_rating(study) -> None:
 def test_simulated_verdicts_match_the_configured_shares(perturbation, called_error) -> None:
     skill = Skill(0.9, 0.3)
     verdicts = [
-        _judge_transition_item(source, f"R{rater}", skill, seed)[0]
+        judge(source, rater, skill, seed)[0]
         for seed in range(10)
         for source in make_sources(perturbation, 100)
         for rater in range(20)
@@ -150,7 +148,7 @@ def test_simulated_raters_detect_declared_errors_as_often_as_subtle_ones() -> No
     called = {}
     for reference in ("declared wrong", "declared right", "unperturbed"):
         verdicts = [
-            _judge_transition_item(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
+            judge(source, rater, Skill(0.9, 0.3), seed)[0]
             for seed in range(10)
             for source in make_sources("none", 100, reference=reference)
             for rater in range(20)
@@ -185,7 +183,7 @@ def test_simulated_confidence_is_higher_for_right_answers() -> None:
     for perturbation in ("none", "obvious"):
         for source in make_sources(perturbation, 200):
             for rater in range(10):
-                verdict, confidence = _judge_transition_item(source, f"R{rater}", Skill(0.9, 0.3), 1)
+                verdict, confidence = judge(source, rater, Skill(0.9, 0.3), 1)
                 said[verdict == (perturbation == "none")].append(confidence)
     right, wrong = (sum(values) / len(values) for values in (said[True], said[False]))
     assert right > wrong + 0.5
@@ -196,9 +194,7 @@ def test_simulated_evidence_verdicts_agree_with_the_classifier_at_the_configured
     agreed = []
     for sufficient in (True, False):
         for source in make_sources("none", 200, verdicts={"offline/checklist": sufficient}):
-            agreed += [
-                _judge_evidence_item(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)
-            ]
+            agreed += [judge(source, rater, Skill(0.9, 0.3), 1, EVIDENCE)[0] == sufficient for rater in range(30)]
     assert sum(agreed) / len(agreed) == pytest.approx(0.85, abs=0.06)
 
 

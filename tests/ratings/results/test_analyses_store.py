@@ -20,8 +20,8 @@ from ratings.results.analyses import analysis_job, document, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
 from ratings.studies import SealedError, progress
+from simulation import leases
 from simulation.jobs import jobs
-from simulation.leases import leases
 from simulation.models import Job, Transition, Twin
 from tests.support import run_factory, study_factory
 

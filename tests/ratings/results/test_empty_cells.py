@@ -120,7 +120,7 @@ def find_missing_cells(study: Study, seed: int) -> dict[tuple[ResultKind, str], 
     contrasts = [
         row for row in list_records(made["tables"]["contrasts"]) if row["family"] in sections_contrasts.BY_DESIGN
     ]
-    found = empty_cells.collect_cells(rows + [empty_cells.build_contrast_result(**row) for row in contrasts])
+    found = empty_cells.collect_cells([*rows, *map(empty_cells.build_contrast_result, contrasts)])
     return {
         (key, missing): (one.n, reasons)
         for key, one in found.items()

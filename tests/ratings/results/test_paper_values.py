@@ -60,7 +60,7 @@ def test_paper_file_problems_are_all_listed_with_line_and_key(tmp_path: Path) ->
         tmp_path / "values.json", GOOD, {**GOOD, "key": "b", "colour": 1}, {**GOOD, "key": "c", "k": "3"}
     )
     first, second = list_problems(path)
-    assert first.startswith("4: values[1].colour: unknown key; allowed: key, quantity, study, model")
+    assert first.startswith("4: values[1].colour: unknown field; allowed: error, interval, k, key, model")
     assert second.startswith("5: values[2].k: ")
 
 
@@ -125,7 +125,7 @@ def broken_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 def test_system_check_reports_line_and_key_of_a_broken_paper_file(broken_file: Path) -> None:
     (found,) = run_checks(tags=["paper"])
-    assert found.id == "wetbench.E009" and f"{broken_file.name}:4: values[1].colour: unknown key" in found.msg
+    assert found.id == "wetbench.E009" and f"{broken_file.name}:4: values[1].colour: unknown field" in found.msg
     with pytest.raises(SystemCheckError, match=r"values\.json:4: values"):
         call_command("check")
 
@@ -133,7 +133,7 @@ def test_system_check_reports_line_and_key_of_a_broken_paper_file(broken_file: P
 @pytest.mark.django_db
 def test_paper_page_shows_the_problems_of_the_file(broken_file: Path, boss: Client) -> None:
     answer = boss.get(reverse("ratings:paper"))
-    assert answer.status_code == 503 and "values.json:4: values[1].colour: unknown key" in answer.content.decode()
+    assert answer.status_code == 503 and "values.json:4: values[1].colour: unknown field" in answer.content.decode()
     answer = boss.get(reverse("ratings:paper_json"))
     assert answer.status_code == 503 and "values[1].colour" in answer.json()["problems"][0]
 

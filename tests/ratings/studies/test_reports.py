@@ -106,7 +106,7 @@ def test_report_names_simulated_raters() -> None:
     study.raters.filter(label="R02").update(simulated=True)
     report = build_report(study)
     assert report.simulated == "1 of 2 raters are simulated; they gave 40 of 80 ratings."
-    assert ([line.simulated for line in report.raters], report.by_simulated) == ([False, True], 40)
+    assert ([line.rater.simulated for line in report.raters], report.by_simulated) == ([False, True], 40)
 
 
 @pytest.mark.both_databases
@@ -128,7 +128,7 @@ def test_report_excludes_ratings_of_a_dropped_rater_and_marks_the_rater() -> Non
     study.raters.filter(label="R02").update(withdrawn_at=timezone.now(), dropped=True)
     report = build_report(study)
     assert report.progress.done == 40
-    assert [line.dropped for line in report.raters] == [False, True]
+    assert [line.rater.dropped for line in report.raters] == [False, True]
 
 
 @pytest.mark.both_databases

@@ -1,5 +1,6 @@
 """Events of a study are data: their content, their sentences, and that no decision depends on the sentences."""
 
+import io
 import json
 from collections.abc import Iterator
 
@@ -242,9 +243,10 @@ def test_log_sentences_can_be_translated_without_changing_what_the_program_decid
     run_factory.create_pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)
-    assert import_jobs._count_removals(draft) == 0
+    checked = import_jobs.request_check(import_jobs.ITEMS_KIND, draft, io.BytesIO(b"{}\n"), "items.jsonl", owner)
+    assert import_jobs.request_import(checked, draft, owner).params["removals"] == 0
     item_imports.remove_all_items(draft, owner)
-    assert import_jobs._count_removals(draft) == 1
+    assert import_jobs.request_import(checked, draft, owner).params["removals"] == 1
     lifecycle.open_study(draft, by=owner)
     study = Study.objects.get(pk=draft.pk)
     assert interim_analysis._count_planned_ratings(study) == 40

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.checker import check_transition, tables
+from simulation.checker import check_transition, suite
 from simulation.checker.checks import CHECKS, CODES, validate_checks
 from simulation.checker.suite import WARNING_CODES, measure_suite
 
@@ -51,8 +51,8 @@ def test_checker_recall_on_the_foreign_suite_is_at_least_90_percent():
 
 
 def test_documentation_of_the_checker_has_the_current_measurements():
-    page = tables.PAGE.read_text(encoding="utf-8")
-    assert tables.insert_tables(page) == page, "run: python -m simulation.checker.tables"
+    page = suite.PAGE.read_text(encoding="utf-8")
+    assert suite.insert_tables(page) == page, "run: python -m simulation.checker.suite"
 
 
 def test_check_with_a_missing_or_repeated_part_stops_the_start():

@@ -5,9 +5,9 @@ import itertools
 import pytest
 from django.db import OperationalError, connection
 
+from simulation import leases
 from simulation.engine import runner
 from simulation.lab.bench import step_from_json
-from simulation.leases import leases
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 from simulation.runs import control, create
 from tests.support.embedded_worker import run_one_unit

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import replay, run_usage
 from simulation.engine import runner
-from simulation.leases import leases
 from simulation.models import (
     Episode,
     EvidenceReview,

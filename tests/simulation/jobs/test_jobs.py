@@ -12,11 +12,12 @@ from django.conf import settings
 from django.db import OperationalError, connection
 from django.utils import timezone
 
+from simulation import leases
 from simulation.engine import workers
 from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE_WORK
-from simulation.leases import Lease, leases
+from simulation.leases import Lease
 from simulation.models import Experiment, Job, Run
 from simulation.runs import create
 from tests.support.embedded_worker import run_one_unit

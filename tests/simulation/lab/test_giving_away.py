@@ -6,7 +6,7 @@ from ratings.studies import quarantine
 from simulation.lab import tell_words
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome
-from simulation.llm import reply_checks
+from simulation.llm import reply_fields
 
 WORDS = [
     "SECRET: so it is", "se\u200bcret", "a perturbation", "is_perturbed", "ｐｅｒｔｕｒｂｅｄ", "deliberate", "unintentional",
@@ -17,7 +17,7 @@ PLAIN = ["secretion", "secretory", "undeliberated", "plausible", "a typed error"
 
 def is_found_by_twin_maker(text: str, secret: str = "") -> bool:
     seen = Outcome(True, (), (Observation(text, "visual"),))
-    return bool(reply_checks.find_tells(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
+    return bool(reply_fields.find_tells(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
 
 
 def is_found_by_quarantine(text: str, secret: str = "") -> bool:

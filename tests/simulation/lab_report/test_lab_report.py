@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from simulation import lab_report
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rendering import format_clock
 from simulation.lab.rubrics import RubricLine
-from simulation.lab_report import report
-from simulation.lab_report.report import check_protocol, run_protocol
+from simulation.lab_report import check_protocol, run_protocol
 from simulation.offline import gym
 from simulation.offline.hidden_truth import ENTRIES, WHOLE_FIELDS
 from tests.support.laboratory_factory import build_material
@@ -58,7 +58,7 @@ def check_small_experiment(**changes):
 
 @pytest.mark.parametrize("slug", gym.list_slugs())
 def test_reference_protocol_is_sufficient_and_every_rubric_line_is_needed(slug):
-    assert report.build_report(FIXTURES, seed=1, only=[slug]).all_faults == []
+    assert lab_report.build_report(FIXTURES, seed=1, only=[slug]).all_faults == []
 
 
 def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
@@ -195,7 +195,7 @@ def test_lab_report_command_exits_with_2_without_data_files(tmp_path):
 
 
 def test_lab_report_writes_consecutive_step_numbers_as_a_range():
-    assert report._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
+    assert lab_report._format_steps((1, 2, 3, 5, 7, 8)) == "1-3, 5, 7-8"
 
 
 def _read_examples():
@@ -213,7 +213,7 @@ def test_examples_in_the_laboratory_documentation_are_complete_and_consistent(tm
     assert set(examples) == {"actions/Swirl.json", "experiments/vinegar-acidity.json"}
     for name, content in examples.items():
         (tmp_path / name).write_text(content)
-    checked = report.build_report(tmp_path, seed=1)
+    checked = lab_report.build_report(tmp_path, seed=1)
     assert checked.all_faults == [] and "Swirl" in checked.catalogue.types
     (vinegar,) = checked.protocol_checks
     assert [len(cut.removed_steps) for cut in vinegar.line_ablations] == [1, 1] and len(

@@ -8,7 +8,8 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 from django.utils import timezone
 
-from simulation.leases import Lease, leases
+from simulation import leases
+from simulation.leases import Lease
 from simulation.models import Episode, Experiment, Twin
 from simulation.runs import create
 from tests.support.steps import DatabaseOutage, run_concurrently

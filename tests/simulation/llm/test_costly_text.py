@@ -10,7 +10,7 @@ import pytest
 from simulation.lab.materials import Material
 from simulation.lab.roles import TranscriptStep
 from simulation.llm import NoUsableAnswer, outcome_parsing
-from simulation.llm.errors import MalformedCompletion
+from simulation.llm.conversation import MalformedCompletion
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.lineage import Inputs
 from simulation.llm.prompt_sets import load_built_in

@@ -7,11 +7,10 @@ import pytest
 
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material
 from simulation.lab.outcomes import Outcome, RejectedBy
-from simulation.llm.errors import MalformedCompletion
+from simulation.llm.conversation import MalformedCompletion, clean_text, extract_answer, extract_last_object
 from simulation.llm.evidence_classifier import parse_verdict
 from simulation.llm.lineage import Inputs
 from simulation.llm.outcome_parsing import parse_outcome, split_secret
-from simulation.llm.reply_text import clean_text, extract_answer, extract_last_object
 from tests.support.effort import takes_under
 from tests.support.model_replies import (
     build_bench,

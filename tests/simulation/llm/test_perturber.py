@@ -6,7 +6,7 @@ import pytest
 
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.llm import NoUsableAnswer, Refusal
-from simulation.llm.errors import UnusableTwin
+from simulation.llm.conversation import UnusableTwin
 from simulation.llm.prompt_data import build_question
 from simulation.llm.prompt_sets import load_built_in
 from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.llm.errors import MalformedCompletion
+from simulation.llm.conversation import MalformedCompletion
 from simulation.llm.model_rater import (
     PLAUSIBILITY,
     SUFFICIENCY,

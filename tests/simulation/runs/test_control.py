@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from simulation import leases
 from simulation.calls import rate_limit, replay, run_usage
 from simulation.engine import runner
-from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers import ErrorClass
 from simulation.providers.base import ProviderUnavailable

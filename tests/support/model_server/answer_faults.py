@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simulation.scripted_server.prompt_reading import OUTCOMES, Role
+from simulation.scripted_server.answers import OUTCOMES, Role
 from tests.support.model_server import edits
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from simulation.scripted_server.prompt_reading import OUTCOMES, Role
+from simulation.scripted_server.answers import OUTCOMES, Role
 
 
 def add_words(text: str, role: Role, words: str) -> str:

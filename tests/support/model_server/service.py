@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from simulation.scripted_server import answers, openai_api, prompt_reading
-from simulation.scripted_server.answers import AnswerOptions
-from simulation.scripted_server.prompt_reading import Role
+from simulation.scripted_server import answers, openai_api
+from simulation.scripted_server.answers import AnswerOptions, Role
 from simulation.scripted_server.questions import (
     FLAVOURS,
     Answer,
@@ -115,7 +114,7 @@ class Service:
         return sent
 
     async def _send_answer(self, link: ClientConnection, question: Question) -> bool:
-        role = prompt_reading.find_role(question)
+        role = answers.find_role(question)
         rule = self._find_rule(question, role)
         self.counters.begin_request(question.model, role, rule.fault if rule else "")
         built, sent = None, False

@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from ratings.models import ApiToken, Invitation, Rater, SignInLink
-from simulation.leases.leases import LEASED_MODELS
+from simulation.leases import LEASED_MODELS
 from simulation.models import Worker
 from wetbench_site import checks
 from wetbench_site.maintenance.backup.manifest import DatabaseContents

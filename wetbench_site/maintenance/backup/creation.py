@@ -23,6 +23,18 @@ from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import manifest
 from wetbench_site.maintenance.backup.manifest import DatabaseContents, Manifest
 
+FILE_SUFFIXES = {"sqlite": "sqlite3", "postgresql": "dump"}
+_NAME_PATTERN = re.compile(r"wetbench-(\d{8}T\d{6}Z)(?:-\d+)?\.(?:sqlite3|dump)")
+ReportProgress = Callable[[str], None]
+
+
+class CreatedBackup(NamedTuple):
+    """A backup, and how far it was checked."""
+
+    file: Path
+    manifest: Manifest
+    checked: str
+
 
 def count_sqlite_copy(file: Path) -> DatabaseContents:
     """Return the contents of the copy. Raises BackupError if SQLite reports it damaged."""
@@ -51,10 +63,6 @@ def restore_and_count(file: Path) -> DatabaseContents:
             return manifest.count_contents(alias)
 
 
-FILE_SUFFIXES = {"sqlite": "sqlite3", "postgresql": "dump"}
-_NAME_PATTERN = re.compile(r"wetbench-(\d{8}T\d{6}Z)(?:-\d+)?\.(?:sqlite3|dump)")
-
-
 def format_backup_name(now: datetime, database: str) -> str:
     return f"wetbench-{now:%Y%m%dT%H%M%SZ}.{FILE_SUFFIXES[database]}"
 
@@ -63,20 +71,18 @@ def find_free_path(directory: Path, now: datetime, database: str) -> Path:
     """Return a path that no backup of this directory has; backups of the same second are numbered."""
     first = directory / format_backup_name(now, database)
     numbered = (first.with_stem(f"{first.stem}-{number}") for number in itertools.count(2))
-    return next(
-        path
-        for path in itertools.chain([first], numbered)
-        if not (path.exists() or manifest.get_manifest_path(path).exists())
-    )
+    return next(path for path in itertools.chain([first], numbered) if not _is_taken(path))
+
+
+def _is_taken(path: Path) -> bool:
+    return path.exists() or manifest.get_manifest_path(path).exists()
 
 
 def list_backups(directory: Path) -> dict[Path, datetime]:
     """Return the backups with a standard name, each with its time. Other files of the directory are ignored."""
     matches = ((path, _NAME_PATTERN.fullmatch(path.name)) for path in directory.iterdir())
     times = {path: match[1] for path, match in matches if match and manifest.get_manifest_path(path).is_file()}
-    return {
-        path: datetime.strptime(time_text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for path, time_text in times.items()
-    }
+    return {path: datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for path, text in times.items()}
 
 
 def find_expired_backups(backups: dict[Path, datetime], daily: int, weekly: int) -> list[Path]:
@@ -96,8 +102,7 @@ def prune_backups(directory: Path, daily: int, weekly: int) -> list[Path]:
     """Remove the expired backups and return their paths."""
     expired = find_expired_backups(list_backups(directory), daily, weekly)
     for path in expired:
-        # The backup before its manifest: if this is interrupted, a manifest without backup is left, which nothing
-        # restores.
+        # The backup before its manifest: if this is interrupted, a manifest is left, which nothing restores.
         path.unlink(missing_ok=True)
         manifest.get_manifest_path(path).unlink(missing_ok=True)
     return expired
@@ -110,17 +115,6 @@ def _take_first_of_each_group(grouped_paths: Iterable[tuple[str, Path]]) -> list
     return list(first.values())
 
 
-ReportProgress = Callable[[str], None]
-
-
-class CreatedBackup(NamedTuple):
-    """A backup, and how far it was checked."""
-
-    file: Path
-    manifest: Manifest
-    checked: str
-
-
 def create_backup(target: Path, report: ReportProgress, scratch: bool = True) -> CreatedBackup:
     """Create a backup in this file, or under a generated name in this directory. After BackupError, no files remain.
 
@@ -130,9 +124,9 @@ def create_backup(target: Path, report: ReportProgress, scratch: bool = True) ->
     part_file, part_manifest = (file.with_name(f".{file.name}.part{ending}") for ending in ("", ".json"))
     try:
         _create_part_file(part_file)
-        report(
-            f"copying {_format_megabytes(_get_database_size())} of {manifest.DATABASE_NAMES[connection.vendor]} to {file}"
-        )
+        database = sqlite if connection.vendor == "sqlite" else postgres
+        size = _format_megabytes(database.get_database_size())
+        report(f"copying {size} of {manifest.DATABASE_NAMES[connection.vendor]} to {file}")
         created = _write_backup(part_file, file, report, scratch)
         _write_private_file(part_manifest, json.dumps(created.manifest.to_dict(), indent=2))
         # The manifest first: a backup without its manifest cannot be restored.
@@ -178,11 +172,8 @@ def _check_dump(part_file: Path, held: DatabaseContents, report: ReportProgress,
 def describe_differences(expected: DatabaseContents, found: DatabaseContents) -> str:
     """Return a description of how two databases differ."""
     tables = sorted(set(expected.rows) | set(found.rows))
-    counts = [
-        f"{table} has {found.rows.get(table, 0):,} rows instead of {expected.rows.get(table, 0):,}"
-        for table in tables
-        if expected.rows.get(table, 0) != found.rows.get(table, 0)
-    ]
+    rows = [(table, found.rows.get(table, 0), expected.rows.get(table, 0)) for table in tables]
+    counts = [f"{table} has {n:,} rows instead of {n_expected:,}" for table, n, n_expected in rows if n != n_expected]
     differences = counts[:5] + ["the ratings differ"] * (expected.ratings_sha256 != found.ratings_sha256)
     return "; ".join(differences + ["the migrations differ"] * (expected.migrations != found.migrations))
 
@@ -202,7 +193,7 @@ def _choose_file(target: Path) -> Path:
         target = find_free_path(target, timezone.now(), connection.vendor)
     if not target.parent.is_dir():
         raise BackupError(f"There is no directory {target.parent}: create it first")
-    if target.exists() or manifest.get_manifest_path(target).exists():
+    if _is_taken(target):
         raise BackupError(f"{target} or its manifest exists already: choose another name")
     return target.resolve()
 
@@ -213,14 +204,9 @@ def _create_part_file(part_file: Path) -> None:
     os.close(os.open(part_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     free = shutil.disk_usage(part_file.parent).free
     # Not on PostgreSQL: a compressed dump is much smaller than the database, so the sizes cannot be compared.
-    if connection.vendor == "sqlite" and free < sqlite.get_database_size():
-        raise BackupError(
-            f"{part_file.parent} has {_format_megabytes(free)} free, and the database {_format_megabytes(sqlite.get_database_size())}"
-        )
-
-
-def _get_database_size() -> int:
-    return sqlite.get_database_size() if connection.vendor == "sqlite" else postgres.get_database_size()
+    if connection.vendor == "sqlite" and free < (size := sqlite.get_database_size()):
+        sizes = f"{_format_megabytes(free)} free, and the database {_format_megabytes(size)}"
+        raise BackupError(f"{part_file.parent} has {sizes}")
 
 
 def _write_private_file(path: Path, text: str) -> None:

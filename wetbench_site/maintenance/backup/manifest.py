@@ -15,6 +15,9 @@ from ratings.models import InitialRating, Rating, RatingEvent
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.verify.checks import iter_rows
 
+MANIFEST_VERSION = 1
+DATABASE_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+_FILE_SIGNATURES = {"sqlite": b"SQLite format 3\x00", "postgresql": b"PGDMP"}
 # Columns that exist in every version: a backup of an older one is compared before it is migrated.
 _ANSWER_COLUMNS = ("assignment_id", "verdict", "confidence", "cannot_judge", "marks", "note", "submission_id")
 # Each table has a label in the digest. Labels never change, so that backups of earlier releases keep their digests.
@@ -38,12 +41,9 @@ class DatabaseContents(NamedTuple):
 
 def count_contents(alias: str = DEFAULT_DB_ALIAS) -> DatabaseContents:
     """Return the counted and hashed contents. They are of one moment only if the caller reads a snapshot."""
-    return DatabaseContents(_list_migrations(alias), _count_rows(alias), _compute_ratings_digest(alias))
-
-
-def _list_migrations(alias: str) -> tuple[str, ...]:
     applied = MigrationRecorder(connections[alias]).applied_migrations()
-    return tuple(sorted(f"{app}.{name}" for app, name in applied))
+    migrations = tuple(sorted(f"{app}.{name}" for app, name in applied))
+    return DatabaseContents(migrations, _count_rows(alias), _compute_ratings_digest(alias))
 
 
 def _count_rows(alias: str) -> dict[str, int]:
@@ -77,12 +77,6 @@ def _find_stored_model(model: type[models.Model], alias: str) -> type[models.Mod
     return former
 
 
-MANIFEST_VERSION = 1
-_FILE_SIGNATURES = {"sqlite": b"SQLite format 3\x00", "postgresql": b"PGDMP"}
-DATABASE_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-_CHUNK_BYTES = 1 << 20
-
-
 class Manifest(NamedTuple):
     """The facts about a backup that are stored outside of it."""
 
@@ -94,12 +88,8 @@ class Manifest(NamedTuple):
     held: DatabaseContents
 
     def to_dict(self) -> dict[str, Any]:
-        held = {"migrations": list(self.held.migrations), "rows": self.held.rows}
-        return {
-            "form": MANIFEST_VERSION,
-            **self._asdict(),
-            "held": {**held, "ratings_sha256": self.held.ratings_sha256},
-        }
+        held = {**self.held._asdict(), "migrations": list(self.held.migrations)}
+        return {"form": MANIFEST_VERSION, **self._asdict(), "held": held}
 
 
 def get_manifest_path(file: Path) -> Path:
@@ -108,17 +98,13 @@ def get_manifest_path(file: Path) -> Path:
 
 
 def build_manifest(file: Path, database: str, held: DatabaseContents, now: datetime) -> Manifest:
-    return Manifest(
-        database, now.isoformat(timespec="seconds"), compute_source_sha256(), file.stat().st_size, hash_file(file), held
-    )
+    made_at = now.isoformat(timespec="seconds")
+    return Manifest(database, made_at, compute_source_sha256(), file.stat().st_size, hash_file(file), held)
 
 
 def hash_file(file: Path) -> str:
-    digest = hashlib.sha256()
     with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def load_manifest(file: Path) -> Manifest:
@@ -126,13 +112,10 @@ def load_manifest(file: Path) -> Manifest:
     path = get_manifest_path(file)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        if document["form"] != MANIFEST_VERSION:
-            raise BackupError(
-                f"{path} is a manifest of format {document['form']}; this version reads format {MANIFEST_VERSION}"
-            )
-        held = DatabaseContents(
-            tuple(document["held"]["migrations"]), dict(document["held"]["rows"]), document["held"]["ratings_sha256"]
-        )
+        if (form := document["form"]) != MANIFEST_VERSION:
+            raise BackupError(f"{path} is a manifest of format {form}; this version reads format {MANIFEST_VERSION}")
+        contents = document["held"]
+        held = DatabaseContents(tuple(contents["migrations"]), dict(contents["rows"]), contents["ratings_sha256"])
         return Manifest(held=held, **{name: document[name] for name in Manifest._fields if name != "held"})
     except FileNotFoundError:
         raise BackupError(f"{path} is missing: the manifest must be next to the backup") from None
@@ -148,9 +131,8 @@ def check_file(file: Path, manifest: Manifest) -> None:
     with file.open("rb") as stream:
         start = stream.read(16)
     if not start.startswith(_FILE_SIGNATURES.get(manifest.database, b"?")):
-        raise BackupError(
-            f"{file} is not a backup of {DATABASE_NAMES.get(manifest.database, manifest.database)}, although its manifest says so"
-        )
+        name = DATABASE_NAMES.get(manifest.database, manifest.database)
+        raise BackupError(f"{file} is not a backup of {name}, although its manifest says so")
     if (size := file.stat().st_size) != manifest.size:
         raise BackupError(f"{file} has {size:,} bytes instead of {manifest.size:,}: use another copy")
     if hash_file(file) != manifest.sha256:

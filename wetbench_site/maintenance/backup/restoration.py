@@ -15,7 +15,6 @@ from wetbench_site.database import read_snapshot
 from wetbench_site.database_copies import extra_databases, postgres, sqlite
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import after_restore, creation, manifest
-from wetbench_site.maintenance.backup import manifest as checksums
 from wetbench_site.maintenance.backup.creation import ReportProgress
 from wetbench_site.maintenance.backup.manifest import DatabaseContents, Manifest
 from wetbench_site.maintenance.verify import ALL_CHECKS, checks
@@ -35,11 +34,11 @@ def load_checked_manifest(file: Path) -> Manifest:
     """Return the backup's manifest. Raises BackupError if the file is damaged or cannot be restored here."""
     backup_manifest = manifest.load_manifest(file)
     if backup_manifest.database != connection.vendor:
-        own_name, backup_name = (
-            manifest.DATABASE_NAMES[connection.vendor],
-            manifest.DATABASE_NAMES.get(backup_manifest.database, backup_manifest.database),
+        names = manifest.DATABASE_NAMES
+        backup_name = names.get(backup_manifest.database, backup_manifest.database)
+        raise BackupError(
+            f"{file} is a backup of {backup_name}, but DATABASE_URL is a database of {names[connection.vendor]}"
         )
-        raise BackupError(f"{file} is a backup of {backup_name}, but DATABASE_URL is a database of {own_name}")
     if newer := after_restore.list_unknown_migrations(backup_manifest.held):
         raise BackupError(
             f"{file} was created by a newer version, with migrations that this one does not know: {', '.join(newer)}."
@@ -57,13 +56,11 @@ def undo_restore(report: ReportProgress, *, replace: bool = False, force: bool =
     Data that was added since is dropped, but only with `replace`, and it is backed up first.
     """
     schemas = postgres.list_set_aside_schemas() if connection.vendor == "postgresql" else []
-    if len(schemas) != 1:
-        description = (
-            f"there are {len(schemas)}: {', '.join(schemas)}. Drop those that you do not need"
-            if schemas
-            else "there is none"
-        )
-        raise BackupError(f"Exactly one interrupted restore can be undone, and {description}")
+    if not schemas:
+        raise BackupError("Exactly one interrupted restore can be undone, and there is none")
+    if len(schemas) > 1:
+        found = f"there are {len(schemas)}: {', '.join(schemas)}. Drop those that you do not need"
+        raise BackupError(f"Exactly one interrupted restore can be undone, and {found}")
     if not force:
         creation.check_nobody_works()
     replaced_backup = _back_up_existing_data(replace, report)
@@ -89,9 +86,8 @@ def restore_backup(file: Path, report: ReportProgress, *, replace: bool = False,
         replaced_backup = _back_up_existing_data(replace, report)
         migrated = after_restore.list_missing_migrations(backup_manifest.held)
         restore_file = _restore_sqlite if connection.vendor == "sqlite" else _restore_postgres
-        return Restored(
-            backup_manifest, migrated, replaced_backup, restore_file(file.resolve(), backup_manifest, report)
-        )
+        results = restore_file(file.resolve(), backup_manifest, report)
+        return Restored(backup_manifest, migrated, replaced_backup, results)
     except (OSError, DatabaseError) as error:
         raise BackupError(f"The backup could not be restored; the database is unchanged: {error}") from error
 
@@ -107,9 +103,8 @@ def _back_up_existing_data(replace: bool, report: ReportProgress) -> Path | None
     try:
         return creation.create_backup(folder, report).file
     except BackupError as error:
-        raise BackupError(
-            f"The existing data could not be backed up ({error}). To discard it, move the database away and restore into an empty one"
-        ) from error
+        advice = "To discard it, move the database away and restore into an empty one"
+        raise BackupError(f"The existing data could not be backed up ({error}). {advice}") from error
 
 
 def _restore_sqlite(file: Path, backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
@@ -144,7 +139,7 @@ def _restore_postgres(file: Path, backup_manifest: Manifest, report: ReportProgr
         report(f"restoring {backup_manifest.size / 1e6:,.1f} MB")
         postgres.restore_dump(postgres.get_database_name(), file)
         with read_snapshot():
-            contents = checksums.count_contents()
+            contents = manifest.count_contents()
         _check_contents(backup_manifest, contents)
         return _prepare_and_verify(backup_manifest, report)
 
@@ -167,15 +162,12 @@ def _set_data_aside(report: ReportProgress) -> Iterator[None]:
 
 
 def _prepare_and_verify(backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
-    report(
-        "verifying" if not after_restore.list_missing_migrations(backup_manifest.held) else "migrating and verifying"
-    )
+    report("migrating and verifying" if after_restore.list_missing_migrations(backup_manifest.held) else "verifying")
     after_restore.prepare_database(backup_manifest.held)
     return list(checks.run_checks(ALL_CHECKS, lambda done, of, name: None))
 
 
 def _check_contents(backup_manifest: Manifest, contents: DatabaseContents) -> None:
     if contents != backup_manifest.held:
-        raise BackupError(
-            f"The restored data differs from the backup: {creation.describe_differences(backup_manifest.held, contents)}. The database is unchanged"
-        )
+        differences = creation.describe_differences(backup_manifest.held, contents)
+        raise BackupError(f"The restored data differs from the backup: {differences}. The database is unchanged")

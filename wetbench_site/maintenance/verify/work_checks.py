@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -33,7 +34,6 @@ from simulation.providers.base import Usage
 from wetbench_site import checks
 from wetbench_site.maintenance.verify.checks import (
     Check,
-    FindViolations,
     Violation,
     build_check,
     build_digest_check,
@@ -46,50 +46,39 @@ from wetbench_site.text import hash_json, hash_text
 LeasedModel = type[Episode] | type[Twin] | type[Job]
 
 
-def _build_end_check(model: LeasedModel) -> FindViolations:
-    def find_wrong_ends() -> Iterator[Violation]:
-        has_ended = Q(status__in=model.ENDED)
-        is_in_use = Q(ended_at__isnull=True) | Q(lease_until__isnull=False) | Q(awaits_person=True)
-        rows, found = model.objects.order_by("pk"), "ended {ended_at}, leased until {lease_until}"
-        yield from report_rows(rows.filter(has_ended & is_in_use), "{status}: an end, and no lease", found)
-        yield from report_rows(rows.filter(~has_ended & Q(ended_at__isnull=False)), "{status}: no end", found)
-
-    return find_wrong_ends
+def _find_wrong_ends(model: LeasedModel) -> Iterator[Violation]:
+    has_ended = Q(status__in=model.ENDED)
+    is_in_use = Q(ended_at__isnull=True) | Q(lease_until__isnull=False) | Q(awaits_person=True)
+    rows, found = model.objects.order_by("pk"), "ended {ended_at}, leased until {lease_until}"
+    yield from report_rows(rows.filter(has_ended & is_in_use), "{status}: an end, and no lease", found)
+    yield from report_rows(rows.filter(~has_ended & Q(ended_at__isnull=False)), "{status}: no end", found)
 
 
-def _build_reason_check(model: LeasedModel) -> FindViolations:
-    def find_wrong_reasons() -> Iterator[Violation]:
-        rows = model.objects.order_by("pk")
-        yield from report_rows(rows.filter(status__in=("blocked", "failed"), reason=""), "{status}: a reason", "none")
-        needless = rows.exclude(reason="").exclude(status__in=("waiting", "blocked", "failed"))
-        yield from report_rows(needless, "{status}: no reason", "{reason}")
-
-    return find_wrong_reasons
+def _find_wrong_reasons(model: LeasedModel) -> Iterator[Violation]:
+    rows = model.objects.order_by("pk")
+    yield from report_rows(rows.filter(status__in=("blocked", "failed"), reason=""), "{status}: a reason", "none")
+    needless = rows.exclude(reason="").exclude(status__in=("waiting", "blocked", "failed"))
+    yield from report_rows(needless, "{status}: no reason", "{reason}")
 
 
-def _build_lease_check(model: LeasedModel) -> FindViolations:
-    def find_wrong_leases() -> Iterator[Violation]:
-        unowned = model.objects.order_by("pk").filter(Q(lease_owner="") | Q(fence=0), lease_until__isnull=False)
-        for code, owner, fence in iter_rows(unowned.values_list("code", "lease_owner", "fence")):
-            found = f"owner {owner or 'none'}, fence {fence}"
-            yield build_violation(model, code, "a lease with an owner and a fence", found)
-        not_leased = model.objects.order_by("pk").filter(status="running", lease_owner="")
-        yield from report_rows(not_leased, "running: a worker that has leased it", "no worker")
-
-    return find_wrong_leases
+def _find_wrong_leases(model: LeasedModel) -> Iterator[Violation]:
+    unowned = model.objects.order_by("pk").filter(Q(lease_owner="") | Q(fence=0), lease_until__isnull=False)
+    for code, owner, fence in iter_rows(unowned.values_list("code", "lease_owner", "fence")):
+        found = f"owner {owner or 'none'}, fence {fence}"
+        yield build_violation(model, code, "a lease with an owner and a fence", found)
+    not_leased = model.objects.order_by("pk").filter(status="running", lease_owner="")
+    yield from report_rows(not_leased, "running: a worker that has leased it", "no worker")
 
 
-_PROMISES_PER_MODEL: tuple[tuple[str, str, Callable[[LeasedModel], FindViolations]], ...] = (
-    ("ends of {}s", "an ended row has a time and no lease; others have no end", _build_end_check),
-    ("reasons of {}s", "a failed, blocked or waiting row has a reason, and no other", _build_reason_check),
-    ("leases of {}s", "a leased row has an owner and a fence", _build_lease_check),
+_PROMISES_PER_MODEL: tuple[tuple[str, str, Callable[[LeasedModel], Iterator[Violation]]], ...] = (
+    ("ends of {}s", "an ended row has a time and no lease; others have no end", _find_wrong_ends),
+    ("reasons of {}s", "a failed, blocked or waiting row has a reason, and no other", _find_wrong_reasons),
+    ("leases of {}s", "a leased row has an owner and a fence", _find_wrong_leases),
 )
-
-
 _LEASED_MODELS: tuple[LeasedModel, ...] = (Episode, Twin, Job)
 WORK_CHECKS = tuple(
-    Check(name.format(model._meta.model_name), promise, model, build_finder(model))
-    for name, promise, build_finder in _PROMISES_PER_MODEL
+    Check(name.format(model._meta.model_name), promise, model, partial(find_violations, model))
+    for name, promise, find_violations in _PROMISES_PER_MODEL
     for model in _LEASED_MODELS
 )
 

@@ -17,21 +17,13 @@ class Command(BaseCommand):
     requires_system_checks = ()  # a site with invalid settings can be backed up as well
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "path", metavar="DIR|FILE", type=Path, help="target file, or a directory in which the name is generated"
-        )
-        parser.add_argument(
-            "--keep-daily",
-            type=integer_between(1, 1000),
-            metavar="N",
-            help="then keep the last backup of each of the latest N days",
-        )
-        parser.add_argument(
-            "--keep-weekly",
-            type=integer_between(1, 1000),
-            metavar="N",
-            help="and the last one of each of the latest N weeks",
-        )
+        path_help = "target file, or a directory in which the name is generated"
+        parser.add_argument("path", metavar="DIR|FILE", type=Path, help=path_help)
+        for option, text in (
+            ("--keep-daily", "then keep the last backup of each of the latest N days"),
+            ("--keep-weekly", "and the last one of each of the latest N weeks"),
+        ):
+            parser.add_argument(option, type=integer_between(1, 1000), metavar="N", help=text)
         parser.add_argument("--no-trial", action="store_true", help="PostgreSQL: skip the trial restore")
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
@@ -45,19 +37,13 @@ class Command(BaseCommand):
             created = creation.create_backup(target, report, scratch=not options["no_trial"])
         except BackupError as error:
             raise CommandError(f"No backup was created. {error}") from error
-        removed = (
-            creation.prune_backups(target, options["keep_daily"] or 0, options["keep_weekly"] or 0) if prunes else []
-        )
-        self.stdout.write(
-            json.dumps(_result_to_dict(created, removed), indent=2)
-            if options["json"]
-            else _describe_result(created, removed)
-        )
-
-
-def _result_to_dict(created: CreatedBackup, removed_paths: list[Path]) -> dict[str, Any]:
-    removed = [str(path) for path in removed_paths]
-    return {"file": str(created.file), "checked": created.checked, "removed": removed, **created.manifest.to_dict()}
+        daily, weekly = options["keep_daily"] or 0, options["keep_weekly"] or 0
+        removed = creation.prune_backups(target, daily, weekly) if prunes else []
+        if not options["json"]:
+            self.stdout.write(_describe_result(created, removed))
+            return
+        facts = {"file": str(created.file), "checked": created.checked, "removed": list(map(str, removed))}
+        self.stdout.write(json.dumps({**facts, **created.manifest.to_dict()}, indent=2))
 
 
 def _describe_result(created: CreatedBackup, removed: list[Path]) -> str:

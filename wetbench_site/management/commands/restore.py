@@ -19,26 +19,23 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "file", metavar="FILE", type=Path, nargs="?", help="created by `backup`, with its manifest next to it"
-        )
-        parser.add_argument(
-            "--undo", action="store_true", help="PostgreSQL: put back the data that an interrupted restore set aside"
-        )
-        parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--replace", action="store_true", help="back up the existing data and replace it")
-        parser.add_argument(
-            "--force", action="store_true", help="continue although workers or connections seem to be active"
-        )
+        file_help = "created by `backup`, with its manifest next to it"
+        parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help=file_help)
+        for option, text in (
+            ("--undo", "PostgreSQL: put back the data that an interrupted restore set aside"),
+            ("--yes", "do not ask"),
+            ("--replace", "back up the existing data and replace it"),
+            ("--force", "continue although workers or connections seem to be active"),
+        ):
+            parser.add_argument(option, action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["undo"] == bool(options["file"]):
             raise CommandError("Give the file of the backup, or use --undo", returncode=2)
         if not (options["yes"] or self._is_confirmed(options["file"])):
             raise CommandError("Nothing was restored. Use --yes to skip the question", returncode=2)
-        usual_handler = signal.signal(
-            signal.SIGTERM, lambda *_: sys.exit(143)
-        )  # an exception, so that the data that was set aside is put back first
+        # An exception, so that the data that was set aside is put back first.
+        usual_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             self._restore_or_undo(options["file"], {"replace": options["replace"], "force": options["force"]})
         except BackupError as error:
@@ -50,9 +47,8 @@ class Command(BaseCommand):
         if file is None:
             replaced_backup = restoration.undo_restore(self.stdout.write, **options)
             self.stdout.write("The data from before the interrupted restore is back in its place.")
-            self.stdout.write(
-                f"Backup of the data that was replaced: {replaced_backup}" if replaced_backup else "Nothing was lost."
-            )
+            replaced = f"Backup of the data that was replaced: {replaced_backup}"
+            self.stdout.write(replaced if replaced_backup else "Nothing was lost.")
             return
         restored = restoration.restore_backup(file, self.stdout.write, **options)
         log_security_event("database restored", None, made_at=restored.manifest.made_at)
@@ -67,18 +63,13 @@ class Command(BaseCommand):
 
 
 def _describe_result(restored: Restored) -> list[str]:
-    backup_manifest, check_results = restored.manifest, restored.check_results
-    rows = backup_manifest.held.rows
+    rows, results = restored.manifest.held.rows, restored.check_results
     return [
-        f"Restored the state of {backup_manifest.made_at}: {sum(rows.values()):,} rows, {rows.get('ratings_rating', 0):,} ratings;"
+        f"Restored the state of {restored.manifest.made_at}: {sum(rows.values()):,} rows, {rows.get('ratings_rating', 0):,} ratings;"
         " rows and ratings match the manifest.",
         *[f"Migrated from an older version: {', '.join(restored.migrated)}"] * bool(restored.migrated),
         *[f"Backup of the replaced data: {restored.replaced_backup}"] * (restored.replaced_backup is not None),
         "Everybody has to sign in again, and leases of workers are cleared. All sign-in links, invitations and API tokens"
         " are revoked: create new ones. Accounts, roles and passwords are those of the backup.",
-        *(
-            format_results(check_results)
-            if any(result.findings for result in check_results)
-            else ["verify: nothing found"]
-        ),
+        *(format_results(results) if any(one.findings for one in results) else ["verify: nothing found"]),
     ]

@@ -30,9 +30,8 @@ class Command(BaseCommand):
 
     def _report_progress(self, done: int, total: int, name: str) -> None:
         if sys.stderr.isatty():
-            self.stderr.write(
-                f"\r\x1b[Kcheck {min(done + 1, total)} of {total}: {name}", ending="\n" if done == total else ""
-            )
+            line = f"\r\x1b[Kcheck {min(done + 1, total)} of {total}: {name}"
+            self.stderr.write(line, ending="\n" if done == total else "")
 
 
 def results_to_dict(results: list[CheckResult]) -> dict[str, Any]:

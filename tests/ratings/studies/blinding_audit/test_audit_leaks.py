@@ -227,11 +227,13 @@ def test_audit_reports_responses_that_take_longer_after_rating_a_planted_error(l
 
 def _twins_rewritten(study: Study, rewrite: Callable[[Item], None]) -> str:
     """Return the text of the form check after every twin of the study was given another form."""
-    sources = list(ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition"))
+    sources = list(
+        ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition__episode__experiment")
+    )
     for source in sources:
         if source.twin:
             rewrite(source.item)
-    check = next(one for one in form_tests.check_forms_of(sources) if one.name == "form of twins")
+    check = next(one for one in form_tests.check_forms(sources) if one.name == "form of twins")
     return "\n".join(leak.what for leak in check.leaks)
 
 

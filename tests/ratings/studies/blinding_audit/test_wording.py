@@ -1,5 +1,6 @@
 """The classifier of style: its statistics by hand, its results on held-out pairs, and its power."""
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from ratings.blinding import payload_digest
 from ratings.exchange.archive import study_facts
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
+from ratings.stats.precision import compute_auc_variance
 from ratings.studies.blinding_audit import audit_runner, stored_items, style_tests, text_classifier
 from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from ratings.studies.blinding_audit.text_classifier import Example
@@ -38,15 +40,13 @@ def test_auc_within_strata_equals_the_one_computed_by_hand() -> None:
 def test_standard_error_of_hanley_and_mcneil_equals_the_one_computed_by_hand() -> None:
     # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
     # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
-    assert text_classifier.compute_standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
+    assert math.sqrt(compute_auc_variance(0.8, 20, 20)) == pytest.approx(0.071024, abs=1e-6)
 
 
 def test_smallest_detectable_auc_is_2_8_standard_errors_above_its_margin() -> None:
     smallest = text_classifier.compute_smallest_auc(50, 50, 0.6)
     assert smallest is not None
-    assert smallest - 0.6 == pytest.approx(
-        2.801585 * text_classifier.compute_standard_error(smallest, 50, 50), abs=1e-6
-    )
+    assert smallest - 0.6 == pytest.approx(2.801585 * math.sqrt(compute_auc_variance(smallest, 50, 50)), abs=1e-6)
     more = text_classifier.compute_smallest_auc(500, 500, 0.6)
     assert more is not None and more < smallest
     assert text_classifier.compute_smallest_auc(1, 9, 0.6) is None
@@ -173,9 +173,13 @@ def test_classifier_is_reproducible_from_its_seed() -> None:
     )
 
 
+def _load_sources(study: Study) -> list[ItemSource]:
+    return list(ItemSource.objects.filter(item__study=study).select_related("item").order_by("item__code"))
+
+
 @pytest.mark.django_db
 def test_style_check_with_too_few_items_states_the_number_needed_and_no_counts(laboratory: None) -> None:
-    planted, sources = style_tests.check_styles(open_study_to_audit())
+    planted, sources = style_tests.check_styles(_load_sources(open_study_to_audit()))
     assert planted.is_undecided and sources.is_undecided
     assert (
         f"about {text_classifier.count_needed_items(0.75, 0.6)} of each to confirm scores with an AUC of 0.75"
@@ -201,9 +205,9 @@ def _sources(mark: str) -> list[ItemSource]:
 
 
 def test_style_check_fails_if_twins_have_another_style_and_passes_otherwise() -> None:
-    leaks, _ = style_tests.check_styles_of(_sources("; (-)"))
+    leaks, _ = style_tests.check_styles(_sources("; (-)"))
     assert leaks.has_failed and leaks.to_dict()["leaks"][0]["where"] == "planted / unperturbed"
-    holds, none = style_tests.check_styles_of(_sources(""))
+    holds, none = style_tests.check_styles(_sources(""))
     assert holds.is_passed and holds.looked_at == 1 and none.is_undecided
     assert 0.6 < holds.power["smallest_auc"] < 0.95
     assert holds.power["found"] >= 0.8 * holds.power["trials"] and "not covered" in holds.power["not_covered"]
@@ -213,7 +217,7 @@ def test_style_check_does_not_treat_unlabelled_items_as_unperturbed() -> None:
     sources = _sources("; (-)")
     for source in sources:
         source.reference = find_reference(None, None) if source.perturbation == "none" else source.reference
-    planted, _ = style_tests.check_styles_of(sources)
+    planted, _ = style_tests.check_styles(sources)
     assert planted.is_undecided
 
 
@@ -243,7 +247,10 @@ def test_audit_fails_on_a_released_item_with_a_name_and_reports_its_code_only(to
 
 @pytest.mark.django_db
 def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told: Study) -> None:
-    checks = [*stored_items.check_payloads(told, collect_sealed_values(told)), *style_tests.check_styles(told)]
+    checks = [
+        *stored_items.check_payloads(told, collect_sealed_values(told)),
+        *style_tests.check_styles(_load_sources(told)),
+    ]
     report: dict[str, Any] = audit_runner.build_report(told, checks)
     audit_runner.store_report(told, report)
     assert not BlindingAudit.objects.get().passed
@@ -256,7 +263,7 @@ def test_blinded_certificate_has_the_item_and_the_power_but_no_measurements(told
 
 @pytest.mark.django_db
 def test_audit_page_explains_the_power_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
-    planted, _ = style_tests.check_styles_of(_sources(""))
+    planted, _ = style_tests.check_styles(_sources(""))
     audit_runner.store_report(told, audit_runner.build_report(told, [planted]))
     page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
     power = planted.power

@@ -18,6 +18,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
 
+from wetbench_site.database import fetch_rows
 from wetbench_site.environment import InvalidConfiguration
 
 MOUNTS = Path("/proc/mounts")
@@ -165,22 +166,17 @@ def find_file_system(path: Path) -> str:
 
 def _check_database_durability() -> Iterator[Error]:
     if connection.vendor == "sqlite":
-        if int(_fetch_setting("PRAGMA synchronous")) < 2:
+        [(synchronous,)] = fetch_rows("PRAGMA synchronous")
+        if synchronous < 2:
             hint = "Set it: otherwise a power cut can lose confirmed ratings."
             yield Error("SQLite does not run with synchronous=FULL.", hint=hint, id="wetbench.E006")
         return
-    if _fetch_setting("SHOW synchronous_commit") == "off":
+    if fetch_rows("SHOW synchronous_commit") == [("off",)]:
         hint = "Set it to on for this database or role: otherwise a crash can lose confirmed ratings."
         yield Error("PostgreSQL runs with synchronous_commit=off.", hint=hint, id="wetbench.E006")
     # Not in the embedded profile: test databases run without fsync to be fast.
-    if settings.PRODUCTION and _fetch_setting("SHOW fsync") == "off":
+    if settings.PRODUCTION and fetch_rows("SHOW fsync") == [("off",)]:
         yield Error("PostgreSQL runs with fsync=off.", hint="Set it to on in postgresql.conf.", id="wetbench.E007")
-
-
-def _fetch_setting(statement: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return str(cursor.fetchone()[0])
 
 
 def check_site() -> None:

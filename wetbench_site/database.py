@@ -1,10 +1,17 @@
-"""Release the database connection of this thread while it is idle, and read a snapshot of the database."""
+"""The database connection of this thread: released while it is idle, rows of SQL, snapshots, limits of `migrate`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, connections, transaction
+
+
+def fetch_rows(query: str) -> list[tuple[Any, ...]]:
+    """Return all rows of a statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())
 
 
 def release_connection() -> None:

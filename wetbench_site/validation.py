@@ -148,6 +148,12 @@ def format_problem(value: Any, allowed: str) -> str:
     return f"is {quoted if len(quoted) <= _MAX_QUOTED else quoted[: _MAX_QUOTED - 3] + '...'}; allowed: {allowed}"
 
 
+def format_lack(entry: BaseModel, field: str, allowed: str) -> str:
+    """Return what is wrong with a field that this entry needs, although others may omit it."""
+    is_missing = field not in entry.model_fields_set
+    return f"is missing; allowed: {allowed}" if is_missing else format_problem(getattr(entry, field), allowed)
+
+
 def describe_allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """Return in words what a field of this type and these constraints (ge, le, min_length, max_length) allows."""
     limits: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Accounts: signing in by password or link, two-factor authentication, sessions, throttling and re-authentication.
 
-It is about people and their browsers. The only study data that it reads are the logged exports (`export_quota`).
+It is about people and their browsers. The only study data that it reads are the logged exports (`sessions`).
 
 May import: ratings.models, simulation.models, wetbench_site.
 """

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from ratings.accounts import login_throttling, reauthentication, two_factor
-from ratings.models import SignInLink
+from ratings.models import Invitation, SignInLink
 from wetbench_site.prepared_queries import PreparedQuery
 from wetbench_site.text import hash_text
 
@@ -141,7 +141,7 @@ def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple
         return LinkResult(LinkEffect.UNKNOWN), None
     # Only for raters: an admin's link works all day anyway.
     is_signed_in = purpose == "rater" and visitor.pk == link.user_id
-    if not is_signed_in and (reason := describe_expiry(link.revoked_at, link.used_at, link.expires_at)):
+    if not is_signed_in and (reason := describe_expiry(link)):
         return LinkResult(LinkEffect.GONE, None, reason, link.user), link
     return LinkResult(LinkEffect.WELCOME, link.user, "", link.user), link
 
@@ -149,14 +149,14 @@ def _find_link(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple
 USED = "This link has been used."
 
 
-def describe_expiry(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
+def describe_expiry(link: SignInLink | Invitation) -> str:
     """Return why a link no longer works; "" if it still works."""
     # "Used" comes before "revoked", because a used link may be revoked later and the user remembers having used it.
-    if used_at:
+    if link.used_at:
         return USED
-    if revoked_at:
+    if link.revoked_at:
         return "This link was revoked, or replaced by a newer one."
-    return "This link has expired." if expires_at <= timezone.now() else ""
+    return "This link has expired." if link.expires_at <= timezone.now() else ""
 
 
 _WAITING = "waiting_for_code"

@@ -6,6 +6,7 @@ The person who generated an item could recognise its content.
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -123,15 +124,13 @@ def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sc
     blinded = not shows_sources(request, study)
     list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
 
-    def load_rows(last: LastRow, n: int) -> list[BlindRow]:
-        return _load_page(study, blinded, last, n)
-
     def locate_row(row: BlindRow) -> list[Any]:
         # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
         item = "" if blinded and row.imported else str(row.item)
         return [item, row.rater, row.occasion, row.position]
 
-    page = responses.select_page(request, list_name, window, load_rows, locate_row)
+    load = partial(_load_page, study, blinded)
+    page = responses.select_page(request, list_name, window, load, locate_row)
     if not window.cursor:
         _log_export(request, study, blinded)
     data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page.rows]

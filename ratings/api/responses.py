@@ -14,6 +14,7 @@ from ninja.errors import AuthenticationError, AuthorizationError, Throttled, Val
 from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 500
+STALE_CURSOR = "This cursor does not belong to this list in its current form. Start again without a cursor."
 Row = TypeVar("Row")
 
 
@@ -47,15 +48,25 @@ def select_page(
     load: Callable[[list[Any] | None, int], Iterable[Row]],
     locate: Callable[[Row], list[Any]],
 ) -> Page[Row]:
-    """Return the requested page of a list.
+    """Return the requested page of a list. Raises CursorError if the cursor is not of this list.
 
     `load` takes the position of the last row of the previous page (None at the start) and the maximum number of rows;
     `locate` returns the position of a row.
     """
+    # One salt per list, so that a cursor of another list or form has an invalid signature.
+    salt = f"ratings.api/{list_name}"
+    try:
+        last = signing.loads(window.cursor, salt=salt) if window.cursor else None
+    except signing.BadSignature as error:
+        raise CursorError(STALE_CURSOR) from error
     # One row more than the page has, which shows whether there is a next page.
-    rows = list(load(parse_cursor(list_name, window.cursor), window.limit + 1))
-    page_rows, has_more = rows[: window.limit], len(rows) > window.limit
-    return Page(page_rows, build_next_url(request, list_name, window, locate(page_rows[-1])) if has_more else None)
+    rows = list(load(last, window.limit + 1))
+    if len(rows) <= window.limit:
+        return Page(rows, None)
+    rows = rows[: window.limit]
+    parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
+    parameters |= {"limit": str(window.limit), "cursor": signing.dumps(locate(rows[-1]), salt=salt)}
+    return Page(rows, f"{request.path}?{urlencode(parameters)}")
 
 
 def find_key(rows: QuerySet[Any], code: str) -> int:
@@ -64,28 +75,6 @@ def find_key(rows: QuerySet[Any], code: str) -> int:
     if key is None:
         raise CursorError(STALE_CURSOR)
     return key
-
-
-def parse_cursor(list_name: str, cursor: str) -> list[Any] | None:
-    """Return the values given to `build_next_url` for this list, or None at its start. Raises CursorError for any other cursor."""
-    if not cursor:
-        return None
-    try:
-        # One salt per list, so that a cursor of another list or form has an invalid signature.
-        values: list[Any] = signing.loads(cursor, salt=f"ratings.api/{list_name}")
-    except signing.BadSignature as error:
-        raise CursorError(STALE_CURSOR) from error
-    return values
-
-
-STALE_CURSOR = "This cursor does not belong to this list in its current form. Start again without a cursor."
-
-
-def build_next_url(request: HttpRequest, list_name: str, window: PageQuery, last: Sequence[Any]) -> str:
-    """Return the URL path of the page after the row `last`, with the same parameters."""
-    parameters = {name: value for name, value in request.GET.items() if name not in ("limit", "cursor")}
-    cursor = signing.dumps(list(last), salt=f"ratings.api/{list_name}")
-    return f"{request.path}?{urlencode({**parameters, 'limit': window.limit, 'cursor': cursor})}"
 
 
 API_ROOT = "/api/"

@@ -235,10 +235,8 @@ def _has_companion_before(use: NameUse, before: str) -> bool:
     ends = [match.end() for match in _CLAUSE_END.finditer(before)]
     phrase = before[ends[-1] :] if ends else before
     for word in reversed(_WORD.findall(phrase)[-_BACK:]):
-        if word in use.beside:
-            return True
-        if _LOOSE_WORD.fullmatch(word):
-            return False
+        if word in use.beside or _LOOSE_WORD.fullmatch(word):
+            return word in use.beside
     return False
 
 

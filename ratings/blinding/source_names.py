@@ -79,10 +79,6 @@ class _Entry(NamedTuple):
     tight: bool = False  # parts must be adjacent: "phi-3" and not "phi 3"
     is_word: bool = False  # one correctly spelt word: only such names are searched for misspelt or inside other words
 
-    @property
-    def depends_on_context(self) -> bool:
-        return self.manner != ""
-
 
 class _Hit(NamedTuple):
     entry: _Entry
@@ -124,9 +120,8 @@ class Lexicon:
         long = [t for t in words if len(t) >= MIN_MISSPELT]
         # Ordinary words are not searched for misspelt: their misspellings are ordinary words as well.
         self._misspelt = [t for t in long if self._entries[t].manner in ("", "beside")]
-        self._inside = [t for t in long if not self._entries[t].depends_on_context]
-        short = [t for t in words if _MIN_SHORT <= len(t) < MIN_MISSPELT]
-        self._short = [t for t in short if not self._entries[t].depends_on_context]
+        self._inside = [t for t in long if not self._entries[t].manner]
+        self._short = [t for t in words if _MIN_SHORT <= len(t) < MIN_MISSPELT and not self._entries[t].manner]
         # Caches belong to the object, not the class: another list of names must not find old results.
         self._near = lru_cache(_CACHE_SIZE)(self._find_misspelt_name)
         self._found = lru_cache(_CACHE_SIZE)(self._find_uncached)
@@ -174,8 +169,7 @@ class Lexicon:
         lower = folded_text.casefold()
         # As for the tokens: positions must be the same in both texts, or the wrong characters would be read.
         cased = folded_text if len(lower) == len(folded_text) else lower
-        tokens = _tokenize(folded_text)
-        hits = self._find_hits(lower, cased, tokens)
+        hits = self._find_hits(lower, cased, _tokenize(folded_text))
         findings: dict[str, NameFinding] = {}
         for index, hit in enumerate(hits):
             near = (hits[index - 1] if index else None, hits[index + 1] if index + 1 < len(hits) else None)
@@ -206,10 +200,8 @@ class Lexicon:
         return hits
 
     def _reveals_source(self, low: str, cased: str, hit: _Hit) -> bool:
-        entry = hit.entry
-        if not entry.depends_on_context:
-            return True
-        return is_agent(NameUse(entry.manner, entry.kind, low, cased, hit.start, hit.end, entry.beside, entry.also))
+        entry, place = hit.entry, (low, cased, hit.start, hit.end)
+        return not entry.manner or is_agent(NameUse(entry.manner, entry.kind, *place, entry.beside, entry.also))
 
     def _find_name_at(self, low: str, cased: str, tokens: list[_Token], at: int) -> _Hit | None:
         """Return the longest name that begins with this token."""
@@ -231,10 +223,7 @@ class Lexicon:
         return best or self._find_plural_at(low, tokens[at])
 
     def _find_plural_at(self, low: str, token: _Token) -> _Hit | None:
-        """Return the name of which this token is the plural, or None.
-
-        Such a name is found only where it states something: "as GPTs predicted", and not "the Falcons were inverted".
-        """
+        """Return the name of which this token is the plural, or None. It counts only where it states something."""
         # A plural that is an ordinary word by itself is not the plural of a name.
         if not (token.text.endswith("s") and len(token.text) > _MIN_SHORT - 1) or token.text in self._other:
             return None
@@ -243,6 +232,7 @@ class Lexicon:
             return None
         if low[token.end : token.end + 1].isalnum() or (token.start and low[token.start - 1].isalnum()):
             return None
+        # "As GPTs predicted", and not "the Falcons were inverted".
         return _Hit(entry._replace(manner="label"), token.start, token.end)
 
     def _find_misspelt_name(self, word: str) -> tuple[str, str] | None:

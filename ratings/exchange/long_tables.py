@@ -489,11 +489,7 @@ _ReferenceKey = tuple[str, str, str]
 def _resolve_references(
     lines: Sequence[RatingLine], file: RatingLines
 ) -> tuple[dict[_ReferenceKey, _Reference], list[Problem]]:
-    """Return the reference of each (reference, perturbation, truth) as written, and a problem for each unknown word.
-
-    An export of WetBench states a reference (empty: not known). In other files the perturbation is used if it is stated,
-    otherwise the truth.
-    """
+    """Return the reference of each (reference, perturbation, truth), and a problem for each unknown word."""
     references: dict[_ReferenceKey, _Reference] = {}
     unknown: dict[str, set[str]] = {name: set() for name in _LABELS}
     # each combination once: a file has very few of them

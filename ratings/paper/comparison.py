@@ -1,7 +1,8 @@
 """The paper's numbers beside those of the replication ("ours"): one list for the page and for paper.json."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,10 +75,7 @@ class ComparedNumber(NamedTuple):
 
 
 class ComparisonRow(NamedTuple):
-    """A number with what people see beside it: its name, where the paper prints it, and the unit of n.
-
-    `basis`: standard deviation, n and interval of the paper's number. `remark`: what limits the comparison.
-    """
+    """A number, its name and place in the paper. `basis`: of the paper's number. `remark`: what limits the comparison."""
 
     cell: ComparedNumber
     name: str
@@ -220,16 +218,12 @@ def summarise_missing(lines: Iterable[ComparisonRow]) -> str:
 class _OurNumber(NamedTuple):
     """One of our numbers, from a table of an analysis, or the reason why there is none."""
 
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-    unit: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    unit: str = ""
     reason: str = ""
-
-
-def _missing(reason: str) -> _OurNumber:
-    return _OurNumber(None, None, None, None, "", reason)
 
 
 class _ModelMatch(NamedTuple):
@@ -261,18 +255,23 @@ class _ModelMatch(NamedTuple):
     @property
     def missing_reason(self) -> str:
         """Return why there is no analysis; "" if there is one."""
-        return (
-            "" if self.analysis else self.parts.missing_reasons["benchmark" if self.is_benchmark else self.entry.study]
-        )
+        part = "benchmark" if self.is_benchmark else self.entry.study
+        return "" if self.analysis else self.parts.missing_reasons[part]
 
     def list_rows(self, table: str) -> list[Json]:
         return _list_rows(self.analysis, table)
+
+    def find_row(self, table: str, is_match: Callable[[Json], bool]) -> Json | None:
+        return next(filter(is_match, self.list_rows(table)), None)
+
+    def is_classifier(self, row: Json) -> bool:
+        return (row["who"], row["kind"]) == (self.model, "classifier")
 
     def explain_none(self, what: str) -> _OurNumber:
         """Return a missing number; the reason adds if successors were played, but none of this model."""
         successors = {name for names in self.parts.successors.values() for name in names}
         no_successor = successors and self.model not in successors
-        return _missing(f"{what}{f'; no successor of {self.model} was played either' if no_successor else ''}")
+        return _OurNumber(reason=f"{what}{f'; no successor of {self.model} was played either' if no_successor else ''}")
 
     def explain_no_items(self) -> _OurNumber:
         return self.explain_none(f"no items by {self.model} as {(self.entry.role or '').replace('_', ' ')}")
@@ -299,7 +298,11 @@ def _iter_matches(entry: paper_values.PaperValue, parts: ReplicationResults) -> 
     """Return the models to compare with an entry: its own, and successors that were played instead or as well."""
     own_model = _ModelMatch(entry, parts, entry.model, entry.models or (), entry.key, _format_name(entry))
     if entry.models:
-        swap = {model: _replace_by_successor(entry, model, parts) for model in entry.models}
+        # The model itself, or its successor if only the successor was played.
+        has_played = partial(parts.has_played, entry.role)
+        swap = {
+            model: next(filter(has_played, (model, *parts.successors.get(model, ()))), model) for model in entry.models
+        }
         models = tuple(swap[model] for model in entry.models)
         # Nothing was replaced, so there is only the comparison with the same models.
         if models == entry.models:
@@ -317,13 +320,6 @@ def _iter_matches(entry: paper_values.PaperValue, parts: ReplicationResults) -> 
     return successors if successors and not parts.has_played(entry.role, entry.model) else [own_model, *successors]
 
 
-def _replace_by_successor(entry: paper_values.PaperValue, model: str, parts: ReplicationResults) -> str:
-    """Return the model itself, or its successor if only the successor was played."""
-    if parts.has_played(entry.role, model):
-        return model
-    return next((name for name in parts.successors.get(model, ()) if parts.has_played(entry.role, name)), model)
-
-
 def _iter_rows(match: _ModelMatch) -> Iterator[ComparisonRow]:
     """Yield the rows of one entry: a single row, or one for each confidence, pair of classifiers or successor."""
     if match.entry.quantity == "confidence_histogram":
@@ -331,7 +327,7 @@ def _iter_rows(match: _ModelMatch) -> Iterator[ComparisonRow]:
     elif match.entry.quantity in ("model_agreement", "conditional_agreement"):
         yield from _iter_matrix_rows(match)
     else:
-        our_number = _missing(match.missing_reason) if match.missing_reason else _find_our_number(match)
+        our_number = _OurNumber(reason=match.missing_reason) if match.missing_reason else _find_our_number(match)
         yield _build_row(match, "", "", match.entry.value, match.entry.reason or "", our_number)
 
 
@@ -360,44 +356,43 @@ def _find_our_number(match: _ModelMatch) -> _OurNumber:
     """Return our number for an entry whose analysis exists, or the reason why there is none."""
     quantity = match.entry.quantity
     if quantity == "pass_at_k":
-        for row in match.list_rows("pass_at_k"):
-            if match.parts.agents.get(row["agent"]) == match.model and row["k"] == match.entry.k:
-                return _OurNumber(row["value"], row["low"], row["high"], row["attempts"], "attempts", row["reason"])
-        return match.explain_none(f"no attempts of {match.model}")
+        wanted = match.model, match.entry.k
+        row = match.find_row("pass_at_k", lambda row: (match.parts.agents.get(row["agent"]), row["k"]) == wanted)
+        return _read_number(row, "value", "attempts", "attempts") or match.explain_none(f"no attempts of {match.model}")
     if quantity in _BENCHMARK_QUANTITIES:
         return _find_fraction(match)
     if quantity == "plausibility_rate":
-        for row in match.list_rows("rates"):
-            if match.is_rate(row):
-                return _OurNumber(row["rate"], row["low"], row["high"], row["n"], "ratings", row["reason"])
-        return match.explain_no_items()
+        return _read_number(match.find_row("rates", match.is_rate), "rate", "n", "ratings") or match.explain_no_items()
     if quantity.startswith("human_model_"):
-        stat = quantity.removeprefix("human_model_")
-        for row in match.list_rows("human_model"):
-            if (row["who"], row["kind"]) == (match.model, "classifier"):
-                interval = row[f"{stat}_low"], row[f"{stat}_high"]
-                return _OurNumber(row[stat], *interval, row["items"], "records", row["reason"])
-        return match.explain_none(f"{match.model} judged no record that two raters judged")
+        stat, row = quantity.removeprefix("human_model_"), match.find_row("human_model", match.is_classifier)
+        ours = _read_number(row, stat, "items", "records", f"{stat}_")
+        return ours or match.explain_none(f"{match.model} judged no record that two raters judged")
     for row in match.analysis.document["results"] if match.analysis else ():
         if row["stat"] == quantity and row["args"] == _ARGS.get(quantity, {}):
             return _OurNumber(row["value"], row["low"], row["high"], row["n"].get("ratings"), "ratings", row["reason"])
-    return _missing("this study has no such number")
+    return _OurNumber(reason="this study has no such number")
+
+
+def _read_number(row: Json | None, value: str, n: str, unit: str, prefix: str = "") -> _OurNumber | None:
+    """Return the number in the column `value` of a row, with the interval in its columns `prefix` low and high."""
+    if row is None:
+        return None
+    return _OurNumber(row[value], row[f"{prefix}low"], row[f"{prefix}high"], row[n], unit, row.get("reason", ""))
 
 
 def _find_fraction(match: _ModelMatch) -> _OurNumber:
     ensemble = _ENSEMBLES.get(match.entry.quantity)
-    for row in match.list_rows("fractions"):
-        if ensemble is None:
-            is_match = (row["who"], row["kind"]) == (match.model, "classifier")
-        else:
-            # An ensemble is comparable only if it is over exactly the paper's classifiers.
-            classifiers = set(row.get("models", "").split(", "))
-            is_match = row["who"] in (ensemble, paper_values.ENSEMBLES[ensemble]) and classifiers == set(match.models)
-        if is_match:
-            return _OurNumber(row["share"], row["low"], row["high"], row["n"], "records")
     if ensemble is None:
-        return match.explain_none(f"no verdicts of {match.model}")
-    return _missing(match.explain_silent_classifiers() or "computed by an earlier version; open the benchmark's page")
+        ours = _read_number(match.find_row("fractions", match.is_classifier), "share", "n", "records")
+        return ours or match.explain_none(f"no verdicts of {match.model}")
+    names = ensemble, paper_values.ENSEMBLES[ensemble]
+    # An ensemble is comparable only if it is over exactly the paper's classifiers.
+    row = match.find_row(
+        "fractions",
+        lambda row: row["who"] in names and set(row.get("models", "").split(", ")) == set(match.models),
+    )
+    reason = match.explain_silent_classifiers() or "computed by an earlier version; open the benchmark's page"
+    return _read_number(row, "share", "n", "records") or _OurNumber(reason=reason)
 
 
 def _iter_histogram_rows(match: _ModelMatch) -> Iterator[ComparisonRow]:
@@ -408,7 +403,7 @@ def _iter_histogram_rows(match: _ModelMatch) -> Iterator[ComparisonRow]:
     why_no_interval = "not computed for the shares of a histogram, only for rates"
     for verdict, label in ((1, "plausible"), (0, "implausible")):
         for level in range(1, 6):
-            ours = _missing(match.missing_reason) if match.missing_reason else match.explain_no_items()
+            ours = _OurNumber(reason=match.missing_reason) if match.missing_reason else match.explain_no_items()
             if total:
                 n = sum(row["n"] for row in rows if (row["verdict"], row["confidence"]) == (verdict, level))
                 ours = _OurNumber(n / total, None, None, total, "ratings", why_no_interval)
@@ -424,7 +419,7 @@ def _iter_matrix_rows(match: _ModelMatch) -> Iterator[ComparisonRow]:
     if not reason and len(values) < len(cells):
         reason = "one of the pairs has no number"
     for end, name, choose_extreme in ((0, "lowest", min), (1, "highest", max)):
-        ours = _missing(reason)
+        ours = _OurNumber(reason=reason)
         if not reason:
             why_no_interval = "not computed for the extreme of several shares"
             ours = _OurNumber(choose_extreme(values), None, None, len(values), "pairs", why_no_interval)
@@ -441,7 +436,7 @@ def _find_pair_numbers(match: _ModelMatch) -> dict[tuple[str, str], _OurNumber]:
     if not is_symmetric:
         pairs = [pair for pair in permutations(classifiers, 2) if match.model in (None, pair[0])]
     if match.missing_reason:
-        return dict.fromkeys(pairs, _missing(match.missing_reason))
+        return dict.fromkeys(pairs, _OurNumber(reason=match.missing_reason))
     table = match.list_rows("agreement_matrix" if is_symmetric else "conditional_matrix")
     rows = {(row["row"], row["col"]): row for row in table}
     judges = {row["who"] for row in match.list_rows("fractions")}
@@ -450,7 +445,7 @@ def _find_pair_numbers(match: _ModelMatch) -> dict[tuple[str, str], _OurNumber]:
 
 def _build_pair_number(pair: tuple[str, str], row: Json | None, judges: Collection[str]) -> _OurNumber:
     if row is None:
-        return _missing(f"no verdicts of {' and '.join(name for name in pair if name not in judges)}")
+        return _OurNumber(reason=f"no verdicts of {' and '.join(name for name in pair if name not in judges)}")
     if row["value"] is None:
-        return _missing("no record to compute the share from")
+        return _OurNumber(reason="no record to compute the share from")
     return _OurNumber(row["value"], None, None, row["base"], "records", "not computed for cells of a matrix")

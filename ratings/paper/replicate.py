@@ -1,7 +1,4 @@
-"""Create the replication step by step.
-
-Each step creates only what does not exist yet, so the command can be interrupted and run again.
-"""
+"""Create the replication step by step. Each step creates only what does not exist, so it can be run again."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +67,9 @@ class Replicator:
         self._check_samples(runs[0])  # before the other runs cost anything
         runs += [self._run_episodes(agent) for agent in self.plan.agents[1:]]
         for error in PERTURBATIONS:
-            self._accept_unread(self._run_twins(runs[0], error))
+            twins = self._run_twins(runs[0], error).twins.all()
+            if accepted := vetting.accept_unread(twins, ACCEPTED_UNREAD):
+                self.say(f"Accepted {accepted} twins unread; each is recorded as such and stays in the vetting queue")
         self._create_benchmark(runs)
         self._run_study(TRANSITION)
         self._run_study(EVIDENCE)
@@ -212,11 +211,6 @@ class Replicator:
     def _list_runs(self) -> list[Run]:
         return list(Run.objects.filter(submission_id__startswith=self.names.build_submission_id("")))
 
-    def _accept_unread(self, run: Run) -> None:
-        """Accept the twins that nobody has reviewed. Each is recorded as accepted unread."""
-        if accepted := vetting.accept_unread(run.twins.all(), ACCEPTED_UNREAD):
-            self.say(f"Accepted {accepted} twins unread; each is recorded as such and stays in the vetting queue")
-
     def _create_benchmark(self, runs: list[Run]) -> None:
         name = self.names.benchmark_name
         benchmark = Benchmark.objects.filter(name=name).first()
@@ -279,10 +273,7 @@ def _find_cast_problems(key: str, name: str) -> Iterator[str]:
 
 @contextmanager
 def scripted_replies(plan: Plan) -> Iterator[None]:
-    """Start the scripted server, send all provider calls of this process to it, and create casts that use it.
-
-    Raises PaperError while workers of other processes are running.
-    """
+    """Run the scripted server and casts that use it. Raises PaperError while workers of other processes run."""
     # Other processes do not have the server's address: they could not play these runs and would block them.
     if create.has_live_worker():
         raise PaperError("Stop the workers first: they cannot reach the server with the scripted replies")

@@ -30,8 +30,7 @@ def list_arms(layouts: Iterable[str], contexts: Iterable[bool], marks: Iterable[
 def arm_of_rater(arms: Sequence[Arm], seed: int, number: int) -> Arm:
     """Return the display arm of the rater with this number (1, 2, ...).
 
-    Each block of as many raters as arms contains every arm once. The arm of a rater who joins late does not change
-    the arms of others.
+    Each block of as many raters as arms contains every arm once. Late raters change no other arms.
     """
     # Blocks keep the arms balanced at every time, also when recruiting stops early.
     block, index = divmod(number - 1, len(arms))
@@ -51,18 +50,15 @@ def assign_arms(
 ) -> Mapping[tuple[int, str], Arm]:
     """Return an arm for each item of each rater, drawn by item or by rater. `numbers` are the raters' numbers."""
     if by == "item":
-        return assign_arms_by_item(items_by_rater, arms, rng)
+        return _assign_arms_by_item(items_by_rater, arms, rng)
     arm_of = {rater: arm_of_rater(arms, seed, numbers[rater]) for rater in items_by_rater}
     return {(rater, item.key): arm_of[rater] for rater, items in items_by_rater.items() for item in items}
 
 
-def assign_arms_by_item(
+def _assign_arms_by_item(
     items_by_rater: Mapping[int, Sequence[PlannedItem]], arms: Sequence[Arm], rng: random.Random
 ) -> dict[tuple[int, str], Arm]:
-    """Return an arm for each item of each rater.
-
-    Arms are balanced first within a rater's items of one source, then within the rater, then within the item.
-    """
+    """Balance arms first within a rater's items of one source, then within the rater, then within the item."""
     by_item: dict[str, Counter[Arm]] = defaultdict(Counter)
     assigned: dict[tuple[int, str], Arm] = {}
     for rater, items_of_rater in items_by_rater.items():
@@ -76,21 +72,11 @@ def assign_arms_by_item(
             for item in items:
                 # A random order before the minimum breaks ties at random; otherwise the first arm would be preferred.
                 order = rng.sample(arms, len(arms))
-                arm = min(order, key=lambda a: (in_source[a], total[a], by_item[item.key][a]))
-                in_source[arm] += 1
-                total[arm] += 1
-                by_item[item.key][arm] += 1
-                assigned[rater, item.key] = arm
+                uses = (in_source, total, by_item[item.key])
+                assigned[rater, item.key] = arm = min(order, key=lambda a: [counter[a] for counter in uses])
+                for counter in uses:
+                    counter[arm] += 1
     return assigned
-
-
-def shuffle_spread(items: Sequence[PlannedItem], rng: random.Random) -> list[PlannedItem]:
-    """Return a random order: of a few shuffles, the one whose sources are spread most evenly over the four quarters.
-
-    Every order is possible, and previous items reveal next to nothing about the next one.
-    """
-    orders = [rng.sample(items, len(items)) for _ in range(TRIES)]
-    return min(orders, key=compute_imbalance)
 
 
 def compute_imbalance(order: Sequence[PlannedItem]) -> float:
@@ -117,10 +103,12 @@ def order_items(
     """Return the keys that follow those already `served`, each with its occasion.
 
     `served_twice` are the keys served on both occasions, `never` those that must not be repeated. `share` is the
-    share of all the rater's items to be repeated. Fewer are repeated if there is no room for `distance` other items
-    in between.
+    share of all the rater's items to be repeated. Fewer if there is no room for `distance` others between.
     """
-    firsts = [*served, *(item.key for item in shuffle_spread(items, rng))]
+    # Of a few shuffles, the one whose sources are spread most evenly over the four quarters. Every order is possible,
+    # and previous items reveal next to nothing about the next one.
+    shuffled = min((rng.sample(items, len(items)) for _ in range(TRIES)), key=compute_imbalance)
+    firsts = [*served, *(item.key for item in shuffled)]
     # + 0.5 rounds half up; Python's round would round half to even.
     repeats_due = int(share * len(firsts) + 0.5) - len(served_twice)
     # The first position with enough items before it, and never among those already shown.
@@ -154,8 +142,7 @@ def plan_assignments(
     max_items: int | None = None,
     first_number: int = 1,
 ) -> list[PlannedAssignment]:
-    """Return the planned assignments. Each item gets exactly `needed` raters, and no rater gets two versions of a
-    pair.
+    """Return the planned assignments. Each item gets exactly `needed` raters, none of whom gets two versions of a pair.
 
     The numbers of items per rater differ by at most one. In a crossed design every rater rates every item. In a pool
     design the plan is empty, because raters claim items later. `max_items` is the maximum per rater, `first_number`
@@ -183,7 +170,13 @@ def plan_assignments(
             # A repeat never counts as one of the item's ratings.
             slot = slots[rater, key] if occasion == FIRST else None
             places.append(PlannedAssignment(rater, key, position, occasion, slot, *arms_by_item[rater, key]))
-    _check_repeats(items_by_rater, repeats, distance)
+    longest = max(map(len, items_by_rater.values()), default=0)
+    # The rater with the most items decides: without room even there, the protocol's repeats would silently be missing.
+    if repeats and longest and longest <= distance:
+        raise PlanError(
+            f"repeats {distance} items apart need raters with more than {distance} items, and no rater has more than "
+            f"{longest}: choose a gap of at most {longest - 1}, fewer raters or more items"
+        )
     return places
 
 
@@ -215,9 +208,8 @@ def _check_feasible(items: Sequence[PlannedItem], raters: int, design: str, max_
     raters_text, is_one = format_count(raters, "rater"), raters == 1
     if raters < (min_raters := count_raters_needed(items)):
         are = "is" if is_one else "are"
-        raise PlanError(
-            f"{raters_text} {are} too few: no rater may rate two versions of one item; {min_raters} would work"
-        )
+        reason = f"no rater may rate two versions of one item; {min_raters} would work"
+        raise PlanError(f"{raters_text} {are} too few: {reason}")
     needed = max((item.needed for item in items), default=0)
     if design == "crossed" and raters != needed:
         ratings_text = f"{'makes' if is_one else 'make'} {format_count(raters, 'rating')} per item"
@@ -225,17 +217,5 @@ def _check_feasible(items: Sequence[PlannedItem], raters: int, design: str, max_
     total = sum(item.needed for item in items)
     if max_items is not None and total > max_items * raters:
         sufficient = -(-total // max_items)  # rounded up: the smallest number of raters that is enough
-        raise PlanError(
-            f"{total} ratings by {raters_text} are more than {max_items} each; {sufficient} raters would work"
-        )
-
-
-def _check_repeats(items_by_rater: Mapping[int, Sequence[PlannedItem]], repeats: float, distance: int) -> None:
-    longest = max((len(own) for own in items_by_rater.values()), default=0)
-    # The rater with the most items decides: without room even there, the protocol's repeats would silently be
-    # missing.
-    if repeats and longest and longest <= distance:
-        raise PlanError(
-            f"repeats {distance} items apart need raters with more than {distance} items, and no rater has more than "
-            f"{longest}: choose a gap of at most {longest - 1}, fewer raters or more items"
-        )
+        too_many = f"{total} ratings by {raters_text} are more than {max_items} each"
+        raise PlanError(f"{too_many}; {sufficient} raters would work")

@@ -1,6 +1,4 @@
-"""Distribute items to raters. Each item gets exactly as many raters as it needs; no rater gets two versions of one
-pair.
-"""
+"""Distribute items to raters. Each item gets as many raters as it needs; no rater gets two versions of one pair."""
 
 import itertools
 import random
@@ -28,11 +26,17 @@ def distribute_items(items: Sequence[PlannedItem], raters: int, rng: random.Rand
     """Return (item, rater) for every planned rating; raters are numbered 0, 1, ....
 
     Each pair goes to the raters with the fewest items so far, so the numbers of items differ by at most one. Then
-    random swaps make two numbers more even: the items that any two raters share, and the items of each source per
-    rater.
+    random swaps even out the items that any two raters share, and the items of each source per rater.
     """
     matrix = _AssignmentMatrix(raters)
-    for versions in _shuffle_pairs(items, rng):
+    pairs: dict[str, list[PlannedItem]] = defaultdict(list)
+    for item in items:
+        pairs[item.pair].append(item)
+    groups = list(pairs.values())
+    rng.shuffle(groups)
+    for versions in groups:
+        rng.shuffle(versions)
+    for versions in groups:
         matrix.assign_pair(versions, rng)
     matrix.even_out(rng)
     return matrix.places
@@ -65,8 +69,7 @@ def distribute_more(
     raters_of_item: Mapping[str, Iterable[int]],
     rng: random.Random,
 ) -> list[tuple[PlannedItem, int]]:
-    """Return (item, rater) for as many ratings of `needs` as the workloads allow; the rater with fewest unrated items
-    comes first.
+    """Return (item, rater) for as many ratings of `needs` as possible, first to the rater with fewest unrated items.
 
     `raters_of_item` are the raters an item already has. Items with the smallest surplus of eligible raters come
     first. Items that nobody can take are left out and wait for another rater.
@@ -118,17 +121,6 @@ def _sorted_pair(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
-def _shuffle_pairs(items: Sequence[PlannedItem], rng: random.Random) -> list[list[PlannedItem]]:
-    pairs: dict[str, list[PlannedItem]] = defaultdict(list)
-    for item in items:
-        pairs[item.pair].append(item)
-    groups = list(pairs.values())
-    rng.shuffle(groups)
-    for versions in groups:
-        rng.shuffle(versions)
-    return groups
-
-
 class _AssignmentMatrix:
     """The items of each rater so far; `shared[a][b]` is the number of items that raters a and b have in common."""
 
@@ -144,33 +136,24 @@ class _AssignmentMatrix:
         """Assign the versions of one pair to the raters with the fewest items so far."""
         raters = list(range(len(self.loads)))
         rng.shuffle(raters)
-        # The raters with the smallest loads take exactly one item each, so loads never differ by more than one and no
-        # rater gets two versions.
+        # The raters with the smallest loads take exactly one item each, so loads differ by at most one.
         available = sorted(raters, key=self.loads.__getitem__)[: sum(item.needed for item in versions)]
         for item in versions:
             for _ in range(item.needed):
                 readers = self.readers[item.key]
-                best = min(
-                    available, key=lambda r: (sum(self.shared[r][o] for o in readers), self.seen[r][item.source])
-                )
-                available.remove(best)
-                self._assign_item(item, best)
-
-    def _assign_item(self, item: PlannedItem, rater: int) -> None:
-        for other in self.readers[item.key]:
-            self.shared[rater][other] += 1
-            self.shared[other][rater] += 1
-        self.readers[item.key].append(rater)
-        self.pairs[rater].add(item.pair)
-        self.seen[rater][item.source] += 1
-        self.loads[rater] += 1
-        self.places.append((item, rater))
+                ranks = {r: (sum(self.shared[r][o] for o in readers), self.seen[r][item.source]) for r in available}
+                rater = min(available, key=ranks.__getitem__)
+                available.remove(rater)
+                for other in readers:
+                    self._change_shared(rater, other, 1)
+                readers.append(rater)
+                self.pairs[rater].add(item.pair)
+                self._change_source_count(rater, item.source, 1)
+                self.loads[rater] += 1
+                self.places.append((item, rater))
 
     def even_out(self, rng: random.Random) -> None:
-        """Swap assignments at random, and undo swaps that raise the sum of squares (see `_compute_excess`).
-
-        End when the sum is minimal or the tries are used up.
-        """
+        """Swap at random, and undo swaps that raise the sum of squares, until it is minimal or tries run out."""
         # An excess of 0 cannot be improved, so the loop stops early.
         excess = self._compute_excess()
         for _ in range(min(MAX_SWAP_TRIES, TRIES_PER_ASSIGNMENT * len(self.places))):
@@ -189,9 +172,8 @@ class _AssignmentMatrix:
         n_raters = len(self.loads)
         shares = [self.shared[a][b] for a in range(n_raters) for b in range(a)]
         sources = sorted({source for seen in self.seen for source in seen})
-        return _excess_over_even(shares) + sum(
-            _excess_over_even([seen[source] for seen in self.seen]) for source in sources
-        )
+        counts = ([seen[source] for seen in self.seen] for source in sources)
+        return _excess_over_even(shares) + sum(map(_excess_over_even, counts))
 
     def _can_swap(self, one: int, two: int) -> bool:
         (x, a), (y, b) = self.places[one], self.places[two]
@@ -262,8 +244,7 @@ def move_to_newcomers(
     raters_of_item: Mapping[str, Iterable[int]],
     rng: random.Random,
 ) -> list[Move]:
-    """Return moves of items nobody has seen, one at a time from the rater with most unrated items to the newcomer
-    with fewest.
+    """Return moves of unseen items, one at a time from the rater with most unrated items to the newcomer with fewest.
 
     Moving ends when no newcomer can take anything from a rater with at least two more unrated items. Among the items
     that can be moved, those are preferred whose raters share the fewest items with the newcomer.

@@ -8,7 +8,6 @@ from heapq import heapify, heappop, heappush
 
 from ratings.protocol.assign_items import arm_of_rater, order_items
 from ratings.protocol.plan_types import (
-    FIRST,
     Arm,
     Candidate,
     IdenticalCases,
@@ -114,39 +113,27 @@ class _Matching:
             needed_source = queue.popleft()
             for pair in (pair for pair in self.rank if self._unused_candidates(pair, needed_source)):
                 if self._has_room(pair):
-                    self._apply_path(pair, needed_source, source, path)
+                    self._add_item(self._unused_candidates(pair, needed_source)[0])
+                    while needed_source != source:
+                        # Walk back to `source`: each step exchanges an item that was just replaced.
+                        pair, old, needed_source = path[needed_source]
+                        self.taken[pair].remove(old)
+                        self._count_strata(old, -1)
+                        self._add_item(self._unused_candidates(pair, needed_source)[0])
                     return True
                 for old in self.taken[pair]:
-                    # Items of the source itself are not exchanged: that would not change its number. A visited source
-                    # is not visited twice.
+                    # Items of the source itself are not exchanged: that would not change its number.
                     if old.source != source and old.source not in path:
                         path[old.source] = pair, old, needed_source
                         queue.append(old.source)
         return False
 
-    def _apply_path(
-        self, pair: str, needed_source: Source, source: Source, path: Mapping[Source, tuple[str, Candidate, Source]]
-    ) -> None:
-        """Take an item from the pair with room, then exchange items along the path back to `source`."""
-        self._add_item(self._unused_candidates(pair, needed_source)[0])
-        while needed_source != source:
-            # Walk back to `source`: each step removes an item, which was just replaced, and takes another one from
-            # its pair.
-            pair, old, needed_source = path[needed_source]
-            self._remove_item(old)
-            self._add_item(self._unused_candidates(pair, needed_source)[0])
-
     def _rank_pair(self, pair: str, source: Source) -> tuple[int, ...]:
-        """Return the sort key of a pair for this source; the smallest is taken first.
-
-        The order is: fewest chosen items of this source; other items chosen already; most sources; then an even
-        spread over experiments and actions.
-        """
+        """Return the sort key of a pair for this source; the pair with the smallest is taken first."""
         taken, example = self.taken.get(pair, []), self._unused_candidates(pair, source)[0]
         same_source = sum(candidate.source == source for candidate in taken)
         uses = [self.used_strata[source, stratum] for stratum in _list_strata(example)]
-        # Negative, because pairs that serve many of the requested sources are preferred. The random rank comes last and
-        # breaks ties.
+        # Negative, because pairs that serve many of the requested sources are preferred. The random rank breaks ties.
         return same_source, 0 if taken else 1, -len(self.by_pair[pair]), *uses, self.rank[pair]
 
     def _unused_candidates(self, pair: str, source: Source) -> list[Candidate]:
@@ -158,10 +145,6 @@ class _Matching:
     def _add_item(self, candidate: Candidate) -> None:
         self.taken[candidate.pair].append(candidate)
         self._count_strata(candidate, 1)
-
-    def _remove_item(self, candidate: Candidate) -> None:
-        self.taken[candidate.pair].remove(candidate)
-        self._count_strata(candidate, -1)
 
     def _count_strata(self, candidate: Candidate, by: int) -> None:
         for stratum in _list_strata(candidate):
@@ -188,8 +171,7 @@ def choose_cases(
 ) -> list[tuple[Candidate, Candidate]]:
     """Return the requested number of cases for each source in condition 2. No pair is used in two cases.
 
-    `first_sources` maps each source in condition 2 to its counterpart in condition 1. Raises PlanError if there are
-    too few cases.
+    `first_sources` maps each source in condition 2 to its counterpart in condition 1. Raises PlanError if too few.
     """
     by_case = _group_cases(pool, first_sources)
     cases = {two.key: (one, two) for versions in by_case.values() for one, two in _pair_different_versions(*versions)}
@@ -197,9 +179,16 @@ def choose_cases(
         available = len({two.pair for _, two in cases.values() if two.source == source})
         if available < count:
             alike = _count_identical({case: versions for case, versions in by_case.items() if case[1] == source})
-            # A source with too few cases gets its own message, since the matching below could only report a shortage in
-            # total.
-            raise PlanError(_describe_missing_cases(first_sources[source], source, count, available, alike))
+            both = (first_sources[source], source)
+            first, second = (cast if kind == "none" else f"{cast} with {kind} errors" for cast, kind in both)
+            identical = (
+                f", and {alike.cases} more with identical outcomes, which cannot be compared" if alike.cases else ""
+            )
+            # A source with too few cases gets its own message, since the matching could only report a total.
+            raise PlanError(
+                f"needs {count} pairs with one by {first} and one by {second}; the pool holds {available}{identical}: create more twins of the same "
+                "steps, simulate the same steps with both, or request fewer"
+            )
     try:
         chosen = choose_items([two for _, two in cases.values()], requested, seed, versions=1)
     except PlanError as error:
@@ -244,8 +233,7 @@ def _pair_different_versions(ones: Sequence[Candidate], twos: Sequence[Candidate
 def plan_sessions(
     items: Sequence[PlannedItem], raters: int, seed: int, *, arms: Mapping[int, Arm], first_number: int = 1
 ) -> list[PlannedAssignment]:
-    """Return the assignments of both sessions of every rater. Each session has one version of every pair, in random
-    order.
+    """Return the assignments of both sessions of every rater, each with one version of every pair in random order.
 
     `arms` gives the display arm of each condition. Raises PlanError unless each pair has one item in each condition.
     """
@@ -264,8 +252,8 @@ def plan_sessions(
             for key, _ in order_items((), own, (), 0.0, 0, rng):
                 position += 1
                 # Slot rater + 1 is free for each item, because every rater rates every item.
-                arm = arms[condition_of[key]]
-                places.append(PlannedAssignment(rater, key, position, FIRST, rater + 1, *arm, session=session))
+                arm = arms[condition_of[key]]._asdict()
+                places.append(PlannedAssignment(rater, key, position, slot=rater + 1, **arm, session=session))
     return places
 
 
@@ -291,19 +279,3 @@ def _reverse_half_of_cases(cases: Sequence[tuple[PlannedItem, PlannedItem]], see
     rng = random.Random(f"cases/{seed}")
     pairs = [pair for kind in sorted(kinds) for pair in rng.sample(kinds[kind], len(kinds[kind]))]
     return {pair: index % 2 == 1 for index, pair in enumerate(pairs)}
-
-
-def _describe_missing_cases(one: Source, two: Source, requested: int, available: int, alike: IdenticalCases) -> str:
-    versions = f"one by {_name_source(one)} and one by {_name_source(two)}"
-    identical_text = (
-        f", and {alike.cases} more with identical outcomes, which cannot be compared" if alike.cases else ""
-    )
-    return (
-        f"needs {requested} pairs with {versions}; the pool holds {available}{identical_text}: create more twins of the same steps, simulate the "
-        "same steps with both, or request fewer"
-    )
-
-
-def _name_source(source: Source) -> str:
-    cast, perturbation = source
-    return cast if perturbation == "none" else f"{cast} with {perturbation} errors"

@@ -14,11 +14,7 @@ class PlanError(ValueError):
 
 
 class Candidate(NamedTuple):
-    """Something that could become an item.
-
-    Candidates with the same `pair` are versions of one thing; raters cannot distinguish candidates with the same
-    `content`.
-    """
+    """A possible item. Versions of one thing share a `pair`; raters cannot tell apart those with the same `content`."""
 
     key: str
     source: Source
@@ -54,10 +50,7 @@ class Arm(NamedTuple):
 
 
 class PlannedAssignment(NamedTuple):
-    """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...).
-
-    `slot` is which of the item's ratings it will be (1, 2, ...); None on occasion 2.
-    """
+    """A rater (0, 1, ...), item and position (1, 2, ...). `slot` numbers the item's ratings; None on occasion 2."""
 
     rater: int
     key: str

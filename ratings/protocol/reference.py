@@ -13,13 +13,8 @@ DECLARED_WRONG: Final = "declared wrong"
 DECLARED_RIGHT: Final = "declared right"
 UNKNOWN: Final = ""
 
-CHOICES: Final = [
-    (PLANTED, "planted"),
-    (UNPERTURBED, "unperturbed"),
-    (DECLARED_WRONG, "declared wrong"),
-    (DECLARED_RIGHT, "declared right"),
-    (UNKNOWN, "not known"),
-]
+_ALL: Final = (PLANTED, UNPERTURBED, DECLARED_WRONG, DECLARED_RIGHT, UNKNOWN)
+CHOICES: Final = [(name, name or "not known") for name in _ALL]
 WITH_ERROR: Final = (PLANTED, DECLARED_WRONG)
 WITHOUT_ERROR: Final = (UNPERTURBED, DECLARED_RIGHT)
 

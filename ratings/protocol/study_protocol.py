@@ -304,22 +304,18 @@ class StudyProtocol(StrictModel):
 
     @property
     def is_evidence(self) -> bool:
-        """Whether raters see full records of evidence instead of single steps."""
         return self.kind == EVIDENCE
 
     @property
     def is_crossover(self) -> bool:
-        """Whether every rater rates two conditions in two sessions."""
         return DESIGNS[self.design].has_sessions
 
     @property
     def is_crossed(self) -> bool:
-        """Whether every rater rates every item."""
         return DESIGNS[self.design].is_crossed
 
     @property
     def is_pool(self) -> bool:
-        """Whether raters reserve items one at a time, so that nothing is assigned beforehand."""
         return DESIGNS[self.design].is_pool
 
     @property
@@ -334,9 +330,7 @@ class StudyProtocol(StrictModel):
         values = {name: getattr(self, name) for name in FIELDS}
         values |= {} if self.is_crossover else {"conditions": None, "washout_days": None}
         values |= {
-            "sources": [
-                {name: getattr(source, name) for name in SourceRequest.model_fields} for source in self.sources
-            ],
+            "sources": [dict(source) for source in self.sources],
             "experiments": list(self.experiments) or "all",
             "actions": list(self.actions) or "all",
             "display": {name: list(value) if name in ARMS else value for name, value in self.display},
@@ -359,10 +353,7 @@ def parse_protocol(data: Any, known: KnownNames) -> StudyProtocol:
 
 
 def find_problems(data: Mapping[str, Any], known: KnownNames) -> list[str]:
-    """Return everything that is wrong with the document; each problem starts with its field.
-
-    A rule that combines fields is checked only if each of its fields is valid by itself.
-    """
+    """Return every problem, field first; a rule that combines fields is checked if each of them is valid by itself."""
     problems = validation.find_problems(StudyProtocol, data, known)
     invalid = {re.split(r"[:\[.]", problem, maxsplit=1)[0] for problem in problems}
     # Valid values for those that are not: a rule that needs them is skipped.
@@ -381,9 +372,8 @@ def find_guide_problems(text: str) -> list[str]:
 def load_protocol(data: Mapping[str, Any]) -> StudyProtocol:
     """Return the protocol of a document that was validated when it was stored. Missing fields take the default."""
     values = {name: data[name] for name in FIELDS if data.get(name) is not None}
-    display: dict[str, Any] = {
-        name: tuple(value) if name in ARMS else value for name, value in data.get("display", {}).items()
-    }
+    given = data.get("display", {}).items()
+    display: dict[str, Any] = {name: tuple(value) if name in ARMS else value for name, value in given}
     values |= {
         "name": data["name"].strip(),
         "slug": data.get("slug") or make_slug(data["name"]),

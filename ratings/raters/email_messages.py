@@ -185,12 +185,9 @@ def invite_addresses(study: Study, text: str, by: Actor, address: UrlBuilder) ->
         addresses = _parse_addresses(study, text)
         raters = list(open_rater_places(study)[: len(addresses)])
         if len(raters) < len(addresses):
-            addresses_text, places = (
-                _format_count(len(addresses), "address", "es"),
-                _format_count(len(raters), "open rater place"),
-            )
-            missing = _format_count(len(addresses) - len(raters), "rater")
-            raise AddressError([f"{addresses_text} for {places}: add {missing} first"])
+            n, places = len(addresses), _format_count(len(raters), "open rater place")
+            missing = _format_count(n - len(raters), "rater")
+            raise AddressError([f"{_format_count(n, 'address', 'es')} for {places}: add {missing} first"])
         emails = [_prepare_invitation(rater, to, by, address) for rater, to in zip(raters, addresses, strict=True)]
     return _send_and_record(emails)
 

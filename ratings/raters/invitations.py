@@ -114,7 +114,7 @@ def describe_expiry(invitation: Invitation) -> str:
     """Return why this invitation can no longer be accepted; "" if it can."""
     # The order decides what the holder reads: the link itself first, then the rater, then the study.
     rater = invitation.rater
-    if reason := signing_in.describe_expiry(invitation.revoked_at, invitation.used_at, invitation.expires_at):
+    if reason := signing_in.describe_expiry(invitation):
         return reason
     if rater.withdrawn_at or rater.user_id or not rater.is_person:
         return "This place in the study is no longer available."

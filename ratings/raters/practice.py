@@ -7,7 +7,6 @@ as real items. A study asks for at most three; a rater with fewer than two third
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -137,12 +136,12 @@ def can_reach(rater: Rater) -> bool:
     return bool(settings.EMAIL_HOST and settings.SITE_URL and user and user.email and user.is_active)
 
 
-def recall_raters(now: datetime | None = None) -> int:
+def recall_raters() -> int:
     """E-mail every rater whose washout has ended and who has not begun session 2, once. Return how many were sent.
 
     Workers run this once an hour. If the mail server rejects a message, the next run tries again.
     """
-    now, sent = now or timezone.now(), 0
+    now, sent = timezone.now(), 0
     for rater in _find_between_sessions():
         opens = designs.compute_session_2_start(rater)
         # The hourly run covers all studies, so raters who cannot be reached are skipped before anything is stored.

@@ -108,18 +108,18 @@ def find_return_time(rater: Rater) -> datetime | None:
     return pool_claims.find_next_expiry(rater) if designs.is_pool_study(rater.study) and rater.study.is_open else None
 
 
-def find_washout_end(rater: Rater, now: datetime | None = None) -> datetime | None:
+def find_washout_end(rater: Rater) -> datetime | None:
     """Return when session 2 of a crossover opens for this rater, or None if the washout is not the reason to wait."""
     if not designs.is_crossover(rater.study) or _has_ended(rater):
         return None
     assignment = _first_unrated(rater)
-    return designs.compute_session_2_start(rater) if assignment and _is_in_washout(rater, assignment, now) else None
+    return designs.compute_session_2_start(rater) if assignment and _is_in_washout(rater, assignment) else None
 
 
-def _is_in_washout(rater: Rater, assignment: Assignment, now: datetime | None = None) -> bool:
+def _is_in_washout(rater: Rater, assignment: Assignment) -> bool:
     # The caller's rater has its study loaded; the relation of the assignment would load both again.
     assignment.rater = rater
-    return designs.is_too_early(assignment, now or timezone.now())
+    return designs.is_too_early(assignment, timezone.now())
 
 
 def is_shown(assignment: Assignment) -> bool:

@@ -63,10 +63,7 @@ class PlanFacts(NamedTuple):
 
 
 def suggest_change(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts: PlanFacts) -> str:
-    """Return the change that would provide a missing result, as a sentence without a full stop.
-
-    `missing`: "number" or "interval". `reason`: why it is missing.
-    """
+    """Return the change that would provide a missing "number" or "interval", as a sentence without a full stop."""
     of_source = " of each source" if "source" in scope else ""
     more_items = f"ask for more items{of_source}"
     if stat.startswith("retest"):
@@ -167,10 +164,7 @@ _BY_ANSWERS = (
 
 
 class ResultKind(NamedTuple):
-    """A kind of result. `scope`: the arguments of its results without the names of raters.
-
-    `of`: "rater" or "pair" if there is a result for each rater or pair of raters, else "".
-    """
+    """Results of a statistic and scope (arguments without raters), for each "rater" or "pair" (`of`), or one."""
 
     stat: str
     scope: tuple[tuple[str, str], ...]
@@ -223,10 +217,7 @@ class EmptyResult(NamedTuple):
 
 
 class SuggestedChange(NamedTuple):
-    """A suggested change of the plan, with the names, scopes and reasons of the results that need it.
-
-    `often`: in how many rehearsals the most affected of these results lacked its number or interval, such as "5 of 20".
-    """
+    """A change for several results. `often`: how often the most affected of them was incomplete, such as "5 of 20"."""
 
     change: str
     missing: str

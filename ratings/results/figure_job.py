@@ -18,10 +18,7 @@ PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
 
 @jobs.register_handler("figure")
 def draw_print_figure(work: jobs.Work) -> Mapping[str, Any]:
-    """Draw one figure of a stored analysis as PDF or PNG and store it as the file of the job.
-
-    Raises jobs.JobFailed if the analysis was replaced or no longer has data for the figure.
-    """
+    """Draw a figure as the job's file. Raises JobFailed if the analysis was replaced or has no data for it."""
     params = work.params
     analysis = Analysis.objects.filter(pk=params["analysis"], sha256=params["sha256"]).first()
     figure = FIGURES.get(params["figure"])

@@ -250,10 +250,7 @@ class DeclaredModel(NamedTuple):
 
 
 def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
-    """Return the model that produced the items of each source, by source name, in one query.
-
-    A source is left out if items of it come from rules, people, an import, or more than one model.
-    """
+    """Return the model of each source, in one query; sources not from exactly one model are left out."""
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
     columns = "label", "perturbation", "twin", f"twin__{_MODEL}", f"transition__episode__{_MODEL}"
     models_by_source: dict[str, set[DeclaredModel | None]] = {}
@@ -279,10 +276,7 @@ def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
 
 
 def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[str, tuple[str, ...]]:
-    """Return the declared successors of models, by the name of the original model.
-
-    They are declared by the casts of the runs from which the study's items or the benchmark's episodes come.
-    """
+    """Return the successors that casts of the study's or benchmark's runs declare, by the original model."""
     declarations: list[Mapping[str, str] | None] = []
     if study is not None:
         rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()

@@ -33,10 +33,7 @@ def format_source_name(label: str, perturbation: str) -> str:
 # Slots save memory, because an analysis builds one of these objects per rating.
 @dataclass(frozen=True, slots=True)
 class BlindRow:
-    """One rating with the fields that may be shown before unblinding.
-
-    `verdict` and `confidence` are None if the rater could not judge.
-    """
+    """One rating as shown before unblinding. `verdict`, `confidence`: None if the rater could not judge."""
 
     item: UUID
     rater: str
@@ -85,10 +82,7 @@ class BlindRow:
 
     @property
     def response_seconds(self) -> float | None:
-        """Return the time that the answer took, in seconds, or None if unknown.
-
-        It is the active time if the browser measured it, otherwise the stored time between opening and submission.
-        """
+        """Return the active time if it was measured, else the time from opening to submission; None if unknown."""
         if self.active_seconds is not None:
             return self.active_seconds
         # An imported rating without a time is stored with 0 seconds, so 0 stands for an unknown time there.
@@ -97,10 +91,7 @@ class BlindRow:
 
 @dataclass(frozen=True, slots=True)
 class RatingRow(BlindRow):
-    """One rating with the source of its item.
-
-    `verdicts`: whether each classifier judged the evidence sufficient, by its name.
-    """
+    """One rating with its item's source. `verdicts`: whether each classifier judged the evidence sufficient."""
 
     pair: UUID
     source: str
@@ -287,10 +278,7 @@ def build_item_summary(row: dict[str, Any]) -> ItemSummary:
 
 
 def is_disputed(item_reference: str, yes: int, n_judged: int) -> bool:
-    """Return whether two or more raters judged the item and most of them contradict its reference.
-
-    Disputed items are only flagged; no result depends on this.
-    """
+    """Return whether at least two raters judged the item and most contradict its reference; only a flag."""
     label = reference.reference_to_label(item_reference)
     against = n_judged - yes if label else yes
     return label is not None and n_judged >= 2 and 2 * against > n_judged

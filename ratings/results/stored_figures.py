@@ -80,17 +80,9 @@ def build_svg_file(svg: str) -> str:
 
 
 def request_print_file(analysis: Analysis, subject: str, stem: str, name: str, ending: str, user: Any) -> Job:
-    """Return the job that draws one figure for print (ratings.results.figure_job).
-
-    A job that drew the same figure before is reused as long as its file is stored.
-    """
-    params = {
-        "analysis": analysis.pk,
-        "sha256": analysis.sha256,
-        "figure": name,
-        "ending": ending,
-        "file": f"{stem}-{name.replace('_', '-')}.{ending}",
-    }
+    """Return the job that draws one figure for print, or that drew it before if its file is still stored."""
+    file_name = f"{stem}-{name.replace('_', '-')}.{ending}"
+    params = {"analysis": analysis.pk, "sha256": analysis.sha256, "figure": name, "ending": ending, "file": file_name}
     return jobs.request_job("figure", params, subject=subject, user=user, reuse=True)
 
 
@@ -100,10 +92,8 @@ def build_result_figure(job: Job, name: str, files: list[FigureFile]) -> StoredF
     if drawing.keys() != {"wide", "narrow"}:
         return None
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
-    inline = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
-    return StoredFigure(
-        name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], inline[0], inline[1], files
-    )
+    wide, narrow = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
+    return StoredFigure(name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], wide, narrow, files)
 
 
 def _build_figure(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> StoredFigure:

@@ -21,13 +21,9 @@ from wetbench_site.text import format_count
 # Erasing a rater also deletes the username, so the log must not show it again.
 ERASED = "erased"  # shown instead of the username once the personal data was erased
 _TITLES = {
-    "guide": "guide revised",
-    "member": "role granted",
-    "machine": "model rater",
-    "looked": "interim analysis",
-    "quarantine": "quarantine decided",
-    "taken back": "items reassigned",
-}
+    "guide": "guide revised", "member": "role granted", "machine": "model rater", "looked": "interim analysis",
+    "quarantine": "quarantine decided", "taken back": "items reassigned",
+}  # fmt: skip
 _ROLES = {"admin": "study admin", "analyst": "analyst"}
 
 
@@ -62,10 +58,7 @@ def title_event(kind: str, content: Content | LegacyText) -> str:
 
 
 def describe_event(content: Content | LegacyText, names: Mapping[int, str]) -> str:
-    """Return the details of an event as text; "" if there are none.
-
-    `names`: the current username of every account in the event that still exists, by account number.
-    """
+    """Return the details of an event as text. `names`: current usernames by account number, if they exist."""
     if isinstance(content, events.MemberChanged):
         who = f"{names.get(content.account, 'deleted')} (account {content.account})"
         return f"{who} is {_ROLES[content.role]}" if content.granted and content.role else f"{who} no longer has a role"
@@ -94,10 +87,8 @@ def describe_content(content: Content | LegacyText) -> str:
         case events.GuideRevised():
             return f"version {content.version}"
         case events.Invited():
-            return (
-                content.rater
-                + {"invited": "", "sign_in_again": ", to sign in again", "revoked": ", revoked"}[content.step]
-            )
+            remarks = {"invited": "", "sign_in_again": ", to sign in again", "revoked": ", revoked"}
+            return content.rater + remarks[content.step]
         case events.Reminded():
             return _count_without_separator(content.raters, "rater")
         case events.Joined() | events.Erased():
@@ -116,9 +107,8 @@ def describe_content(content: Content | LegacyText) -> str:
             return _join(format_count(content.items, "item"), _describe_left(content.left))
         case events.ItemsImported():
             # Blinded archives leave the sources out.
-            return ": ".join(
-                filter(None, [_count_without_separator(content.items, "item"), ", ".join(content.sources)])
-            )
+            sources = f": {', '.join(content.sources)}" if content.sources else ""
+            return _count_without_separator(content.items, "item") + sources
         case events.ImportsRemoved():
             return f"all {content.removed} removed"
         case events.RatingsImported():
@@ -136,9 +126,8 @@ def describe_content(content: Content | LegacyText) -> str:
                 moment = f"at {content.ratings} of {content.planned} planned ratings"
             return f"{moment}: {content.shown} of {content.sources} sources shown"
         case events.InterimLookBySource():
-            return (
-                f"interim analysis: {content.shown} of {content.sources} sources with at least {content.least} ratings"
-            )
+            shown = f"{content.shown} of {content.sources} sources"
+            return f"interim analysis: {shown} with at least {content.least} ratings"
         case events.TableExported():
             filters = Filters.from_dict(content.filters).description if content.filters else content.filters_text
             return f"{_describe_variant(content.blinded)}. {filters}".rstrip(". ")
@@ -157,9 +146,8 @@ def describe_content(content: Content | LegacyText) -> str:
         case events.ItemsTakenBack():
             items = format_count(content.items, "item")
             if content.rater:
-                return (
-                    f"{content.rater}, who can see {items} in another study or in the laboratory: not assigned to them"
-                )
+                elsewhere = f"who can see {items} in another study or in the laboratory"
+                return f"{content.rater}, {elsewhere}: not assigned to them"
             return _join(
                 f"{items} not assigned to raters who can see them elsewhere" if content.items else "",
                 f"{format_count(content.incomplete, 'case')} of the crossover left incomplete" if content.incomplete else "",

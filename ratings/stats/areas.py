@@ -138,15 +138,12 @@ def _resample_areas(
     counts, strata, raters = _tabulate_ratings(judged)
     # Two raters are too few to resample: half of the resamples would contain one rater twice.
     is_few_raters = raters < resampling.MIN_RATERS
-    rater = (
-        np.ones((resamples, raters), dtype=np.int64)
-        if is_few_raters
-        else resampling.sample_rater_weights(raters, resamples, rng)
-    )
+    rater = np.ones((resamples, raters), dtype=np.int64)
+    if not is_few_raters:
+        rater = resampling.sample_rater_weights(raters, resamples, rng)
     areas, start = np.full(resamples, np.nan), 0
-    for weights in resampling.split_chunks(
-        resampling.iter_weight_chunks(strata, resamples, rng), MAX_CELLS // counts.shape[1]
-    ):
+    chunks = resampling.iter_weight_chunks(strata, resamples, rng)
+    for weights in resampling.split_chunks(chunks, MAX_CELLS // counts.shape[1]):
         stop = start + len(weights)
         # Counts per rater and level are enough for an area, so a resample is one sparse product.
         cells = np.ascontiguousarray((counts.T @ weights.T.astype(np.float64)).T).reshape(len(weights), raters, -1, 2)

@@ -324,11 +324,8 @@ def iter_machine_pair_contrasts(
     pool: RatingPool, names: tuple[str, str], first: Mapping[str, int], second: Mapping[str, int]
 ) -> Iterator[Contrast]:
     """Yield the contrasts of these two machines on items that both and at least one rater judged."""
-    common = first.keys() & second.keys()
-    machines = [
-        _build_machine_pool(pool, {code: verdicts[code] for code in common}, place)
-        for place, verdicts in ((1, first), (2, second))
-    ]
+    common = [{code: verdicts[code] for code in first.keys() & second.keys()} for verdicts in (first, second)]
+    machines = [_build_machine_pool(pool, verdicts, place) for place, verdicts in enumerate(common, 1)]
     if not len(machines[0].table):
         return
     all_ratings = np.ones(len(machines[0].table), dtype=np.bool_)

@@ -52,9 +52,8 @@ class DawidSkeneFit(NamedTuple):
         """Return the label that must be shown beside every number of the fit."""
         label = LABEL if self.converged else f"{LABEL}; not converged in {MAX_ROUNDS:,} rounds"
         if self.gain:
-            label += (
-                f"; from a random start, with a log likelihood {self.gain:.2g} higher than from the shares of votes"
-            )
+            gain = f"a log likelihood {self.gain:.2g} higher than from the shares of votes"
+            label += f"; from a random start, with {gain}"
         if self.best_other:
             label += f"; another start ended at a different optimum with a log likelihood {self.best_other:.2g} higher"
         return f"{label}: interpret with care" if self.gain or self.best_other else label

@@ -235,10 +235,7 @@ LOCALISATION = "localisation"
 
 
 class CalledError(NamedTuple):
-    """An item with an error, rated not plausible.
-
-    `localised`: whether its row was marked; None if not asked or unknown.
-    """
+    """An item with an error, rated not plausible. `localised`: was its row marked; None if not asked or unknown."""
 
     item: str
     rater: str

@@ -32,10 +32,7 @@ MIN_VARIANCE_SHARE = 0.1
 
 
 class Side(NamedTuple):
-    """Answers (0, 1), items and raters of one side, (n,).
-
-    Versions of one thing and one rater share numbers across sides.
-    """
+    """Answers (0, 1), items and raters of one side, (n,). Versions of a thing, and a rater, have one number in both."""
 
     answers: Floats
     item: Ints
@@ -89,10 +86,7 @@ class _AdjustedDifference(NamedTuple):
 
 
 def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool = False) -> Difference:
-    """Return the difference of two shares.
-
-    `deff`: for a side whose answers are all alike. `is_rater`: a side is a rater.
-    """
+    """Return the difference of two shares. `deff`: if a side's answers are all alike. `is_rater`: a side is one."""
     counts = count_clusters(first, second)
     sides = (first, second)
     if not len(first.answers) or not len(second.answers):

@@ -14,7 +14,7 @@ from ratings.stats import pairwise, resampling
 from ratings.stats.estimates import CONSENSUS as CONSENSUS
 from ratings.stats.estimates import MAJORITY as MAJORITY
 from ratings.stats.estimates import Estimate, build_estimate, build_generator
-from ratings.stats.proportions import estimate_rate
+from ratings.stats.proportions import Rate, estimate_rate
 from ratings.stats.rater_pairs import (
     RaterPairs,
     ScopedPairs,
@@ -74,17 +74,6 @@ class MatrixCell(NamedTuple):
     value: float | None
     n: int
     base: int
-
-
-class Fraction(NamedTuple):
-    """The share of verdict 1 among a model's or rater's items, with the Wilson interval; None without items."""
-
-    name: str
-    k: int
-    n: int
-    share: float | None
-    low: float | None
-    high: float | None
 
 
 def find_common_items(table: Ratings, models: Mapping[str, Verdicts]) -> set[str]:
@@ -148,10 +137,9 @@ def build_conditional_matrix(models: Mapping[str, Verdicts]) -> list[MatrixCell]
     return [_compute_cell(row, col, models, is_conditional=True) for row in models for col in models]
 
 
-def estimate_fractions(models: Mapping[str, Verdicts]) -> list[Fraction]:
+def estimate_fractions(models: Mapping[str, Verdicts]) -> dict[str, Rate]:
     """Return the share of each model's verdicts that are 1."""
-    rates = {name: estimate_rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
-    return [Fraction(name, rate.k, rate.n, rate.value, rate.low, rate.high) for name, rate in rates.items()]
+    return {name: estimate_rate([verdict == 1 for verdict in verdicts.values()]) for name, verdicts in models.items()}
 
 
 def collect_rater_verdicts(table: Ratings) -> dict[str, dict[str, int]]:
@@ -239,10 +227,7 @@ class _JoinedTable:
         self, name: str, kind: str, observed: _Means | None, resampled: Sequence[_Means]
     ) -> ModelComparison:
         pairs = self._select_pairs(name)
-        n, args = (
-            self._count_sample(name, pairs),
-            {"min_overlap": self.min_overlap, **({"model": name} if name else {})},
-        )
+        n, args = self._count_sample(name, pairs), {"min_overlap": self.min_overlap} | ({"model": name} if name else {})
         few_items, few_of_people = (
             pairwise.explain_few_items(of_scope.shared_items, self.min_overlap)
             for of_scope in (pairs, self._select_pairs(""))
@@ -298,13 +283,8 @@ class _JoinedTable:
             model_items = self.table.select_rater(_MODEL_PREFIX + name).item
             ratings = ratings.select_ratings(np.isin(ratings.item, model_items))
         undefined = int(np.isnan(pairs.cohen_kappa).sum())
-        return {
-            "items": len(np.unique(ratings.item)),
-            "raters": len(people),
-            "ratings": len(ratings),
-            "pairs_used": len(pairs) - undefined,
-            "pairs_undefined": undefined,
-        }
+        n = {"items": len(np.unique(ratings.item)), "raters": len(people), "ratings": len(ratings)}
+        return {**n, "pairs_used": len(pairs) - undefined, "pairs_undefined": undefined}
 
     @staticmethod
     def _explain_undefined(name: str, field: str, pairs: RaterPairs) -> str:

@@ -252,13 +252,9 @@ def estimate_mean_area(stat: str, ratings: Ratings, scores: Floats, args: Mappin
     """Yield the mean over raters of the area of these scores, for new raters, then for these raters."""
     rater_columns, dropped = build_rater_columns(ratings, scores)
     scored = ratings.select_ratings(np.isfinite(scores) & (ratings.reference >= 0))
-    n = {
-        **scored.sample_sizes,
-        "raters_used": len(rater_columns),
-        "raters_dropped": dropped,
-        "positives": int((scored.reference == 1).sum()),
-        "negatives": int((scored.reference == 0).sum()),
-    }
+    positives, negatives = (int((scored.reference == reference).sum()) for reference in (1, 0))
+    n = {**scored.sample_sizes, "raters_used": len(rater_columns), "raters_dropped": dropped}
+    n |= {"positives": positives, "negatives": negatives}
     undefined = explain_no_area(ratings, scores)
     yield from build_mean_rows(stat, rater_columns, n, args, within=AREA_RANGE, undefined_reason=undefined)
 
@@ -297,20 +293,15 @@ def build_mean_rows(
         yield build_estimate(stat, None, n, args, reason=undefined_reason)
         yield build_estimate(stat, None, n, fixed_args, reason=undefined_reason)
         return
-    condition, dropped = analyse_condition(columns), n.get("raters_dropped", 0)
-    left_out = f"{dropped} rater{'s' * (dropped != 1)} without both unperturbed and planted items left out" * bool(
-        dropped
-    )
+    condition, left_out = analyse_condition(columns), ""
+    if dropped := n.get("raters_dropped", 0):
+        left_out = f"{dropped} rater{'s' * (dropped != 1)} without both unperturbed and planted items left out"
     fixed = _compute_fixed_interval(columns, condition, within) if condition.fixed_se > 0 else None
     fixed_reason = ALL_ALIKE if condition.fixed_se == 0 else "" if fixed else "a rater has one item of a class only"
     use_logit = within == AREA_RANGE and is_extreme(condition.mean)
     if condition.raters == 1:
-        interval, reason, method = (
-            fixed,
-            _join_reasons(ONE_RATER, fixed_reason),
-            "newcombe_score" if use_logit else "delong",
-        )
-        fixed_method = "or_fixed"
+        interval, reason = fixed, _join_reasons(ONE_RATER, fixed_reason)
+        method, fixed_method = "newcombe_score" if use_logit else "delong", "or_fixed"
     else:
         reason = TWO_RATERS if condition.raters == 2 else "" if condition.se > 0 else ALL_ALIKE
         interval = None if reason else compute_new_raters_interval(condition, within)

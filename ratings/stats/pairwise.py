@@ -92,16 +92,20 @@ def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
 
 
 class _PairScope:
-    """The pairs of raters in one scope. `chosen`: mask of the pairs that are averaged; `used`: these pairs."""
+    """The pairs of raters in one scope. `used`: those that are averaged."""
 
-    def __init__(self, scope: resampling.Scope, pairs: rater_pairs.RaterPairs, min_overlap: int) -> None:
-        self.ratings, self.pairs, self.min_overlap = scope.ratings, pairs, min_overlap
+    def __init__(self, scope: resampling.Scope, min_overlap: int) -> None:
+        self.ratings, self.min_overlap = scope.ratings, min_overlap
         self.args = {"min_overlap": min_overlap, **scope.args}
-        self.chosen = choose_pairs(pairs.shared_items, min_overlap)
-        self.used = pairs.select_pairs(self.chosen)
-        self.few_items = explain_few_items(pairs.shared_items, min_overlap)
+        self.pairs = rater_pairs.tabulate_pairs(scope.ratings)
+        chosen = choose_pairs(self.pairs.shared_items, min_overlap)
+        self.used = self.pairs.select_pairs(chosen)
+        self.few_items = explain_few_items(self.pairs.shared_items, min_overlap)
         self.fewest_items = float(self.used.shared_items.min(initial=np.inf))
-        self.has_interval = len(self.used) > 0 and not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
+        has_interval = len(self.used) > 0 and not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
+        # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
+        # of the other scopes.
+        self.resampled_pairs = self.used if has_interval else self.pairs.select_pairs(chosen & False)
 
     def build_rows(self, resampled: rater_pairs.PairMeans) -> Iterator[Estimate]:
         used, args = self.used, self.args
@@ -109,56 +113,38 @@ class _PairScope:
         below = int((self.pairs.shared_items < self.min_overlap).sum()) + self.pairs.disjoint_pairs
         counts = {"pairs_used": defined, "pairs_undefined": len(used) - defined, "pairs_below_overlap": below}
         n = {**self.ratings.sample_sizes, **counts}
-        no_pairs = (
-            NO_PAIRS if len(self.pairs.raters) < 2 else "" if len(used) else "no pair of raters has an item in common"
-        )
-        no_kappa = no_pairs or (
-            "" if defined else "0/0 in every pair: both raters gave one and the same answer throughout"
-        )
-        agreement, kappa, weighted = rater_pairs.compute_pair_means(
-            used.shared_items, used.percent_agreement, used.cohen_kappa
-        )
+        no_pairs = "" if len(used) else "no pair of raters has an item in common"
+        if len(self.pairs.raters) < 2:
+            no_pairs = NO_PAIRS
+        all_constant = "" if defined else "0/0 in every pair: both raters gave one and the same answer throughout"
+        no_kappa = no_pairs or all_constant
+        values = used.percent_agreement, used.cohen_kappa
+        agreement, kappa, weighted = map(_number_or_none, rater_pairs.compute_pair_means(used.shared_items, *values))
         # The floor for agreement is 0, because its interval stays reliable where one verdict is rare.
-        withheld, withheld_kappa, withheld_new = (
-            self._explain_no_interval(floor) for floor in (0, resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
-        )
+        floors = (0, resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
+        withheld, withheld_kappa, withheld_new = map(self._explain_no_interval, floors)
         widening = resampling.compute_widening(n["items"], len(np.unique(self.ratings.source)))
         # A pair with an undefined kappa (0/0) still has an agreement.
         agreement_n = {**n, "pairs_used": len(used), "pairs_undefined": 0}
-        point = resampling.PointEstimate(
-            "avg_pairwise_agreement", args, _number_or_none(agreement), agreement_n, no_pairs
+        without_rater = [rater_pairs.compute_leave_one_out_means(used, of_pairs) for of_pairs in values]
+        basis = resampling.Uncertainty(
+            resampled.agreement,
+            without_rater[0],
+            linear=True,
+            widening=widening,
+            withheld=withheld,
+            withheld_new=withheld,
         )
-        leave_one_out = rater_pairs.compute_leave_one_out_means(used, used.percent_agreement)
-        yield from resampling.build_interval_rows(
-            point,
-            resampling.Uncertainty(
-                resampled.agreement,
-                leave_one_out,
-                linear=True,
-                widening=widening,
-                withheld=withheld,
-                withheld_new=withheld,
-            ),
-        )
-        point = resampling.PointEstimate("avg_pairwise_kappa", args, _number_or_none(kappa), n, no_kappa)
-        leave_one_out = rater_pairs.compute_leave_one_out_means(used, used.cohen_kappa)
-        yield from resampling.build_interval_rows(
-            point,
-            resampling.Uncertainty(
-                resampled.kappa,
-                leave_one_out,
-                bias_corrected=True,
-                widening=widening,
-                withheld=withheld_kappa,
-                withheld_new=withheld_new,
-            ),
-        )
-        for stat, value in (
-            ("avg_pairwise_kappa_weighted", weighted),
-            ("kappa_max", rater_pairs.compute_defined_mean(used.kappa_max)),
-        ):
+        point = resampling.PointEstimate("avg_pairwise_agreement", args, agreement, agreement_n, no_pairs)
+        yield from resampling.build_interval_rows(point, basis)
+        basis = resampling.Uncertainty(resampled.kappa, without_rater[1], bias_corrected=True, widening=widening)
+        basis = basis._replace(withheld=withheld_kappa, withheld_new=withheld_new)
+        point = resampling.PointEstimate("avg_pairwise_kappa", args, kappa, n, no_kappa)
+        yield from resampling.build_interval_rows(point, basis)
+        largest = _number_or_none(rater_pairs.compute_defined_mean(used.kappa_max))
+        for stat, value in (("avg_pairwise_kappa_weighted", weighted), ("kappa_max", largest)):
             reason = self.few_items or "beside avg_pairwise_kappa, which has the interval"
-            yield build_estimate(stat, _number_or_none(value), n, args, reason=no_kappa or reason)
+            yield build_estimate(stat, value, n, args, reason=no_kappa or reason)
 
     def _explain_no_interval(self, floor: float) -> str:
         if self.few_items or not len(self.used):
@@ -179,18 +165,8 @@ def estimate_pair_means(
     in which each pair is weighted by its number of shared items; and kappa_max, the mean over pairs of the largest kappa
     possible with the pair's shares of verdicts.
     """
-    scopes = [
-        _PairScope(scope, rater_pairs.tabulate_pairs(scope.ratings), min_overlap)
-        for scope in resampling.list_scopes(table)
-    ]
-    # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
-    # of the other scopes.
-    scoped = [
-        rater_pairs.ScopedPairs(
-            scope.ratings, scope.used if scope.has_interval else scope.pairs.select_pairs(scope.chosen & False)
-        )
-        for scope in scopes
-    ]
+    scopes = [_PairScope(scope, min_overlap) for scope in resampling.list_scopes(table)]
+    scoped = [rater_pairs.ScopedPairs(scope.ratings, scope.resampled_pairs) for scope in scopes]
     rng = build_generator(seed, "avg_pairwise_kappa")
     resampled = rater_pairs.resample_pair_means(scoped, table.item_source, resamples, rng)
     return [row for scope, means in zip(scopes, resampled, strict=True) for row in scope.build_rows(means)]

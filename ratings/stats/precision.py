@@ -196,9 +196,8 @@ def explain_no_kappa(components: VarianceComponents, design: Design) -> str:
         return _NO_KAPPA
     if components.reason or design.raters < resampling.MIN_RATERS:
         return components.reason or resampling.TOO_FEW_RATERS
-    return resampling.explain_rare_verdict(
-        design.items * min(components.share, 1 - components.share) ** 2, resampling.CO_MINORITY_NEW
-    )
+    co_minority = design.items * min(components.share, 1 - components.share) ** 2
+    return resampling.explain_rare_verdict(co_minority, resampling.CO_MINORITY_NEW)
 
 
 def compute_auc_half_width(components: AucComponents | None, design: Design) -> float | None:

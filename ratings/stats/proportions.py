@@ -135,19 +135,16 @@ def estimate_rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
 
 def explain_constant(deff: float, origin: str) -> str:
     """Return what an interval of verdicts that are all alike assumes: the design effect of `origin`, if above 1."""
-    assumption = (
-        f"uses the design effect of the {origin}, {deff:.1f}" if deff > 1 else "treats the ratings as independent"
-    )
-    return f"all verdicts are alike; the interval {assumption}"
+    effect = f"uses the design effect of the {origin}, {deff:.1f}"
+    return f"all verdicts are alike; the interval {effect if deff > 1 else 'treats the ratings as independent'}"
 
 
 def estimate_mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
     """Return the mean confidence, 1 to 5, of each group, its variance clustered by items and raters."""
     with_confidence = table.select_ratings(np.isfinite(table.confidence))
+    n, reason = with_confidence.sample_sizes, "no rating has a confidence"
     rows = [_estimate_mean_confidence(group) for group in _iter_groups(with_confidence, by)]
-    return rows or [
-        build_estimate(MEAN_CONFIDENCE, None, with_confidence.sample_sizes, reason="no rating has a confidence")
-    ]
+    return rows or [build_estimate(MEAN_CONFIDENCE, None, n, reason=reason)]
 
 
 def _estimate_mean_confidence(group: _Group) -> Estimate:
@@ -292,11 +289,8 @@ def compare_agents(
         reason = "the difference is the same on every experiment, so resampling shows no uncertainty"
     if reason:
         # McNemar's test is exact, so it is also given for few tasks.
-        rows = [
-            build_estimate(name, value, n, args, reason=reason)
-            for name, value in zip(names, (difference, p), strict=True)
-        ]
-        return rows + exact
+        values = zip(names, (difference, p), strict=True)
+        return [build_estimate(name, value, n, args, reason=reason) for name, value in values] + exact
     # Tasks are resampled together for both agents, because difficult tasks are difficult for both. The means are rounded,
     # because summing the same tasks in another order changes the last digit. The interval and p use the same widening, so
     # that they are consistent.

@@ -30,19 +30,13 @@ REFERENCES: Mapping[str, str] = {
 
 # The adjectives for items with an error and, below, for items without an error, by the key of the reference.
 WITH_ERROR: Mapping[str, str] = {
-    PLANTED: "planted",
-    DECLARED: "declared wrong",
-    MIXED: "planted or declared wrong",
-    UNKNOWN: "planted",
+    PLANTED: "planted", DECLARED: "declared wrong", MIXED: "planted or declared wrong", UNKNOWN: "planted",
     NO_TRUTH: "declared wrong",
-}
+}  # fmt: skip
 WITHOUT_ERROR: Mapping[str, str] = {
-    PLANTED: "unperturbed",
-    DECLARED: "declared right",
-    MIXED: "unperturbed or declared right",
-    UNKNOWN: "unperturbed",
+    PLANTED: "unperturbed", DECLARED: "declared right", MIXED: "unperturbed or declared right", UNKNOWN: "unperturbed",
     NO_TRUTH: "declared right",
-}
+}  # fmt: skip
 # Why there are no results on errors if no item has a reference, and the import column that would provide a reference.
 MISSING_REFERENCE_REASONS: Mapping[str, str] = {
     UNKNOWN: "no item states its perturbation: import a column `perturbation` or `truth`",

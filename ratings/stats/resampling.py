@@ -235,14 +235,13 @@ def build_interval_rows(point: PointEstimate, basis: Uncertainty) -> Iterator[Es
         if hull != new_raters.interval:
             new_raters = new_raters._replace(interval=hull, reason=WIDENED)
     new_method = f"item_bootstrap_rater_jackknife{'_t' * basis.uses_student_t}"
-    for interval, method_name, extra, withheld in (
-        (these, method, {}, basis.withheld),
-        (new_raters, new_method, NEW_RATERS, basis.withheld_new),
-    ):
+    rows = (
+        (these, method, args, basis.withheld),
+        (new_raters, new_method, {**args, **NEW_RATERS}, basis.withheld_new),
+    )
+    for (interval, _, reason), method_name, row_args, withheld in rows:
         counts = {"undefined_resamples": resampled.undefined} if resampled.undefined and not withheld else {}
-        yield build_estimate(
-            stat, value, {**n, **counts}, {**args, **extra}, interval.interval, method_name, interval.reason
-        )
+        yield build_estimate(stat, value, {**n, **counts}, row_args, interval, method_name, reason)
 
 
 def compute_these_raters_interval(

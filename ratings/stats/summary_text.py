@@ -1,6 +1,4 @@
-"""Describe statistical results in words (name, scope, numbers, sample sizes, method), in the same way on pages and
-in a terminal.
-"""
+"""Describe results in words (name, scope, numbers, sample sizes, method), alike on pages and in a terminal."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -70,7 +70,6 @@ def list_raters(user: Visitor) -> QuerySet[Rater]:
 
 
 def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
-    """Return this user's own rater with this code."""
     if (rater := list_raters(user).filter(code=code).first()) is None:
         raise Http404
     return rater
@@ -119,9 +118,8 @@ def add_member(study: Study, account_name: str, role: str, by: Actor = None) -> 
     if user.is_superuser or user.pk == study.created_by_id:
         raise StudyError(f"{user.get_username()} already has every right in this study")
     if role == "admin" and not user.is_staff:
-        raise StudyError(
-            f"{user.get_username()} may not run studies. A superuser can allow it by making the account staff"
-        )
+        problem = "may not run studies. A superuser can allow it by making the account staff"
+        raise StudyError(f"{user.get_username()} {problem}")
     if role == "admin" and not study.is_unblinded and readable_elsewhere.took_interim_analysis(study, user):
         raise StudyError(
             f"{user.get_username()} has taken an interim analysis. Users who have seen results cannot manage the study before it is unblinded"
@@ -219,6 +217,5 @@ def _get_study_of_subject(user: Visitor, job_subject: str) -> Study | None:
 
 
 def _is_of_earlier_study(job: Job, study: Study) -> bool:
-    """Return whether the job belongs to an earlier draft with the same slug."""
     # A deleted draft leaves its jobs, and its slug may be used again: the new study's people must not see them.
     return bool(job.created_at < study.created_at)

@@ -28,10 +28,7 @@ class ItemGroup(NamedTuple):
 
 
 class MatrixRow(NamedTuple):
-    """One rater. `counts` are the numbers of items by group, `screens` the numbers of items by layout.
-
-    `sessions` are the numbers of items in the sessions of a crossover, else ().
-    """
+    """One rater: numbers of items by group (`counts`), by layout (`screens`) and by session of a crossover, else ()."""
 
     label: str
     items: int
@@ -79,7 +76,8 @@ class _Cell(NamedTuple):
 def preview_assignments(study: Study) -> AssignmentMatrix:
     """Return the assignments by source that opening this draft now would create. Raises the errors of opening."""
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
-    names = {item.key: format_source(*item.source) for item in plan.planned}
+    sources = {item.key: item.source for item in plan.planned}
+    names = {key: label if kind == "none" else f"{label}, {kind} errors" for key, (label, kind) in sources.items()}
     order = sorted(names, key=lambda key: (names[key], key))
     labels = [f"R{number:02}" for number in range(1, plan.raters + 1)]
     cells = [_Cell(labels[a.rater], a.key, a.occasion, a.layout, False, a.session) for a in plan.assignments]
@@ -91,15 +89,12 @@ def load_assignments(study: Study) -> AssignmentMatrix:
     labels = list(study.raters.order_by("number", "pk").values_list("label", flat=True))
     assignments = Assignment.objects.filter(item__study=study, released_at__isnull=True)
     rows = assignments.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk", "session")
-    cells = [_Cell(label, str(item), *shown, rating is not None, n) for label, item, *shown, rating, n in rows]
+    cells = [
+        _Cell(label, str(item), n, layout, rating is not None, part) for label, item, n, layout, rating, part in rows
+    ]
     # In the order of random codes: a column's position must reveal no source.
     codes = Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)
     return _build_matrix(labels, [str(code) for code in codes], cells, {})
-
-
-def format_source(label: str, perturbation: str) -> str:
-    """Return a source as people read it: "offline", or "offline, subtle errors"."""
-    return label if perturbation == "none" else f"{label}, {perturbation} errors"
 
 
 def _build_matrix(

@@ -17,17 +17,14 @@ def load_study_protocol(study: Study) -> StudyProtocol:
 
 
 def is_pool_study(study: Study) -> bool:
-    """Return whether raters reserve items one at a time, so that nothing is assigned beforehand."""
     return _get_design(study).is_pool
 
 
 def is_crossed(study: Study) -> bool:
-    """Return whether every rater rates every item, in one session or in two."""
     return _get_design(study).is_crossed
 
 
 def is_crossover(study: Study) -> bool:
-    """Return whether every rater rates two conditions in two sessions."""
     return _get_design(study).has_sessions
 
 
@@ -121,7 +118,7 @@ def load_conditions(study: Study) -> dict[str, int]:
     """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
     rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
     columns = rows.values_list("item_id", "item__screen", "label", "perturbation")
-    return _map_rows(load_study_protocol(study), [(str(item), *rest) for item, *rest in columns])
+    return _map_rows(load_study_protocol(study), [(str(item), n, cast, kind) for item, n, cast, kind in columns])
 
 
 def _map_rows(protocol: StudyProtocol, rows: Sequence[tuple[str, int, str, str]]) -> dict[str, int]:
@@ -200,10 +197,7 @@ def load_conditions_by_code(study: Study) -> dict[str, int]:
 
 
 def compute_session_2_start(rater: Rater) -> datetime | None:
-    """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
-
-    The washout begins with the last answer of session 1 or its last correction, whichever is later.
-    """
+    """Return when session 2 may start; None while session 1 is not finished, and for simulated raters."""
     if rater.simulated:
         return None
     session_1 = Assignment.objects.filter(rater=rater, session=1)

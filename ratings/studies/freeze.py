@@ -43,10 +43,7 @@ class OpeningPreview(NamedTuple):
 
 
 def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> StudySize:
-    """Create the items, raters and assignments of a study, in the caller's transaction.
-
-    If `raters` is None, as few raters as needed are created.
-    """
+    """Create the items, raters (None: as few as needed) and assignments of a study, in the caller's transaction."""
     inventory = pool.take_inventory(protocol, study)
     chosen = _choose_usable(inventory, protocol, raters)
     pool.record_pool_decisions(study, chosen, inventory.held)
@@ -138,7 +135,12 @@ def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, 
     ]  # fmt: skip
     created = Item.objects.bulk_create(rows, batch_size=500)
     items = dict(zip([f.candidate.key for f in shuffled], created, strict=True))
-    pairs = _assign_pairs(study, shuffled)
+    # Derived, so that versions added later get the same code; from the study's code, so that it means nothing elsewhere.
+    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in shuffled}
+    # Studies of earlier releases have random codes; versions that are added to them must get the same.
+    pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
+    steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in shuffled)
+    pairs |= {pair: pairs_by_step[step] for pair, step in steps if step and step in pairs_by_step}
     sources = []
     for f in shuffled:
         label, perturbation = f.candidate.source
@@ -172,17 +174,6 @@ def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUI
     columns = ("position", "occasion", "session", "slot", "layout", "with_context", "marks")
     values = {column: getattr(assignment, column) for column in columns}
     return Assignment(item_id=int(assignment.key), rater=rater, pair=pair, **values)
-
-
-def _assign_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uuid.UUID]:
-    """Return the code under which each pair is stored in this study."""
-    # Studies of earlier releases have random codes; versions that are added to them must get the same.
-    pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
-    # Derived, so that versions added later get the same code; from the study's code, so that it means nothing in
-    # another study.
-    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in chosen}
-    chosen_steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
-    return pairs | {pair: pairs_by_step[step] for pair, step in chosen_steps if step and step in pairs_by_step}
 
 
 def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> list[PlannedItem]:

@@ -1,5 +1,4 @@
-"""Interim analysis: rates by source before a study is unblinded, for an analyst who neither rates in it nor managed
-it.
+"""Interim analysis: rates by source before unblinding, for an analyst who neither rates in the study nor managed it.
 
 Each analysis is logged. It shows the latest snapshot of the study; snapshots are taken when 25, 50, 75 and 100% of
 the planned ratings are reached. If the numbers changed with each rating, they would, together with the blinded
@@ -81,10 +80,7 @@ def explain_refusal(study: Study, user: User) -> str:
 
 @transaction.atomic
 def take_interim_analysis(study: Study, user: User) -> InterimAnalysis:
-    """Return the rates by source in the latest snapshot, and log the analysis.
-
-    Raises InterimNotAllowed, with the reason, for users who may not take one.
-    """
+    """Return the rates by source in the latest snapshot, and log the analysis. Raises InterimNotAllowed."""
     # With the study locked no role can change between the check and the log.
     study = Study.objects.select_for_update().get(pk=study.pk)
     if reason := explain_refusal(study, user):
@@ -107,8 +103,7 @@ def _compute_analysis(study: Study) -> InterimAnalysis:
         (n, of) for n, of in reversed(snapshots) if not any(first.discounted_at for own in of.values() for first in own)
     )
     sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
-    # Every source has its row from the start: a row that appeared with its first rating would reveal the source of
-    # that rating.
+    # Every source has its row from the start: one that appeared with its first rating would reveal its source.
     verdicts = {source: [first.verdict is True for first in own] for source, own in ratings_by_source.items() if own}
     rates = {source: estimate_rate(verdicts_of_source) for source, verdicts_of_source in verdicts.items()}
     lines = [SourceRate(*source, rates.get(source)) for source in sorted(set(sources))]
@@ -158,8 +153,7 @@ def _iter_shown_ratings(snapshots: Iterator[list[_FirstRating]]) -> Iterator[Rat
 def _load_first_ratings(study: Study) -> list[_FirstRating]:
     """Return the ratings that count or once counted, as first submitted, in the order of submission."""
     assignment, source = "assignment__", "assignment__item__source__"
-    # As first submitted: a correction would show which source it belongs to. Imported ratings are extra to the
-    # plan.
+    # As first submitted: a correction would show which source it belongs to. Imported ratings are extra.
     counted = RatingEvent.objects.filter(
         assignment__item__study=study, kind="answer", revision=1, assignment__occasion=1, assignment__surplus=False
     )

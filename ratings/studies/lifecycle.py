@@ -1,6 +1,4 @@
-"""The life of a study: draft, open, paused, closed, unblinded. Each change of status is one transaction and one event
-in the log.
-"""
+"""The life of a study: draft, open, paused, closed, unblinded. Each change is one transaction and one event."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -70,10 +68,7 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
 
 @transaction.atomic
 def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: str = "") -> Study:
-    """Replace the document of the draft and return the draft. Its URL changes with the slug.
-
-    Every edit is logged. If two people edit at the same time, the later document is kept.
-    """
+    """Replace the document of the draft, log that and return the draft. Its URL changes with the slug."""
     draft = _lock_study(study, "edited", "draft")
     if Study.objects.exclude(pk=draft.pk).filter(slug=protocol.slug).exists():
         raise ProtocolError([_SLUG_TAKEN.format(protocol.slug)])
@@ -103,7 +98,12 @@ def delete_draft(study: Study) -> None:
 @transaction.atomic
 def duplicate_study(study: Study, by: Actor = None) -> Study:
     """Create a new draft with the same document, seed and imported items, and without ratings."""
-    document = {**study.protocol, **_find_free_name(study), "guide": study.guide}
+    used_slugs = set(Study.objects.values_list("slug", flat=True))
+    suffixes = ["copy", *(f"copy-{number}" for number in range(2, len(used_slugs) + 3))]
+    suffix = next(suffix for suffix in suffixes if f"{study.slug[:68]}-{suffix}" not in used_slugs)
+    # Shortened so that slug (80) and name (120 characters) still fit with their suffix.
+    slug, name = f"{study.slug[:68]}-{suffix}", f"{study.name[:105]} ({suffix.replace('-', ' ')})"
+    document = {**study.protocol, "slug": slug, "name": name, "guide": study.guide}
     copy = create_study(study_protocol.load_protocol(document), by)
     imported = list(study.imported_items.all())
     for row in imported:
@@ -122,9 +122,8 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     if not (protocol.sources or study.imported_items.exists()):
         raise StudyError(f"{study.name} has no items: add a source, or import items")
     if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
-        raise StudyError(
-            f"In a crossed design every rater rates every item: it needs {protocol.ratings_per_item} raters, not {raters}"
-        )
+        needed = f"it needs {protocol.ratings_per_item} raters, not {raters}"
+        raise StudyError(f"In a crossed design every rater rates every item: {needed}")
     size = freeze.freeze_study(study, protocol, raters or protocol.raters)
     # The document states what was created, so that a duplicate opens with as many raters.
     study.protocol["raters"] = size.raters
@@ -142,7 +141,6 @@ def pause_study(study: Study, by: Actor = None) -> None:
 
 @transaction.atomic
 def resume_study(study: Study, by: Actor = None) -> None:
-    """Accept ratings again after a pause."""
     _change_status(_lock_study(study, "resumed", "paused"), "open", study_events.Resumed(), by)
 
 
@@ -209,8 +207,7 @@ def log_event(study: Study, content: Content, by: Actor = None) -> None:
     """Add an event to the study's log. If it concerns the seal or access, add it to the security log as well."""
     StudyEvent.record_event(study, content, by)
     if content.kind in _SECURITY_EVENT_KINDS:
-        # Without the event's content: a rater's label beside an account in the system log would undo the
-        # pseudonym.
+        # Without the event's content: a rater's label beside an account in the log would undo the pseudonym.
         log_security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
 
 
@@ -218,15 +215,6 @@ def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
     """Return the columns of a draft that are copied from its document."""
     columns = ("name", "kind", "question", "seed", "ratings_per_item", "guide", "deadline")
     return {"protocol": protocol.to_document(), **{name: getattr(protocol, name) for name in columns}}
-
-
-def _find_free_name(study: Study) -> dict[str, str]:
-    """Return the name and slug of a copy: "-copy", or the first of "-copy-2", "-copy-3" ... that is free."""
-    used_slugs = set(Study.objects.values_list("slug", flat=True))
-    suffixes = ["copy", *(f"copy-{number}" for number in range(2, len(used_slugs) + 3))]
-    suffix = next(suffix for suffix in suffixes if f"{study.slug[:68]}-{suffix}" not in used_slugs)
-    # Shortened so that slug (80) and name (120 characters) still fit with their suffix.
-    return {"slug": f"{study.slug[:68]}-{suffix}", "name": f"{study.name[:105]} ({suffix.replace('-', ' ')})"}
 
 
 def _lock_study(study: Study, action: str, *statuses: str) -> Study:

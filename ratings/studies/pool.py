@@ -109,16 +109,17 @@ def list_usable_candidates(protocol: StudyProtocol, study: Study | None = None) 
 
 
 def take_inventory(protocol: StudyProtocol, study: Study | None = None) -> PoolInventory:
-    """Return the candidates that the study could use now, and those it could use after a person's decision.
-
-    Without a `study` there are no imported items.
-    """
+    """Return what the study could use now, and after a person's decision; without `study` no imported items."""
     iter_candidates = _iter_evidence_candidates if protocol.kind == EVIDENCE else _iter_transition_candidates
     pool_candidates = list(iter_candidates(protocol))
     pool_candidates += [(found, NO_SECRET) for found in (list_imported_candidates(study) if study else ())]
     usable, held = quarantine.separate_held(pool_candidates, study)
     usable, left_out = (usable, []) if protocol.allow_unblinded else separate_unblinded(usable)
-    return PoolInventory(usable, held, _count_unvetted_twins(protocol), left_out)
+    unvetted: Counter[tuple[str, str]] = Counter()
+    if protocol.kind == TRANSITION:
+        undecided = vetting.filter_undecided(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
+        unvetted.update(undecided.order_by().values_list("cast", "perturbation"))
+    return PoolInventory(usable, held, unvetted, left_out)
 
 
 def separate_unblinded(candidates: Sequence[CandidateItem]) -> tuple[list[CandidateItem], list[CandidateItem]]:
@@ -167,10 +168,7 @@ def _count_by_source(candidates: Sequence[CandidateItem]) -> Counter[tuple[str, 
 
 
 def record_pool_decisions(study: Study, chosen: Sequence[CandidateItem], held: Sequence[HeldItem] = ()) -> None:
-    """Record that twins among these items were accepted by rule, and which held items are undecided at opening.
-
-    Call it in the transaction that opens the study or adds items to it.
-    """
+    """Record twins accepted by rule and held items left undecided, in the transaction that takes these items."""
     twins = [found.origin["twin_id"] for found in chosen if found.origin.get("twin_id")]
     vetting.accept_by_rule(Twin.objects.filter(pk__in=twins))
     quarantine.store_undecided(study, held)
@@ -191,8 +189,7 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
             payload = blind_transition(row.step)
             originals_by_content[row.content_sha256] = digest = payload_digest(payload)
             candidate = _build_candidate(row, (row.episode.cast, "none"), payload, digest)
-            # Whether a language model's plain answer is plausible is what raters are asked: only rules are known
-            # to be right.
+            # Whether a language model's plain answer is plausible is what raters are asked: only rules are right.
             truth = None if row.episode.run_id in simulated_by_models else True
             origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
             secret = Secret(extract_reasoning_secret(row.step["outcome"]))
@@ -284,14 +281,6 @@ def _list_control_actions() -> list[str]:
 
 def _filter_finished_twins(protocol: StudyProtocol) -> QuerySet[Twin]:
     return Twin.objects.filter(status="done", transition__in=_filter_usable_steps(protocol).order_by())
-
-
-def _count_unvetted_twins(protocol: StudyProtocol) -> Counter[tuple[str, str]]:
-    """Return how many twins of each source wait for a person."""
-    if protocol.kind == EVIDENCE:
-        return Counter()
-    undecided = vetting.filter_undecided(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
-    return Counter(undecided.order_by().values_list("cast", "perturbation"))
 
 
 def _list_casts_of_kind(protocol: StudyProtocol, perturbation: str) -> Collection[str]:

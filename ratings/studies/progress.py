@@ -194,8 +194,7 @@ def _aggregate_rows(rows: Any, **aggregates: Any) -> dict[str, Any]:
 def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     """Return the median seconds per item, by the rater's key.
 
-    The active time that the browser counted is used, else the elapsed time; imported ratings count only if their time
-    is known.
+    The active time that the browser counted is used, else the elapsed time; imported ratings count if their time is known.
     """
     timed = ratings.order_by().annotate(timed=Coalesce("active_seconds", _ELAPSED_SECONDS)).filter(timed__isnull=False)
     # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an odd n.
@@ -262,10 +261,7 @@ def _compute_counts(study: Study) -> StudyCounts:
 
 
 class StudyProgress(NamedTuple):
-    """Ratings collected and planned on the first occasion, items, raters, and those who have rated all their items.
-
-    `missing`: see RatingTally.
-    """
+    """First ratings, those planned, items, raters, and raters who are done; `missing` as in RatingTally."""
 
     done: int
     total: int
@@ -332,6 +328,5 @@ def _describe_simulated(raters: Sequence[RaterProgress]) -> str:
     if len(simulated) == len(raters):
         return f"All {len(raters)} raters are simulated."
     n_simulated, n_ratings = (sum(line.done for line in lines) for lines in (simulated, raters))
-    return (
-        f"{len(simulated)} of {len(raters)} raters are simulated; they gave {n_simulated:,} of {n_ratings:,} ratings."
-    )
+    given = f"they gave {n_simulated:,} of {n_ratings:,} ratings"
+    return f"{len(simulated)} of {len(raters)} raters are simulated; {given}."

@@ -41,10 +41,7 @@ def describe_document(study: Study) -> list[DocumentFact]:
 
 
 def has_unreviewed_errors(study: Study) -> bool:
-    """Return whether the study has planted errors that nobody has reviewed; False before it is unblinded.
-
-    This is stated for the study as a whole, never for an item.
-    """
+    """Return whether the study as a whole has planted errors that nobody has reviewed; False before unblinding."""
     # No page about a sealed study reads its sources.
     if not study.is_unblinded:
         return False

@@ -136,9 +136,8 @@ def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET)
     Words that also occur in the materials, the action, the goal or the original outcome are not reported.
     """
     texts_shown = [*iter_texts(payload), *iter_texts(context, "context")]
-    matches = [
-        (location, f"the word “{word}”") for location, text in texts_shown for word in tell_words.find_tell_words(text)
-    ]
+    words = ((location, word) for location, text in texts_shown for word in tell_words.find_tell_words(text))
+    matches = [(location, f"the word “{word}”") for location, word in words]
     if runs := tell_words.unquoted_runs(secret.text):
         matches += _find_shared_words(texts_shown, payload, context, secret, runs)
     return matches
@@ -212,9 +211,8 @@ def record_decision(
         raise DecisionError("The study has been opened, so its items are frozen")
     known_things = _check_things(held, decision, things or {})
     columns = {"decision": decision, "things": known_things, "by": by, "at": timezone.now()}
-    row, _ = Quarantine.objects.update_or_create(
-        study=study, payload_sha256=held.digest, defaults={**_quarantine_columns(held), **columns}
-    )
+    columns |= _quarantine_columns(held)
+    row, _ = Quarantine.objects.update_or_create(study=study, payload_sha256=held.digest, defaults=columns)
     content = QuarantineDecided(
         decision="released" if decision == "released" else "dropped",
         # Enough to find the item; the log shows neither its text nor its source.

@@ -25,19 +25,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet, Value
 from django.utils import timezone
 
-from ratings.models import (
-    EVIDENCE,
-    TRANSITION,
-    ImportedItem,
-    Item,
-    ItemSource,
-    Membership,
-    MembershipChange,
-    Rater,
-    RightsPeriod,
-    Study,
-    StudyEvent,
-)
+from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, Study, StudyEvent
+from ratings.models.people import Membership, MembershipChange, RightsPeriod
 from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
 
 _FLAGS = {"is_staff": RightsPeriod.STAFF, "is_superuser": RightsPeriod.SUPERUSER}
@@ -55,8 +44,7 @@ def record_rights(
     instance: User, raw: bool = False, update_fields: Collection[str] | None = None, **kwargs: object
 ) -> None:
     """Record changed rights, and release readable items if a right was gained; a receiver of `post_save`."""
-    # Fixtures (raw) bring their own rows. A save that leaves out the flags, such as that of last_login, costs no
-    # query.
+    # Fixtures (raw) bring their own rows. Saving other fields, such as last_login, costs no query.
     if raw or (update_fields is not None and not _FLAGS.keys() & set(update_fields)):
         return
     with transaction.atomic():
@@ -123,15 +111,13 @@ def list_unblinded_people(study: Study) -> QuerySet[User]:
 def find_unblinded_people(studies: Collection[int], accounts: Collection[int]) -> Iterator[tuple[int, int, datetime]]:
     """Yield (study, account, time) for those of these accounts that have or had a role in one of these studies.
 
-    A study and account may be yielded several times; the earliest time counts. Three queries, whatever the number of
-    studies and accounts.
+    A study and account may be yielded several times; the earliest time counts. Always three queries.
     """
     events = StudyEvent.objects.filter(study__in=studies, by__in=accounts).order_by()
     changes = MembershipChange.objects.filter(study__in=studies, user__in=accounts).order_by()
     # One round trip for both tables; the constant shows from which one a row is.
-    dated_rows = events.values_list("study_id", "by_id", "at", Value(False)).union(
-        changes.values_list("study_id", "user_id", "at", Value(True))
-    )
+    change_rows = changes.values_list("study_id", "user_id", "at", Value(True))
+    dated_rows = events.values_list("study_id", "by_id", "at", Value(False)).union(change_rows)
     recorded = set()
     for study, account, at, is_change in dated_rows:
         yield study, account, at
@@ -141,8 +127,7 @@ def find_unblinded_people(studies: Collection[int], accounts: Collection[int]) -
     yield from ((study, by, at) for study, by, at in created.values_list("pk", "created_by_id", "created_at") if by)
     roles = Membership.objects.filter(study__in=studies, user__in=accounts)
     for study, member, at in roles.values_list("study_id", "user_id", "study__created_at"):
-        # Roles of releases that recorded no changes: without a stored change, a role counts since the study was
-        # created.
+        # Earlier releases recorded no changes: without a stored change, a role counts since the study's creation.
         if (study, member) not in recorded:
             yield study, member, at
 
@@ -201,9 +186,8 @@ def find_readable(study: Study, raters: Sequence[Rater] | QuerySet[Rater]) -> di
     for rater in taken_places:
         account = rater.user_id or 0
         # After this time the rater could no longer answer; None while they still can.
-        finished = min(
-            (time for time in (rater.finished_at, rater.withdrawn_at, study.closed_at) if time), default=None
-        )
+        ends = (rater.finished_at, rater.withdrawn_at, study.closed_at)
+        finished = min((time for time in ends if time), default=None)
         known_keys = [key for key, since in keys.get(account, ()) if _is_before(since, finished)]
         items_of_rater = set().union(*(items.get(key, ()) for key in known_keys))
         for period in periods.get(account, ()):
@@ -238,21 +222,18 @@ def find_running_studies_sharing_items(study: Study) -> list[Study]:
     """Return the open and paused studies that share contents with this study's items."""
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
     same = others.filter(_filter_shared_contents(study, study.kind), study__kind=study.kind)
-    other = others.filter(_filter_shared_contents(study, _other_kind(study.kind))).exclude(study__kind=study.kind)
+    other = others.filter(_filter_shared_contents(study, _OTHER_KIND[study.kind])).exclude(study__kind=study.kind)
     study_keys = {key for rows in (same, other) for key in rows.values_list("study_id", flat=True).distinct()}
     return list(Study.objects.filter(pk__in=study_keys).order_by("pk"))
 
 
+_OTHER_KIND = {TRANSITION: EVIDENCE, EVIDENCE: TRANSITION}
 _EPISODE = {TRANSITION: "source__transition__episode_id", EVIDENCE: "source__review__episode_id"}
 
 
-def _other_kind(kind: str) -> str:
-    return EVIDENCE if kind == TRANSITION else TRANSITION
-
-
 def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
-    other = _EPISODE[_other_kind(kind)]
-    shown = Item.objects.filter(UNBLINDED, study__kind=_other_kind(kind), **{f"{other}__isnull": False})
+    other = _EPISODE[_OTHER_KIND[kind]]
+    shown = Item.objects.filter(UNBLINDED, study__kind=_OTHER_KIND[kind], **{f"{other}__isnull": False})
     episodes: QuerySet[Item, Any] = shown.order_by().values(other)
     return episodes
 
@@ -270,25 +251,21 @@ def _episode_key(episode: int) -> str:
     return f"episode {episode}"
 
 
-def _find_studies_sharing_contents(study: Study) -> dict[int, UnblindedStudy]:
-    """Return every other unblinded study that shares contents with this study's items. Two queries."""
-    shared: dict[int, UnblindedStudy] = {}
-    unblinded_items = Item.objects.filter(UNBLINDED).exclude(study=study).order_by()
-    for kind, column in ((study.kind, "pair_sha256"), (_other_kind(study.kind), _EPISODE[_other_kind(study.kind)])):
-        rows = unblinded_items.filter(_filter_shared_contents(study, kind), study__kind=kind)
-        for other_study, unblinded_at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
-            if unblinded_at is not None and key:
-                shared.setdefault(other_study, UnblindedStudy(unblinded_at, set())).keys.add(
-                    key if kind == study.kind else _episode_key(key)
-                )
-    return shared
-
-
 def _find_readable_in_studies(
     study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]
 ) -> HandledKeys:
     """Return, by account, the keys that it can read in other studies, each with the time since when."""
-    shared = _find_studies_sharing_contents(study)
+    shared: dict[int, UnblindedStudy] = {}
+    unblinded_items, other_kind = (
+        Item.objects.filter(UNBLINDED).exclude(study=study).order_by(),
+        _OTHER_KIND[study.kind],
+    )
+    for kind, column in ((study.kind, "pair_sha256"), (other_kind, _EPISODE[other_kind])):
+        rows = unblinded_items.filter(_filter_shared_contents(study, kind), study__kind=kind)
+        for other_study, unblinded_at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
+            if unblinded_at is not None and key:
+                unblinded = shared.setdefault(other_study, UnblindedStudy(unblinded_at, set()))
+                unblinded.keys.add(key if kind == study.kind else _episode_key(key))
     handled: HandledKeys = defaultdict(list)
     if not shared:
         return handled
@@ -306,11 +283,7 @@ def _find_readable_in_studies(
 
 
 def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
-    """Return, by account, the keys of contents whose source it knows because it started, imported or vetted them.
-
-    Each key has the time since when. One query if none of the accounts ever did any of this, else two, or three for a
-    study of evidence.
-    """
+    """Return, by account, the keys of contents it started, imported or vetted, with times. At least one query."""
     any_work = Run.objects.filter(created_by__in=accounts).order_by().values_list("pk")
     any_work = any_work.union(
         Twin.objects.filter(vetted_by__in=accounts).order_by().values_list("pk"),
@@ -323,8 +296,7 @@ def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
     study_items = Item.objects.filter(study=study)
     sources = ItemSource.objects.filter(item__pair_sha256__in=study_items.exclude(pair_sha256="").values("pair_sha256"))
     contents = ItemSource.objects.filter(item__study=study, transition__isnull=False)
-    # The user who started or vetted a twin saw the original beside it: the step counts, and with it all its
-    # versions.
+    # The user who started or vetted a twin saw the original beside it: the step counts, with all its versions.
     steps = Transition.objects.filter(content_sha256__in=contents.values("transition__content_sha256"))
     imported = ImportedItem.objects.filter(payload_sha256__in=study_items.values("payload_sha256"))
     rows = [

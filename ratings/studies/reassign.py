@@ -39,8 +39,7 @@ class Reassignment(NamedTuple):
 def list_eligible_raters(study: Study) -> list[Rater]:
     """Return the raters who can get more items: those who have not left or finished and were not imported."""
     raters = study.raters.filter(withdrawn_at__isnull=True, finished_at__isnull=True, imported_as="")
-    # Simulated raters only if there is nobody else: a study with people must not have its ratings completed by
-    # rules.
+    # Simulated raters only if there is nobody else: rules must not complete the ratings of people.
     real_raters = [rater for rater in raters if not rater.simulated]
     return real_raters or list(raters)
 
@@ -49,8 +48,7 @@ def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
     """Assign the planned ratings that have no rater to those of these raters who may give them."""
     slots_by_item = find_free_slots(study)
     if designs.is_crossover(study):
-        # A case is rated in full, one version in each session, so free slots of a crossover wait for a new rater
-        # who gets both.
+        # A case is rated in full, one version in each session: its free slots wait for a new rater, who gets both.
         return Reassignment(0, sum(map(len, slots_by_item.values())))
     needs = [item._replace(needed=len(slots_by_item[item.key])) for item in _load_planned_items(study, slots_by_item)]
     n_wanted = sum(item.needed for item in needs)
@@ -176,17 +174,13 @@ def find_idle_raters(study: Study) -> QuerySet[Rater]:
     """Return the real raters who have rated all their items and not finished; they get e-mail about new items."""
     assignments = Assignment.objects.filter(rater=OuterRef("pk"))
     to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
-    raters = study.raters.filter(
-        user__isnull=False, finished_at__isnull=True, withdrawn_at__isnull=True, simulated=False
-    )
+    active = study.raters.filter(finished_at__isnull=True, withdrawn_at__isnull=True)
+    raters = active.filter(user__isnull=False, simulated=False)
     return raters.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
 
 
 def count_unassigned_ratings(study: Study, missing: int) -> int:
-    """Return how many of the `missing` ratings are assigned to no active rater.
-
-    Return 0 for a pool study, where raters reserve items, and for a study that has been closed.
-    """
+    """Return how many of the `missing` ratings are assigned to no active rater; 0 in pool studies and closed ones."""
     if not missing or study.status not in ("open", "paused") or designs.is_pool_study(study):
         return 0
     unrated = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
@@ -251,10 +245,7 @@ def find_free_slot(item: int, ratings_per_item: int) -> int | None:
 
 
 class ReleasedItems(NamedTuple):
-    """How many items were released, how many ratings nobody else may give, and how many cases are now incomplete.
-
-    A case of a crossover is incomplete if one version was released and the other was shown before.
-    """
+    """Released items, ratings nobody else may give, and crossover cases whose other version was shown before."""
 
     items: int
     left: int = 0

@@ -25,8 +25,7 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
     """Add places for raters who come late, and return them. Nothing that was shown is reassigned.
 
     Balanced: they get the ratings that had no rater, then unseen items are evened out. Crossed: they get every item,
-    and the ratings per item rise as needed. Pool: they reserve items themselves. Raises StudyError for too many
-    places.
+    and the ratings per item rise as needed. Pool: they reserve items. Raises StudyError for too many places.
     """
     study = _lock_running_study(study)
     if n < 1 or study.raters.count() + n > MAX_RATERS:
@@ -39,7 +38,12 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
         most = max(items.values_list("live", flat=True), default=0) + n
         study.ratings_per_item = study.protocol["ratings_per_item"] = max(study.ratings_per_item, most)
     if designs.is_crossover(study):
-        moved = _assign_sessions(study, raters)
+        # Both sessions: every item, each in a free slot.
+        free = reassign.find_free_slots(study)
+        protocol, planned = designs.load_study_protocol(study), _load_planned_items(study, free)
+        plan = freeze.plan_assignments(protocol, study.random_seed, planned, n, raters[0].number)
+        freeze.create_assignments(study, [one._replace(slot=free[one.key][one.rater]) for one in plan], raters)
+        moved = len(plan)
     elif not designs.is_pool_study(study):
         moved = reassign.assign_free_slots(study, raters).assigned
         moved += 0 if is_crossed else reassign.even_out_workload(study, raters)
@@ -54,8 +58,7 @@ def add_rater_places(study: Study, n: int, by: Actor = None) -> list[Rater]:
 def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
     """Remove the rater from the study and reassign the items that they have not rated.
 
-    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError once the study
-    is unblinded.
+    If the study drops the ratings of raters who leave, those are reassigned as well. Raises StudyError after unblinding.
     """
     study = reassign.lock_study(rater.study_id)
     # After the study's lock, in the order that answers use: the rater may be submitting a rating at this moment.
@@ -147,15 +150,6 @@ def _lock_running_study(study: Study) -> Study:
     if locked.status not in ("open", "paused"):
         raise StudyError(f"{locked.name} is {locked.status}; raters and items are added while a study runs")
     return locked
-
-
-def _assign_sessions(study: Study, raters: Sequence[Rater]) -> int:
-    """Assign both sessions of a crossover to new raters: every item, each in a free slot."""
-    free = reassign.find_free_slots(study)
-    protocol, planned = designs.load_study_protocol(study), _load_planned_items(study, free)
-    plan = freeze.plan_assignments(protocol, study.random_seed, planned, len(raters), raters[0].number)
-    freeze.create_assignments(study, [one._replace(slot=free[one.key][one.rater]) for one in plan], raters)
-    return len(plan)
 
 
 def _load_planned_items(study: Study, slots: dict[str, list[int]]) -> list[PlannedItem]:

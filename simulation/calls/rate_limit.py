@@ -125,7 +125,17 @@ def record_fault(name: str, error: ProviderError) -> None:
     elif kind in PROVIDER_FAULTS:
         if gate.faults_running and _has_answer_since_fault(gate):
             gate.faults_running = 0  # answers at the maximum are not recorded, so they did not reset it
-        _close_limiter(gate, error, timezone.now())
+        now = timezone.now()
+        if kind in SHARED_FAULTS:
+            _lower_limit(gate, now)
+        is_closed = gate.closed_until is not None and gate.closed_until > now
+        # Calls that left before the limiter closed and fail while it is closed are no new evidence.
+        gate.faults_running += not is_closed
+        closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, is_closed))
+        if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
+            gate.closed_until = closed_until
+            until = closed_until.isoformat(timespec="seconds")
+            log.warning("%s closed until %s after %s", gate.name, until, error.error_class)
         gate.faulted_at = timezone.now()
     else:
         gate.faults_running = 0  # the provider answered, only not with a completion
@@ -164,19 +174,6 @@ def _lock_limiter(name: str) -> ProviderGate:
     return gate
 
 
-def _close_limiter(gate: ProviderGate, error: ProviderError, now: datetime) -> None:
-    if error.error_class in SHARED_FAULTS:
-        _lower_limit(gate, now)
-    is_closed = gate.closed_until is not None and gate.closed_until > now
-    # Calls that left before the limiter closed and fail while it is closed are no new evidence.
-    gate.faults_running += not is_closed
-    closed_until = now + timedelta(seconds=_compute_pause(gate.faults_running, error, is_closed))
-    if closed_until > now and (gate.closed_until is None or closed_until > gate.closed_until):
-        gate.closed_until = closed_until
-        until = closed_until.isoformat(timespec="seconds")
-        log.warning("%s closed until %s after %s", gate.name, until, error.error_class)
-
-
 def _lower_limit(gate: ProviderGate, now: datetime) -> None:
     # At least this long between two cuts: a burst of 429 is one signal.
     if gate.lowered_at and now - gate.lowered_at < timedelta(seconds=settings.GATE_LOWER_SECONDS):
@@ -188,10 +185,7 @@ def _lower_limit(gate: ProviderGate, now: datetime) -> None:
 
 
 def _compute_pause(faults: int, error: ProviderError, is_closed: bool) -> float:
-    """Return how many seconds to stay closed after this many consecutive faults.
-
-    This is the longer of the pause that the provider requests and the circuit breaker's pause.
-    """
+    """Return the seconds to stay closed after these faults: as the provider or the circuit breaker requires, the longer."""
     is_shared = error.error_class in SHARED_FAULTS
     requested = requested_wait(error.retry_after, settings.RETRY_AFTER_MAX_SECONDS) if is_shared else 0.0
     if is_closed:

@@ -67,11 +67,7 @@ class CallReplayer:
         return lambda prompt: self._complete_prompt(player, prompt, next(turns))
 
     def _complete_prompt(self, player: RoleConfig, prompt: Prompt, turn: int) -> Completion:
-        """Return the logged completion of this turn, or send the prompt.
-
-        Raises CallDone after the one new call of the unit, LeaseLost if another worker took over while the model was
-        answering, Blocked if a person must act, RetryLater for transient errors, RetriesExhausted after too many of them.
-        """
+        """Return the logged completion of this turn, or send the prompt. Raises CallDone after the unit's one new call."""
         try:
             endpoint, connection = self.connector(self.setup, player)
         except MissingKey as error:
@@ -125,10 +121,7 @@ class CallReplayer:
         turn: int,
         attempts: list[ModelCall],
     ) -> tuple[ModelCall, bool]:
-        """Check every condition for sending the request, and log the call, in one transaction.
-
-        Return the call, and whether the rate limiter is at its maximum.
-        """
+        """Log the call if it may be sent, in one transaction. Return it, and whether the limiter is at its maximum."""
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
         worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)

@@ -24,6 +24,7 @@ from wetbench_site.validation import (
     VisibleText,
     find_problems,
     format_file,
+    format_lack,
     format_problem,
     locate_problems,
     need_unique,
@@ -174,19 +175,20 @@ class ModelEntry(StrictModel):
 
     @model_validator(mode="after")
     def _need_version_and_source(self) -> Self:
-        needed = []
+        problems = []
         # Anthropic requires a version in every request, and a default here could change what old runs meant.
         if self.provider == "anthropic" and not self.options.api_version:
             allowed = "a day like 2023-06-01, because Anthropic's API has versions"
-            needed.append(("options.api_version", format_problem(self.options.api_version, allowed)))
-        if self.lifecycle != "unknown" and not self.lifecycle_source.strip():
-            allowed = "text of at most 300 characters, not empty"
-            needed.append(("lifecycle_source", format_problem(self.lifecycle_source, allowed)))
-        if self.lifecycle != "unknown" and self.lifecycle_read_on is None:
-            needed.append(("lifecycle_read_on", format_problem(None, "a day like 2026-11-21")))
-        if self.lifecycle == "retiring" and self.retires_on is None:
-            needed.append(("retires_on", format_problem(None, "a day like 2026-11-21")))
-        reject_parts(needed)
+            problems.append(("options.api_version", format_lack(self.options, "api_version", allowed)))
+        needed = {
+            "lifecycle_source": "text of at most 300 characters, not empty" if self.lifecycle != "unknown" else "",
+            "lifecycle_read_on": "a day like 2026-11-21" if self.lifecycle != "unknown" else "",
+            "retires_on": "a day like 2026-11-21" if self.lifecycle == "retiring" else "",
+        }
+        for field, allowed in needed.items():
+            if allowed and not (getattr(self, field) or "").strip():
+                problems.append((field, format_lack(self, field, allowed)))
+        reject_parts(problems)
         return self
 
 
@@ -208,7 +210,7 @@ class HistoryEntry(StrictModel):
     @model_validator(mode="after")
     def _need_steps(self) -> Self:
         if self.kind != "full" and self.k is None:
-            reject_parts([("k", format_problem(None, "a whole number from 1 to 1000"))])
+            reject_parts([("k", format_lack(self, "k", "a whole number from 1 to 1000"))])
         return self
 
 

@@ -100,10 +100,7 @@ CODES = tuple(CHECK_TITLES)
 
 
 def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
-    """Return the report of all checks L01 to L24 on a transition given as plain JSON.
-
-    Raises TransitionError if the data is not a transition.
-    """
+    """Return the report of all checks on a transition as JSON. Raises TransitionError if the data is no transition."""
     parsed = transition.parse_transition(data, catalogue)
     return build_report(
         item

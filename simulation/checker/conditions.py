@@ -1,7 +1,7 @@
 """L06, L13 and L14: physical states, times, growth and storage conditions."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -35,6 +35,33 @@ _COUNTING = Decimal("1.15")  # factor of the cells possible: error of counting
 _MAX_GENERATIONS = Decimal(60)  # keeps the power within Decimal; 2^60 cells weigh more than any vessel holds
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}")
 _Moment = Decimal | datetime | None
+# Actions that accept a frozen material.
+_ACCEPTS_FROZEN = word_set(
+    "Storage Wait Incubate CellCultureIncubate Lyophilize FlashFreeze FreezeCells Discard ImageSample VisualInspection MeasureWeight "
+    "Thermocycler Microwave Autoclave SeparateWells ManifestMaterials Grind Desiccate DryingOven"
+)
+_NEEDS_LIQUID = word_set(
+    "MeasurepH MeasureConductivity MeasureDissolvedOxygen MeasureOsmolality MeasureSurfaceTension MeasureViscosity HPLC "
+    "MeasureRefractiveIndex DynamicFoamAnalysis CyclicVoltammetry FlowCytometry CellCounter CoulterCount "
+    "CountLiquidParticles NucleicAcidQuantification Degas"
+)
+_NEEDS_SOLID = word_set("Grind MeasureMeltingPoint MeasureCount")
+# Actions that need cells in suspension, not attached to their vessel.
+_NEEDS_SUSPENSION = word_set("FlowCytometry CellCounter CoulterCount Aliquot SerialDilute")
+# Actions that may melt or freeze a material, dry it, or dissolve it.
+_MELTS = word_set(
+    "Incubate Thermocycler Autoclave Microwave Wait Storage DryingOven MeasureMeltingPoint CellCultureIncubate"
+)
+_DRIES = _MELTS | word_set(
+    "Lyophilize Desiccate Evaporate Filter Aspirate Combine ApplyMagnet SolidPhaseExtraction Grind FlashFreeze"
+)
+_DISSOLVES = _MELTS | word_set(
+    "Resuspend Dilute FillToVolume Transfer Aliquot Combine AcousticLiquidHandling AdjustpH Dialysis AttemptDNAExtraction Wash Mix "
+    "SolidPhaseExtraction SerialDilute"
+)
+_DRAWS_LIQUID = (words.MOVE, words.ADD, words.CONSUME, words.COMBINE, words.SERIAL)
+# Solvents that do not freeze at -80 °C.
+_STAYS_LIQUID = word_set("ethanol methanol acetone isopropanol hexane chloroform toluene ether acetonitrile")
 
 
 def check_times(transition: Transition) -> Findings:
@@ -62,10 +89,13 @@ def check_times(transition: Transition) -> Findings:
 
 def _require_order(subject: str, first: _Moment, second: _Moment, expected: str, got: str, text: str) -> Findings:
     """Yield an error if the second time is before the first; nothing if they cannot be compared."""
+    is_ordered: bool | None = None
     if isinstance(first, Decimal) and isinstance(second, Decimal):
-        yield from require("L13", first <= second, subject, expected, got, text)
-    elif isinstance(first, datetime) and isinstance(second, datetime):
-        yield from require("L13", first <= second, subject, expected, got, text)
+        is_ordered = first <= second
+    if isinstance(first, datetime) and isinstance(second, datetime):
+        is_ordered = first <= second
+    if is_ordered is not None:
+        yield from require("L13", is_ordered, subject, expected, got, text)
 
 
 def _check_durations(transition: Transition) -> Findings:
@@ -216,35 +246,6 @@ def _find_requested_condition(transition: Transition) -> str:
         shown = (f"{value.normalize():f}" for value in transition.parameters.list_values("temperature"))
         conditions = {_CONDITIONS_BY_TEMPERATURE[text] for text in shown if text in _CONDITIONS_BY_TEMPERATURE}
     return conditions.pop() if len(conditions) == 1 else ""
-
-
-# Actions that accept a frozen material.
-_ACCEPTS_FROZEN = word_set(
-    "Storage Wait Incubate CellCultureIncubate Lyophilize FlashFreeze FreezeCells Discard ImageSample VisualInspection MeasureWeight "
-    "Thermocycler Microwave Autoclave SeparateWells ManifestMaterials Grind Desiccate DryingOven"
-)
-_NEEDS_LIQUID = word_set(
-    "MeasurepH MeasureConductivity MeasureDissolvedOxygen MeasureOsmolality MeasureSurfaceTension MeasureViscosity HPLC "
-    "MeasureRefractiveIndex DynamicFoamAnalysis CyclicVoltammetry FlowCytometry CellCounter CoulterCount "
-    "CountLiquidParticles NucleicAcidQuantification Degas"
-)
-_NEEDS_SOLID = word_set("Grind MeasureMeltingPoint MeasureCount")
-# Actions that need cells in suspension, not attached to their vessel.
-_NEEDS_SUSPENSION = word_set("FlowCytometry CellCounter CoulterCount Aliquot SerialDilute")
-# Actions that may melt or freeze a material, dry it, or dissolve it.
-_MELTS = word_set(
-    "Incubate Thermocycler Autoclave Microwave Wait Storage DryingOven MeasureMeltingPoint CellCultureIncubate"
-)
-_DRIES = _MELTS | word_set(
-    "Lyophilize Desiccate Evaporate Filter Aspirate Combine ApplyMagnet SolidPhaseExtraction Grind FlashFreeze"
-)
-_DISSOLVES = _MELTS | word_set(
-    "Resuspend Dilute FillToVolume Transfer Aliquot Combine AcousticLiquidHandling AdjustpH Dialysis AttemptDNAExtraction Wash Mix "
-    "SolidPhaseExtraction SerialDilute"
-)
-_DRAWS_LIQUID = (words.MOVE, words.ADD, words.CONSUME, words.COMBINE, words.SERIAL)
-# Solvents that do not freeze at -80 °C.
-_STAYS_LIQUID = word_set("ethanol methanol acetone isopropanol hexane chloroform toluene ether acetonitrile")
 
 
 def check_physical_states(transition: Transition) -> Findings:

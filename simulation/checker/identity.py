@@ -34,6 +34,26 @@ _PERMANENT = _IDENTITY | word_set(
 _OF_THE_PLATE = word_set("well volume position format layout container capacity name phase number count")
 _SAME_AMOUNT = 50  # two amounts are the same if they differ by at most a 50th, that is 2 %
 _MAX_GAIN = Decimal("1.01")  # factor of a volume: rounding
+# Barcodes of this laboratory. Those of other simulators have no pattern that could be searched for.
+_CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
+# "0.02 % (w/v)": a share by weight or volume means that the property is an ingredient.
+_SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
+_LIVING = word_set("cell culture")
+_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
+# Actions that may add new materials to the bench.
+_CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
+# A component that no input mentions may be a reaction product of these actions.
+_REACTING_ACTIONS = word_set(
+    "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
+)
+# Words for components with many other names; if the inputs lack such a word, that proves nothing.
+_AMBIGUOUS_COMPONENTS = word_set(
+    "cell dna rna protein salt ion na cl k ca mg total nucleic acid plasmid solid solute particle antigen product nucleotide"
+)
+# Words in the name of the parameter that states the number of aliquots or dilutions.
+_ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
+_DILUTIONS = ("dilution", "step", "point", "level", "tube")
+_ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
 
 
 def check_identity(transition: Transition) -> Findings:
@@ -183,28 +203,6 @@ def _check_unchanged(transition: Transition, plate: MaterialView, output: Materi
     if old is not None and new is not None and type(old) is type(new) and old != new:
         text = f"the time of {name} changed, although {action} takes no time"
         yield error_finding("L21", name, str(old)[:40], str(new)[:40], text)
-
-
-# Barcodes of this laboratory. Those of other simulators have no pattern that could be searched for.
-_CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
-# "0.02 % (w/v)": a share by weight or volume means that the property is an ingredient.
-_SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
-_LIVING = word_set("cell culture")
-_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
-# Actions that may add new materials to the bench.
-_CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
-# A component that no input mentions may be a reaction product of these actions.
-_REACTING_ACTIONS = word_set(
-    "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
-)
-# Words for components with many other names; if the inputs lack such a word, that proves nothing.
-_AMBIGUOUS_COMPONENTS = word_set(
-    "cell dna rna protein salt ion na cl k ca mg total nucleic acid plasmid solid solute particle antigen product nucleotide"
-)
-# Words in the name of the parameter that states the number of aliquots or dilutions.
-_ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
-_DILUTIONS = ("dilution", "step", "point", "level", "tube")
-_ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
 
 
 def check_origins(transition: Transition) -> Findings:

@@ -19,6 +19,14 @@ CORRECT = ("correct", "none", "0")
 WRONG = ("type1", "type2", "obvious", "subtle", "1", "2")
 # For these codes a warning counts as found, because leaked text never affects the verdict.
 WARNING_CODES = ("L10", "L24")
+SUITES = (
+    ("derived.jsonl", "Derived suite (development)"),
+    ("foreign.jsonl", "Foreign spellings (development)"),
+    ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
+)
+# A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
+START, END = "<!-- suites: written by python -m simulation.checker.suite -->", "<!-- end of suites -->"
+CHECKS_START, CHECKS_END = "<!-- checks: written by python -m simulation.checker.suite -->", "<!-- end of checks -->"
 
 
 class Share(NamedTuple):
@@ -91,14 +99,6 @@ def count_findings_by_code(result: SuiteResult) -> list[tuple[str, int, int]]:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "checker.md"
-SUITES = (
-    ("derived.jsonl", "Derived suite (development)"),
-    ("foreign.jsonl", "Foreign spellings (development)"),
-    ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
-)
-# A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
-START, END = "<!-- suites: written by python -m simulation.checker.suite -->", "<!-- end of suites -->"
-CHECKS_START, CHECKS_END = "<!-- checks: written by python -m simulation.checker.suite -->", "<!-- end of checks -->"
 
 
 def format_tables() -> str:

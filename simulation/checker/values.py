@@ -64,6 +64,18 @@ _DISTINCT_DIMENSIONS = word_set(
 # Ratios of amounts with a wrong prefix. 2 %: rounding of both amounts; other ratios are errors of other checks.
 _PREFIX_RATIOS = (Decimal(1000), Decimal("0.001"), Decimal(1000000), Decimal("0.000001"))
 _PREFIX_TOLERANCE = Decimal("0.02")
+# A barcode reveals which materials belong together, and prompt text reveals the source: both would unblind raters.
+_CODE = re.compile(r"\bMAT-[A-Z0-9]{4,12}\b")
+# Phrases of simulator prompts, of instructions to plant an error, and of the JSON that models reply with.
+_PROMPT_PHRASES = re.compile(
+    r"SECRET\s*:|\bSECRET\b|error[_ ]type|BE SNEAKY|subtly (?:false|wrong|incorrect)|deliberately (?:wrong|false|incorrect)|"
+    r"why the transition is|CRITICAL CONSTRAINTS|scientific experiment simulator|system prompt|as an AI\b|language model|"
+    r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
+    re.IGNORECASE,
+)
+_UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
+# Texts that simulators write instead of null.
+_NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
 
 
 def check_ranges(transition: Transition) -> Findings:
@@ -235,20 +247,6 @@ def _iter_expected_amounts(transition: Transition) -> Iterator[tuple[MaterialVie
                     yield after, old.value, new
             for _, old, new in concentrations.iter_shared_concentrations(before, after):
                 yield after, old.value, new
-
-
-# A barcode reveals which materials belong together, and prompt text reveals the source: both would unblind raters.
-_CODE = re.compile(r"\bMAT-[A-Z0-9]{4,12}\b")
-# Phrases of simulator prompts, of instructions to plant an error, and of the JSON that models reply with.
-_PROMPT_PHRASES = re.compile(
-    r"SECRET\s*:|\bSECRET\b|error[_ ]type|BE SNEAKY|subtly (?:false|wrong|incorrect)|deliberately (?:wrong|false|incorrect)|"
-    r"why the transition is|CRITICAL CONSTRAINTS|scientific experiment simulator|system prompt|as an AI\b|language model|"
-    r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
-    re.IGNORECASE,
-)
-_UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
-# Texts that simulators write instead of null.
-_NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
 
 
 def find_prompt_phrases(text: str) -> frozenset[str]:

@@ -143,10 +143,7 @@ def _predict_outcome(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> 
 
 
 def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
-    """Run the next evidence classifier on a submitted episode, one per unit.
-
-    Only the first classifier's verdict counts. The panel's verdicts do not affect how the episode ends.
-    """
+    """Run the next classifier, one per unit. The panel's verdicts, all but the first, do not affect the ending."""
     episode = lease.row
     done = {*episode.reviews.values_list("classifier", flat=True)}
     done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}

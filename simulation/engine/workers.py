@@ -38,10 +38,7 @@ _next_cleanup_at = [0.0]  # monotonic seconds of this process
 
 
 def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
-    """Run a row unit after unit for up to TURN_SECONDS.
-
-    Return True if work is left: the caller must then send a message for the row.
-    """
+    """Run a row unit after unit for up to TURN_SECONDS. Return True if work is left, which needs another message."""
     # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
     if kind == "job":
@@ -136,10 +133,7 @@ def run_worker(stop: threading.Event, threads: int) -> None:
 
 
 def run_to_end(run: Run, threads: int, watch: Callable[[create.RunProgress], None]) -> create.RunProgress:
-    """Run all rows of one run in this process, and call `watch` with the run's progress.
-
-    The caller's thread is one of the `threads`.
-    """
+    """Run all rows of one run here, in `threads` threads including the caller's; `watch` is given the progress."""
     leases.expire_dead_leases()
     stop = threading.Event()
     with _row_threads(stop, run, threads, threads - 1), worker_registered("command"), periodic_sweep():

@@ -10,7 +10,7 @@ right, because an agent's text is hostile until parsed.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
@@ -28,13 +28,6 @@ _OPEN, _CLOSE = "{[(", "}])"
 
 class ActionFormatError(LabError):
     """Raised if an agent's answer is not an action. The message states the expected format."""
-
-
-class _Piece(NamedTuple):
-    """The start and end offsets of one part of the parameter text: the text between two separators."""
-
-    start: int
-    end: int
 
 
 def parse_action(written: Any) -> Action:
@@ -102,26 +95,26 @@ def parse_parameter_text(written: str) -> dict[str, str]:
         return {}
     spans: dict[str, tuple[int, int]] = {}
     last = ""
-    for piece in _split_parameters(written):
-        text = written[piece.start : piece.end]
+    for start, end in _split_parameters(written):
+        text = written[start:end]
         key, equals, _ = text.partition("=")
         # Markdown list markers before a name are ignored.
         key = key.strip(" \t-*`")
         if equals and _KEY.fullmatch(key):
             if key in spans:
                 raise ActionFormatError(f"PARAMETERS: {key} occurs twice")
-            spans[key], last = (piece.start + text.index("=") + 1, piece.end), key
+            spans[key], last = (start + text.index("=") + 1, end), key
         elif last and text.strip():
             # The separator belonged to the previous value, so that value is extended to the end of this part.
-            spans[last] = (spans[last][0], piece.end)
+            spans[last] = (spans[last][0], end)
         elif text.strip():
             raise ActionFormatError(f"PARAMETERS: {text.strip()[:60]!r} is not written as name=value")
     _check_counts((), spans)
     return {key: _strip_quotes(" ".join(written[start:end].split())) for key, (start, end) in spans.items()}
 
 
-def _split_parameters(text: str) -> Iterator[_Piece]:
-    """Yield the parts between commas and line ends that are outside brackets and quotes. A quote opens only after `=`.
+def _split_parameters(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the parts between commas and line ends outside brackets and quotes. A quote opens only after `=`.
 
     Raises ActionFormatError if a bracket or quote is never closed.
     """
@@ -137,14 +130,14 @@ def _split_parameters(text: str) -> Iterator[_Piece]:
         elif open_brackets and letter == open_brackets[-1]:
             open_brackets.pop()
         elif not open_brackets and letter in ",\n":
-            yield _Piece(start, index)
+            yield start, index
             start = index + 1
         if not letter.isspace():
             before = letter
     if open_brackets or in_quotes:
         missing = '"' if in_quotes else open_brackets[-1]
         raise ActionFormatError(f"PARAMETERS: something is opened and never closed; {missing!r} is missing")
-    yield _Piece(start, len(text))
+    yield start, len(text)
 
 
 def _split_labels(text: str) -> dict[str, str]:

@@ -39,12 +39,8 @@ def render_materials(inventory: Inventory) -> str:
 
 def render_ages(inventory: Inventory, now: int) -> str:
     """Return a line for every usable material with its condition, age, and time since its last change."""
-    return "\n".join(
-        _render_material(
-            m, f"{format_clock(now - m.created_at)} old, unchanged for {format_clock(now - m.last_modified)}"
-        )
-        for m in inventory.list_usable()
-    )
+    ages = [(m, format_clock(now - m.created_at), format_clock(now - m.last_modified)) for m in inventory.list_usable()]
+    return "\n".join(_render_material(m, f"{age} old, unchanged for {unchanged}") for m, age, unchanged in ages)
 
 
 def render_instructions(catalogue: Catalogue) -> str:
@@ -56,9 +52,8 @@ def render_action(kind: ActionType) -> str:
     """Return the text of an action type: its description, inputs, outputs and parameters."""
     lines = [f"{kind.name} ({kind.kind}): {kind.description} In: {kind.inputs}. Out: {kind.outputs}."]
     for p in kind.parameters:
-        need = (
-            "required" if p.required else f"default {_format_value(p.default)}" if p.default is not None else "optional"
-        )
+        default = "optional" if p.default is None else f"default {_format_value(p.default)}"
+        need = "required" if p.required else default
         lines.append(f"  {p.name} ({p.type}, {need}): {p.description}; {p.describe_allowed()}")
     return "\n".join(lines)
 

@@ -56,9 +56,7 @@ class ProtocolCheck:
 
     spec: ExperimentSpec
     reference: ProtocolRun
-    line_ablations: tuple[
-        Ablation, ...
-    ]  # one per rubric line that the protocol meets, without the steps that it counts
+    line_ablations: tuple[Ablation, ...]  # one per rubric line that is met, without the steps that it counts
     unused_lines: tuple[str, ...]  # rubric lines for which no step of the protocol counts
     shortfall_ablations: tuple[Ablation, ...]
 
@@ -185,21 +183,12 @@ def report_to_json(lab_report: LabReport) -> dict[str, Any]:
 
 
 def _action_to_json(kind: ActionType) -> dict[str, Any]:
-    return {
-        "name": kind.name,
-        "kind": kind.kind,
-        "parameters": len(kind.parameters),
-        "time": _describe_duration(kind),
-        "badge": kind.fidelity,
-    }
-
-
-def _describe_duration(kind: ActionType) -> str:
-    """Return the duration of an action type as text: a fixed time or the name of a parameter, plus any added terms."""
     duration = kind.duration
-    text = duration.parameter or rendering.format_clock(duration.seconds)
-    text += "".join(f" + {' x '.join(term)}" for term in duration.total)
-    return f"{text}, each" if duration.per_material else text
+    # A fixed time or the name of a parameter, plus any added terms.
+    time = duration.parameter or rendering.format_clock(duration.seconds)
+    time += "".join(f" + {' x '.join(term)}" for term in duration.total) + (", each" if duration.per_material else "")
+    facts = {"name": kind.name, "kind": kind.kind, "parameters": len(kind.parameters)}
+    return {**facts, "time": time, "badge": kind.fidelity}
 
 
 def _format_verdict(valid: bool) -> str:
@@ -237,14 +226,9 @@ def _suite_to_json(result: SuiteResult) -> dict[str, Any]:
 
 
 def _ablation_to_json(ablation: Ablation) -> dict[str, Any]:
-    return {
-        "name": ablation.name,
-        "without": list(ablation.removed_steps),
-        "verdict": _format_verdict(ablation.valid),
-        "ending": ablation.ending,
-        "missed": list(ablation.missed),
-        "fault": ablation.fault,
-    }
+    verdict, missed = _format_verdict(ablation.valid), list(ablation.missed)
+    removed = {"name": ablation.name, "without": list(ablation.removed_steps)}
+    return {**removed, "verdict": verdict, "ending": ablation.ending, "missed": missed, "fault": ablation.fault}
 
 
 def format_report(lab_report: LabReport) -> str:
@@ -284,22 +268,10 @@ def format_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def _list_summary_cells(check: ProtocolCheck) -> tuple[Any, ...]:
     spec, reference = check.spec, check.reference
-    return (
-        spec.slug,
-        spec.group,
-        len(spec.materials),
-        reference.steps,
-        spec.max_steps,
-        rendering.format_clock(reference.elapsed),
-        len(reference.refused),
-        _format_verdict(reference.valid),
-        _format_score(check.line_ablations),
-        _format_score(check.shortfall_ablations),
-    )
-
-
-def _format_score(ablations: Sequence[Ablation]) -> str:
-    return f"{sum(not ablation.fault for ablation in ablations)}/{len(ablations)}"
+    size = spec.slug, spec.group, len(spec.materials), reference.steps, spec.max_steps
+    result = rendering.format_clock(reference.elapsed), len(reference.refused), _format_verdict(reference.valid)
+    groups = (check.line_ablations, check.shortfall_ablations)
+    return (*size, *result, *(f"{sum(not ablation.fault for ablation in group)}/{len(group)}" for group in groups))
 
 
 def _format_details(check: ProtocolCheck) -> str:

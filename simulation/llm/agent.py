@@ -83,6 +83,13 @@ class LLMAgent:
     def _build_prompt(self, now: Situation, system: str, notes: Mapping[str, Any], form: str, purpose: str) -> Prompt:
         """Return the prompt: the situation, then the required form of the answer."""
         summary = notes.get("summary", {}).get("text", "")
+        # The agent learns how close the limit is, because the episode ends without a warning otherwise.
+        rejected = 0
+        while rejected < len(now.history) and not now.history[-1 - rejected].outcome.success:
+            rejected += 1
+        shown = [f"YOUR PLAN\n{notes['plan']}"] if notes.get("plan") else []
+        if rejected:
+            shown.append(f"Rejected in a row: {rejected}. The attempt ends at {REJECTIONS_ALLOWED}.")
         situation_text = self.texts.fill_in(
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
@@ -90,7 +97,7 @@ class LLMAgent:
             history=prompt_data.render_history(self._history, now.history, notes["thoughts"], summary),
             time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
             materials=rendering.render_ages(now.inventory, now.elapsed),
-            notes=_render_notes(now, notes.get("plan", "")),
+            notes="\n\n".join(shown),
         )
         return self.texts.build_prompt(system, f"{situation_text}\n\n{self.texts.files[form].strip()}", purpose)
 
@@ -103,18 +110,6 @@ class LLMAgent:
             name = _ANSWER_NAMES.get(prompt.purpose, "answer")
             problem = error.problems[0].removeprefix("the reply ")
             raise action_format.ActionFormatError(f"The {name} {problem}, {TURNS} times: write less") from None
-
-
-def _render_notes(now: Situation, plan: str) -> str:
-    """Return the plan, and the number of consecutive rejections."""
-    # The agent learns how close the limit is, because the episode ends without a warning otherwise.
-    rejected = 0
-    while rejected < len(now.history) and not now.history[-1 - rejected].outcome.success:
-        rejected += 1
-    notes = [f"YOUR PLAN\n{plan}"] if plan else []
-    if rejected:
-        notes.append(f"Rejected in a row: {rejected}. The attempt ends at {REJECTIONS_ALLOWED}.")
-    return "\n\n".join(notes)
 
 
 def _shorten_note(written: str, what: str) -> str:

@@ -12,6 +12,21 @@ from simulation.providers import CompletionFunction, Prompt
 from simulation.providers.base import Completion, Stop
 
 _MAX_SHOWN = 5  # problems in one line of a message
+MAX_REPLY_LENGTH = 256 * 1024  # characters of a reply
+DEEPEST, MOST_DIGITS = 32, 18
+_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3  # more would take too long, and no honest reply has them
+_LINE_ENDS = re.compile("\r\n?")
+# C0 without tab and line feed, DEL and C1, unpaired surrogates: PostgreSQL and UTF-8 reject some of them.
+# Then invisible characters: zero-width ones, and those that reverse the reading direction.
+_NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_THOUGHTS_END = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
+# A reply is searched once from the left; only an opening brace before a quotation mark or a closing brace is tried.
+_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
+TURNS = 3  # turns of one prompt, repairs included
+BYTES_PER_TOKEN = 2  # an estimate without a tokeniser: texts with numbers and units have two to four bytes per token
+_MAX_LISTED = 20  # problems listed in a repair turn
+Answer = TypeVar("Answer")
 
 
 class Refusal(LabError):  # noqa: N818  # a result, not an error
@@ -64,20 +79,6 @@ def summarise_problems(problems: Sequence[str]) -> str:
     """Return the first problems in one line, and how many more there are."""
     more = f" (and {len(problems) - _MAX_SHOWN} more)" if len(problems) > _MAX_SHOWN else ""
     return "; ".join(problems[:_MAX_SHOWN]) + more
-
-
-MAX_REPLY_LENGTH = 256 * 1024  # characters of a reply
-DEEPEST, MOST_DIGITS = 32, 18
-_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3  # more would take too long, and no honest reply has them
-
-_LINE_ENDS = re.compile("\r\n?")
-# C0 without tab and line feed, DEL and C1, unpaired surrogates: PostgreSQL and UTF-8 reject some of them.
-# Then invisible characters: zero-width ones, and those that reverse the reading direction.
-_NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_THOUGHTS_END = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
-# A reply is searched once from the left; only an opening brace before a quotation mark or a closing brace is tried.
-_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 
 
 def clean_text(text: str) -> str:
@@ -208,13 +209,6 @@ def _parse_float(written: str) -> float:
     if not math.isfinite(value):
         raise MalformedCompletion(f"The number {quote_short(written, 30)} is too large; write it as text")
     return value + 0.0  # no negative zero, which databases do not store
-
-
-TURNS = 3  # turns of one prompt, repairs included
-BYTES_PER_TOKEN = 2  # an estimate without a tokeniser: texts with numbers and units have two to four bytes per token
-_MAX_LISTED = 20  # problems listed in a repair turn
-
-Answer = TypeVar("Answer")
 
 
 def extract_complete(completion: Completion) -> tuple[str, str]:

@@ -25,10 +25,7 @@ _NUMBER = re.compile(r"[01](?:\.\d{0,17})?|\.\d{1,17}")
 
 @dataclass(frozen=True)
 class LLMEvidenceClassifier:
-    """Judges a record by prompting a model.
-
-    A record longer than `context_limit` tokens is summarised first, and the verdict records this.
-    """
+    """Judges a record by prompting a model. A record longer than `context_limit` tokens is summarised first."""
 
     speak: CompletionFunction
     texts: PromptTexts
@@ -80,8 +77,7 @@ class LLMEvidenceClassifier:
         # No repair: a summary has no format that could be wrong.
         summaries = [conversation.request_answer(self.speak, prompt, str, "no_verdict") for prompt in prompts]
         return delimit_lines(
-            "SUMMARY",
-            [{"part": at, "of": len(summaries), "summary": text} for at, text in enumerate(summaries, 1)],
+            "SUMMARY", [{"part": at, "of": len(summaries), "summary": text} for at, text in enumerate(summaries, 1)]
         )
 
     def _build_summary_prompt(self, goal: str, observation: str) -> Prompt:
@@ -102,12 +98,15 @@ def parse_verdict(text: str) -> Verdict:
     problems: list[str] = []
     reasoning, rest = _split_reasoning(text, problems)
     verdict = _parse_choice(rest, "verdict", _VERDICTS, problems)
-    confidence = _parse_confidence(rest, problems)
+    confidence = _parse_tag(rest, "confidence", problems)
+    if confidence is not None and (not _NUMBER.fullmatch(confidence) or float(confidence) > 1):
+        shown = conversation.quote_short(confidence)
+        problems.append(f"<confidence> is {shown}; allowed: a number from 0.0 to 1.0")
     relevance = _parse_choice(rest, "goal_relevance", RELEVANCE, problems)
     strength = _parse_choice(rest, "evidence_strength", STRENGTH, problems)
     if problems:
         raise conversation.MalformedCompletion(*problems)
-    return Verdict(verdict == "valid", reasoning, confidence, relevance, strength)
+    return Verdict(verdict == "valid", reasoning, float(confidence or 0), relevance, strength)
 
 
 def _split_reasoning(text: str, problems: list[str]) -> tuple[str, str]:
@@ -141,13 +140,3 @@ def _parse_choice(text: str, name: str, allowed: tuple[str, ...], problems: list
     if content is not None and word not in allowed:
         problems.append(f"<{name}> is {conversation.quote_short(content)}; allowed: {', '.join(allowed)}")
     return word
-
-
-def _parse_confidence(text: str, problems: list[str]) -> float:
-    content = _parse_tag(text, "confidence", problems)
-    if content is None:
-        return 0.0
-    if not _NUMBER.fullmatch(content) or float(content) > 1:
-        problems.append(f"<confidence> is {conversation.quote_short(content)}; allowed: a number from 0.0 to 1.0")
-        return 0.0
-    return float(content)

@@ -66,10 +66,7 @@ class Inputs:
         return {material.barcode: material for material in self.materials}
 
     def with_texts(self, given: str) -> "Inputs":
-        """Return the same inputs with the codes in these texts as labels: a tube may be labelled S1.
-
-        Barcodes of inputs are never labels.
-        """
+        """Return the same inputs with the codes in these texts, except their barcodes, as labels: a tube may be S1."""
         codes = {_normalise_barcode(match) for match in _BARCODE.finditer(given)} | find_aliases(given)
         return replace(self, given=self.given | codes - set(self.by_barcode))
 
@@ -138,10 +135,7 @@ class Inputs:
 def link_materials(
     entries: Sequence[Mapping[str, Any]], drafts: Sequence[NewMaterial], inputs: Inputs, remarks: ParseNotes
 ) -> tuple[NewMaterial, ...]:
-    """Return the new materials with `replaces` and `derived_from` as barcodes.
-
-    Unlimited inputs that were returned unchanged are left out.
-    """
+    """Return the new materials with `replaces` and `derived_from` as barcodes, without unchanged unlimited inputs."""
     claims = [_parse_claim(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
     claims = _claim_by_name(entries, drafts, claims, inputs)
     linked_materials, taken = [], set()

@@ -92,11 +92,7 @@ def split_secret(reasoning: str) -> tuple[str, str]:
 
 
 def _with_reply_labels(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
-    """Return the inputs with the reply's own labels.
-
-    If a label such as S5 exceeds the number of inputs, the reply uses S1, S2 and so on as labels, not as aliases: a model
-    may name its new tubes so.
-    """
+    """Return the inputs with the reply's own labels: if S5 exceeds the number of inputs, S1 and so on are no aliases."""
     materials = data.get("new_materials")
     entries = [entry for entry in materials if isinstance(entry, Mapping)] if isinstance(materials, list) else []
     labels = [(entry.get("name"), entry.get("properties")) for entry in entries]

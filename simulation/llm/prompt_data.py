@@ -175,12 +175,8 @@ def _material_entry(material: Material, place: int, now: int) -> dict[str, Any]:
     entry = material.to_visible()
     # Replaced by durations: the model has no clock to compare with.
     del entry["created_at"], entry["last_modified"]
-    return {
-        "alias": make_alias(place),
-        **entry,
-        "on_the_bench_for": format_clock(now - material.created_at),
-        "last_changed": f"{format_clock(now - material.last_modified)} ago",
-    }
+    age, unchanged = (format_clock(now - moment) for moment in (material.created_at, material.last_modified))
+    return {"alias": make_alias(place), **entry, "on_the_bench_for": age, "last_changed": f"{unchanged} ago"}
 
 
 def _action_entry(action: Action, situation: Situation) -> dict[str, Any]:
@@ -193,17 +189,9 @@ def _action_entry(action: Action, situation: Situation) -> dict[str, Any]:
     if (kind := situation.catalogue.find_type(action.name)) is None:
         return entry
     defaults = {p.name: p.default for p in kind.parameters if p.default is not None}
-    return {
-        **entry,
-        "parameters": {**defaults, **entry["parameters"]},
-        "catalogue_entry": {
-            "does": kind.description,
-            "kind": kind.kind,
-            "takes_in": kind.inputs,
-            "gives_out": kind.outputs,
-        },
-        "takes": format_clock(kind.compute_seconds(action)),
-    }
+    described = {"does": kind.description, "kind": kind.kind, "takes_in": kind.inputs, "gives_out": kind.outputs}
+    parameters, takes = {**defaults, **entry["parameters"]}, format_clock(kind.compute_seconds(action))
+    return {**entry, "parameters": parameters, "catalogue_entry": described, "takes": takes}
 
 
 def _render_observations(history: Sequence[Step], inputs: Sequence[Material]) -> str:

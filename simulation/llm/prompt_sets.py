@@ -77,10 +77,7 @@ class PromptSetError(LabError):
 
 
 class SetName(NamedTuple):
-    """A name such as `name` or `name@hash`, with the first 6 to 64 digits of a version's hash.
-
-    Without a hash, the current version is meant.
-    """
+    """`name`, which means the current version, or `name@hash` with the first 6 to 64 digits of a version's hash."""
 
     name: str
     version: str = ""
@@ -201,10 +198,7 @@ def load_folder(folder: Path, name: str) -> ImportedSet:
 
 
 def _load_files(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, tuple[str, bool]]:
-    """Return the text of each prompt file in a folder, and whether doubled braces in it were made single.
-
-    Files that are neither .txt nor .json are ignored. Raises PromptSetError with all problems.
-    """
+    """Return the text of each .txt and .json file in a folder, and whether doubled braces in it were made single."""
     try:
         # Hidden files are those of editors and version control.
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
@@ -248,11 +242,7 @@ def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]
 
 
 def _unescape_braces(text: str, allowed: Collection[str]) -> str:
-    """Return the text with doubled braces made single, if the whole file is a template for Python's str.format.
-
-    That is the case if doubled braces occur and every single pair of braces encloses a placeholder of this file.
-    JSON with single braces, or with doubled ones by chance, does not qualify.
-    """
+    """Return the text with doubled braces made single if the file is a template for str.format, unlike most JSON."""
     try:
         pieces = list(Formatter().parse(text)) if "{{" in text or "}}" in text else []
     except ValueError:

@@ -90,10 +90,7 @@ def _request_outcome(
     reason: str,
     find_tells: Callable[[ParsedOutcome], Sequence[str]] | None = None,
 ) -> ParsedOutcome:
-    """Return the parsed reply, after repair turns if necessary. Raises NoUsableAnswer if the format is still wrong.
-
-    For a twin, `find_tells` finds tells, which are repaired as well. Raises UnusableTwin if tells or prompt text remain.
-    """
+    """Return the parsed reply, after repair turns of its format and, with `find_tells`, of the tells of a twin."""
     system, user, purpose = _PROMPTS[perturbation]
     text = texts.fill_in(user, **question.values)
     prompt = texts.build_prompt(texts.fill_in(system), text, purpose, wants_json=True)

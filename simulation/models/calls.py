@@ -34,13 +34,8 @@ class ModelCall(models.Model):
         ("lost", "lost with its worker; maybe paid"),
         ("fenced", "answered too late: another worker had taken over"),
     ]
-    ROLES = [
-        ("agent", "agent"),
-        ("transition", "transition model"),
-        ("verdict", "classifier"),
-        ("twin", "twin maker"),
-        ("rating", "rater"),
-    ]
+    ROLES = [("agent", "agent"), ("transition", "transition model"), ("verdict", "classifier")]
+    ROLES += [("twin", "twin maker"), ("rating", "rater")]
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")

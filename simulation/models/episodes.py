@@ -35,18 +35,9 @@ class Episode(Leased):
     SELECT_RELATED: ClassVar[tuple[str, ...]] = ("run", "experiment")
     DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("initial", "experiment__data", "run__setup")
     RETRYABLE: ClassVar[tuple[str, ...]] = ("failed", "cancelled")
-    STATUSES = [
-        ("queued", "queued"),
-        ("running", "running"),
-        ("waiting", "waiting"),
-        ("blocked", "blocked"),
-        ("submitted", "submitted"),
-        ("quit", "quit"),
-        ("rejected_out", "three rejections in a row"),
-        ("truncated", "out of steps"),
-        ("cancelled", "stopped"),
-        ("failed", "failed"),
-    ]
+    STATUSES = [(name, name) for name in ("queued", "running", "waiting", "blocked", "submitted", "quit")]
+    STATUSES += [("rejected_out", "three rejections in a row"), ("truncated", "out of steps")]
+    STATUSES += [("cancelled", "stopped"), ("failed", "failed")]
     PHASES = [("agent", "agent chooses"), ("transition", "transition model answers"), ("verdict", "classifier judges")]
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="episodes")
@@ -145,10 +136,7 @@ class EvidenceReview(models.Model):
 
 
 class MissingReview(models.Model):
-    """A panel member that gave no verdict, and the reason.
-
-    The verdict of the episode's first classifier counts without it.
-    """
+    """A panel member that gave no verdict, and why. The verdict of the episode's first classifier counts without it."""
 
     episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="missing_reviews")
     classifier = models.CharField(max_length=80)
@@ -183,17 +171,10 @@ class Twin(Leased):
     }  # fmt: skip
     ENDED: ClassVar[tuple[str, ...]] = ("done", "unsuited", "unusable", "failed", "cancelled")
     RETRYABLE: ClassVar[tuple[str, ...]] = ("failed", "cancelled", "unusable")
-    STATUSES = [
-        ("queued", "queued"),
-        ("running", "running"),
-        ("waiting", "waiting"),
-        ("blocked", "blocked"),
-        ("done", "done"),
-        ("unsuited", "no error of this type fits"),
-        ("unusable", "unusable: no difference, or no reason given"),
-        ("failed", "failed"),
-        ("cancelled", "stopped"),
-    ]
+    STATUSES = [(name, name) for name in ("queued", "running", "waiting", "blocked", "done")]
+    STATUSES += [("unsuited", "no error of this type fits")]
+    STATUSES += [("unusable", "unusable: no difference, or no reason given")]
+    STATUSES += [("failed", "failed"), ("cancelled", "stopped")]
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="twins")
     transition = models.ForeignKey(Transition, on_delete=models.PROTECT, related_name="twins")
@@ -243,12 +224,7 @@ class TwinDecision(models.Model):
     `by` is empty if rules decided or if the twin was accepted without being read ("unread").
     """
 
-    DECISIONS = [
-        ("accepted", "accepted"),
-        ("relabelled", "relabelled"),
-        ("rejected", "rejected"),
-        ("unread", "accepted unread"),
-    ]
+    DECISIONS = [(name, name) for name in ("accepted", "relabelled", "rejected")] + [("unread", "accepted unread")]
 
     twin = models.ForeignKey(Twin, on_delete=models.CASCADE, related_name="decisions")
     decision = models.CharField(max_length=12, choices=DECISIONS)

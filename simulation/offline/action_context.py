@@ -188,22 +188,31 @@ Handler = Callable[[ActionContext], None]
 _HandlerT = TypeVar("_HandlerT", bound=Handler)
 HANDLERS: dict[str, Handler] = {}  # by the name in an action file's `handler`
 REASONINGS: dict[str, str] = {}  # the explanation of an outcome, by handler
-_TABLES: dict[str, tuple[Collection[str], Mapping[str, Collection[str]]]] = {}
+_TABLES: dict[str, tuple[Collection[str], Callable[[str], Mapping[str, Collection[str]]]]] = {}
 
 
 def handles(
-    name: str, reasoning: str = "", actions: Collection[str] = (), **options: Collection[str]
+    name: str,
+    reasoning: str = "",
+    actions: Collection[str] = (),
+    options_of: Callable[[str], Mapping[str, Collection[str]]] | None = None,
+    **options: Collection[str],
 ) -> Callable[[_HandlerT], _HandlerT]:
     """Declare a function as the handler of this name. Raises LabError if there is one already.
 
-    `reasoning` is the explanation of an outcome for which the function gives none. If the function looks up the action in a table, `actions` is that table; if it looks up the option of a parameter,
-    `options` has the table under the parameter's name.
+    `reasoning` is the explanation of an outcome for which the function gives none. If the function looks up the action in
+    a table, `actions` is that table. If it looks up the option of a parameter, `options` has the table under the
+    parameter's name, or `options_of` returns such tables for an action.
     """
 
     def declare(function: _HandlerT) -> _HandlerT:
         if name in HANDLERS:
             raise LabError(f"two handlers are named {name!r}; the second is declared in {function.__module__}")
-        HANDLERS[name], REASONINGS[name], _TABLES[name] = function, reasoning, (actions, options)
+        HANDLERS[name], REASONINGS[name], _TABLES[name] = (
+            function,
+            reasoning,
+            (actions, options_of or (lambda _: options)),
+        )
         return function
 
     return declare
@@ -214,9 +223,10 @@ def describe_missing_part(action_type: ActionType) -> str:
     name = action_type.handler
     if name not in HANDLERS:
         return f"is {name!r}; allowed: {', '.join(sorted(HANDLERS))}"
-    actions, options = _TABLES[name]
+    actions, options_of = _TABLES[name]
     if actions and action_type.name not in actions:
         return f"is {name!r}, whose tables lack {action_type.name}; allowed: {', '.join(actions)}"
+    options = options_of(action_type.name)
     for parameter in action_type.parameters:
         table = options.get(parameter.name, parameter.options)
         if unknown := [option for option in parameter.options if option not in table]:

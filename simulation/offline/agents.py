@@ -69,14 +69,11 @@ class ProtocolAgent:
 
 
 def _resolve_step(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
-    """Return the step with barcodes in place of names, or None if it needs a material that is missing.
-
-    A missing material is left out if enough others remain and no parameter refers to it. But if the step yields
-    materials, the result is None, because its new materials would no longer be in the planned order.
-    """
+    """Return the step with barcodes in place of names, or None if it needs a material that is missing."""
     present = [reference for reference in step["materials"] if reference in barcodes]
     parameters, action_type = step.get("parameters", {}), catalogue.find_type(step["action"])
     fewest = max(1, action_type.min_materials if action_type else 0)
+    # One can be left out if enough others remain, but not if the step yields materials, which have a planned order.
     if len(present) < len(step["materials"]) and (step.get("yields") or len(present) < fewest):
         return None
     if any(reference not in barcodes for value in parameters.values() for reference in find_references(value)):
@@ -129,7 +126,11 @@ def _skip_replicate(steps: Steps, spoiled: set[int], rng: random.Random) -> Laps
         (index, reference)
         for index, (position, step) in enumerate(steps)
         if position not in spoiled
-        for reference in _list_replicates(step)
+        # Any material can be left out if none is named or yields others.
+        if len(step["materials"]) > 1
+        and not any(find_references(value) for value in step.get("parameters", {}).values())
+        and not step.get("yields")
+        for reference in step["materials"]
     ]
     if not candidates:
         return None
@@ -138,12 +139,6 @@ def _skip_replicate(steps: Steps, spoiled: set[int], rng: random.Random) -> Laps
     materials = [reference for reference in step["materials"] if reference != left_out]
     steps[index] = (position, {**step, "materials": materials})
     return Lapse("skipped replicate", position, f"{step['action']} was done without {left_out}")
-
-
-def _list_replicates(step: Mapping[str, Any]) -> list[str]:
-    """Return the materials of a step if any one can be left out: none is named or yields others; else nothing."""
-    named = any(find_references(value) for value in step.get("parameters", {}).values())
-    return list(step["materials"]) if len(step["materials"]) > 1 and not named and not step.get("yields") else []
 
 
 def _swap_steps(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:

@@ -107,14 +107,11 @@ def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -
 
 
 def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """Return the finding, set to not met if its materials contain too few distinct shares of a given material.
-
-    If an earlier line counted the given materials, all shares must be of the same one of them: three lysates, each
-    diluted once, are not a dilution series.
-    """
+    """Return the finding, set to not met if its materials contain too few distinct shares of one given material."""
     shares = finding.line.shares
     if "different" not in shares:
         return finding
+    # By material: three lysates, each diluted once, are not a dilution series.
     series: dict[str, list[Decimal]] = {}
     for reading in finding.counted:
         for name, share in _find_shares(reading, shares, earlier_findings).items():
@@ -206,14 +203,12 @@ def _build_verdict(findings: Sequence[Finding]) -> Verdict:
     judged = [*required, *best]
     missed = [f"{finding.line.text} ({finding.reason})" for finding in judged if not finding.met]
     met, sufficient = len(judged) - len(missed), not missed
-    relevance = (
-        "directly supports goal" if sufficient else "partially supports goal" if met else "does not support goal"
-    )
+    support = "directly supports" if sufficient else "partially supports" if met else "does not support"
     return Verdict(
         sufficient=sufficient,
         reasoning=f"{met} of {len(judged)} lines met. " + ("Missing: " + "; ".join(missed) if missed else ""),
         confidence=round(0.5 + 0.5 * (len(missed) or met) / len(judged), 3),
-        goal_relevance=relevance,
+        goal_relevance=f"{support} goal",
         evidence_strength="strong" if sufficient else "moderate" if 2 * met >= len(judged) else "weak",
         lines=tuple(finding.to_dict() for finding in findings),
     )

@@ -40,7 +40,16 @@ def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
         _apply_reaction(context, vessel, reaction)
     for growth in context.list_declared("growth"):
         if vessel.contents.has_components(growth.get("needs", ())):
-            _apply_growth(context, vessel, growth)
+            doubling = quantities.parse_quantity(growth["doubling_time"], "duration").value
+            factor = Decimal(2) ** (context.get_number("duration") / doubling)
+            density = vessel.contents.compute_concentration(growth["components"][0])
+            if "limit" in growth and density:
+                # At least 1: a culture already above the limit stops growing but does not shrink.
+                factor = max(ONE, min(factor, parse_concentration(growth["limit"])[1] / density))
+            for name in growth["components"]:
+                if part := vessel.contents.components.get(name):
+                    amount = None if part.amount is None else round_to_grain(part.amount * factor)
+                    vessel.contents = vessel.contents.with_component(name, part._replace(amount=amount, known=False))
     for killing in context.list_declared("survival"):
         _apply_survival(vessel, killing)
 
@@ -127,11 +136,8 @@ def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, A
 def _compute_converted_product(
     context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
 ) -> tuple[Component, _Remainders]:
-    """Return a product of `ratio` times the converted amount of the source, and what is left of the source.
-
-    With a half-time t, the share 1 - 2^(-duration/t) of the source is converted and removed. Without a half-time, the
-    product is computed from all of the source, and none of it is removed.
-    """
+    """Return a product of `ratio` times the converted amount of the source, and what is left of the source."""
+    # With a half-time t, 1 - 2^(-duration/t) of the source is converted and removed; without one, none is removed.
     source = contents.components[reaction["from"]]
     dimension = reaction.get("dimension", source.dimension)
     if source.amount is None:
@@ -142,20 +148,6 @@ def _compute_converted_product(
     converted = round_to_grain(source.amount * (1 - Decimal(2) ** (-context.get_number("duration") / half_time)))
     product = Component(dimension, converted * Decimal(reaction["ratio"]), False)
     return product, {reaction["from"]: source.amount - converted}
-
-
-def _apply_growth(context: ActionContext, vessel: Vessel, growth: Mapping[str, Any]) -> None:
-    """Multiply the components by 2^(duration/doubling time), up to the declared density of the first component."""
-    doubling = quantities.parse_quantity(growth["doubling_time"], "duration").value
-    factor = Decimal(2) ** (context.get_number("duration") / doubling)
-    density = vessel.contents.compute_concentration(growth["components"][0])
-    if "limit" in growth and density:
-        # At least 1: a culture already above the limit stops growing but does not shrink.
-        factor = max(ONE, min(factor, parse_concentration(growth["limit"])[1] / density))
-    for name in growth["components"]:
-        if part := vessel.contents.components.get(name):
-            amount = None if part.amount is None else round_to_grain(part.amount * factor)
-            vessel.contents = vessel.contents.with_component(name, part._replace(amount=amount, known=False))
 
 
 def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
@@ -189,7 +181,16 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
         elif "upper_limit" in response and x > parse_concentration(response["upper_limit"])[1]:
             readings = "off scale, above the linear range"
         else:
-            readings = _format_readings(context, vessel, x, response)
+            true_value = _evaluate_response(context, response, x)
+            relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
+            repeats = context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
+            purpose, values = response["signal"], []
+            for number in range(repeats):
+                # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
+                offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
+                reading = true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset
+                values.append(quantities.format_number(_round_reading(reading, floor)))
+            readings = f"{', '.join(values)} {response['unit']}".strip()
         context.record_observation(f"{context.describe_run(vessel)}: {response['signal']}", "quantitative", readings)
         recorded = True
     return recorded
@@ -238,20 +239,6 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
             return ZERO
         return None if amount is None or not total else amount / total
     return measured.compute_concentration(response["component"])
-
-
-def _format_readings(context: ActionContext, vessel: Vessel, x: Decimal, response: Mapping[str, Any]) -> str:
-    """Return one reading per replicate, scattered around the curve's value at x, and the unit."""
-    true_value = _evaluate_response(context, response, x)
-    relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
-    repeats = context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
-    purpose, readings = response["signal"], []
-    for number in range(repeats):
-        # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
-        offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
-        reading = true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset
-        readings.append(quantities.format_number(_round_reading(reading, floor)))
-    return f"{', '.join(readings)} {response['unit']}".strip()
 
 
 def _round_reading(reading: Decimal, floor: Decimal) -> Decimal:

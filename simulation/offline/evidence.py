@@ -76,7 +76,10 @@ def collect_readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
 
 def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
     for material in step.inputs:
-        lineages.setdefault(material["barcode"], _start_lineage(material))
+        # An initial material is its own origin; any other without a history has none.
+        names = {material["name"]} if material["created_at"] == 0 else set()
+        own_code, shares = frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1))
+        lineages.setdefault(material["barcode"], _Lineage(frozenset(names), own_code, shares, True))
     # A copy: outputs of a step descend from materials as they were before it, not from each other.
     before = dict(lineages)
     outputs = {material["barcode"]: material for material in step.outputs}
@@ -99,12 +102,6 @@ def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> 
         )
 
 
-def _start_lineage(material: Mapping[str, Any]) -> _Lineage:
-    """Return the lineage of a material without history. An initial material is its own origin; any other has none."""
-    names = {material["name"]} if material["created_at"] == 0 else set()
-    return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
-
-
 def _trace_lineage(action: str, output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> _Lineage:
     sources = [code for code in (output["replaces"], *output["derived_from"]) if code in before]
     origins = frozenset[str]().union(*(before[code].origins for code in sources))
@@ -117,11 +114,7 @@ def _trace_lineage(action: str, output: Mapping[str, Any], before: Mapping[str, 
 
 
 def _compute_shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
-    """Return (v/v shares, whether those of initial materials are complete).
-
-    The shares follow from the volumes taken from each source and the volume that was there before. They are unknown if
-    a volume is not displayed or the volumes do not add up.
-    """
+    """Return (v/v shares by the volumes taken and left, as far as displayed; whether those of initial materials are complete)."""
     own_code = output["replaces"]
     volumes_taken = {code: _parse_volume(text) for code, text in output.get("taken", {}).items()}
     if set(output["derived_from"]) - set(volumes_taken) or None in volumes_taken.values():

@@ -41,7 +41,19 @@ class RuleBasedTransitionModel:
                 if kind.handler not in HANDLERS:
                     raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
                 HANDLERS[kind.handler](context)
-                return _build_outcome(context)
+                vessels = [vessel for vessel in context.vessels.values() if not vessel.unlimited] + context.new_vessels
+                # Reactions on contact come last, because only now has everything been poured that this step pours.
+                for vessel in vessels:
+                    react_on_contact(context, vessel)
+                    if context.action_type.handler not in _IN_PLACE:
+                        vessel.leave_incubator()
+                return Outcome(
+                    success=True,
+                    new_materials=tuple(vessel.build_new_material() for vessel in vessels),
+                    new_observations=tuple(context.observations),
+                    reasoning=context.reasoning or REASONINGS[context.action_type.handler],
+                    fidelity=context.action_type.fidelity,
+                )
         except (RefusalError, ParameterError) as refusal:
             return Outcome.make_rejected(str(refusal))
 
@@ -65,20 +77,3 @@ class RuleBasedTransitionModel:
             seed_parts=(self.seed, len(situation.history) + 1),
             taken_names={material.name for material in situation.inventory},
         )
-
-
-def _build_outcome(context: ActionContext) -> Outcome:
-    """Return the outcome with the action's limited materials in their order, then the new ones."""
-    vessels = [vessel for vessel in context.vessels.values() if not vessel.unlimited] + context.new_vessels
-    # Reactions on contact come last, because only now has everything been poured that this step pours.
-    for vessel in vessels:
-        react_on_contact(context, vessel)
-        if context.action_type.handler not in _IN_PLACE:
-            vessel.leave_incubator()
-    return Outcome(
-        success=True,
-        new_materials=tuple(vessel.build_new_material() for vessel in vessels),
-        new_observations=tuple(context.observations),
-        reasoning=context.reasoning or REASONINGS[context.action_type.handler],
-        fidelity=context.action_type.fidelity,
-    )

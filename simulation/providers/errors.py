@@ -9,9 +9,8 @@ from simulation.providers import wire
 from simulation.providers.base import ErrorClass, ProviderError, ProviderRefused, ProviderUnavailable, Reply
 
 RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
-EXHAUSTED = (
-    "RESOURCE_EXHAUSTED"  # Google's code for a limit per minute or day, with a text that others use for missing credit
-)
+# Google's code for a limit per minute or day, with a text that others use for missing credit.
+EXHAUSTED = "RESOURCE_EXHAUSTED"
 BY_STATUS = {
     401: ErrorClass.CREDENTIALS, 402: ErrorClass.CREDITS, 403: ErrorClass.CREDENTIALS, 408: ErrorClass.SERVER,
     409: ErrorClass.SERVER, 413: ErrorClass.CONTEXT, 425: ErrorClass.SERVER, 429: ErrorClass.RATE_LIMIT,

@@ -34,7 +34,15 @@ def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint)
         fields["temperature"] = float(effective["temperature"])
     if prompt.wants_json and wants.json_mode:
         fields["response_format"] = {"type": "json_object"}
-    return fields | _thinking_fields(effective, endpoint.provider)
+    budget, effort = effective.get("thinking_budget"), effective.get("effort")
+    # Each server has its own format for a thinking budget or an effort.
+    if endpoint.provider == "openrouter" and (budget is not None or effort):
+        fields["reasoning"] = {"effort": effort} if effort else {"max_tokens": budget}
+    elif budget is not None:
+        fields["extra_body"] = {"google": {"thinking_config": {"thinking_budget": budget}}}
+    elif effort:
+        fields["reasoning_effort"] = effort
+    return fields
 
 
 def parse_reply(reply: Reply, requested: str) -> Completion:
@@ -73,25 +81,12 @@ def parse_usage(data: Mapping[str, Any]) -> Usage | None:
 
 
 def parse_cost(data: Mapping[str, Any]) -> Decimal | None:
-    """Return the reported cost in US dollars, or None.
-
-    With the caller's own key at the upstream provider, that provider's cost is added.
-    """
+    """Return the reported cost in US dollars, or None. With an own key upstream, the upstream cost is added."""
     own_cost = wire.parse_money(data.get("cost"))
     upstream = wire.parse_money(wire.as_mapping(data.get("cost_details")).get("upstream_inference_cost"))
     if own_cost is None or upstream is None or data.get("is_byok") is not True:
         return own_cost
     return own_cost + upstream
-
-
-def _thinking_fields(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """Return a thinking budget or an effort in the format of each server."""
-    budget, effort = effective.get("thinking_budget"), effective.get("effort")
-    if provider == "openrouter" and (budget is not None or effort):
-        return {"reasoning": {"effort": effort} if effort else {"max_tokens": budget}}
-    if budget is not None:
-        return {"extra_body": {"google": {"thinking_config": {"thinking_budget": budget}}}}
-    return {"reasoning_effort": effort} if effort else {}
 
 
 def _build_completion(reply: Reply, data: Mapping[str, Any], first: Mapping[str, Any], requested: str) -> Completion:

@@ -63,11 +63,8 @@ def _remove_key_from_reply(reply: base.Reply, key: str) -> base.Reply:
 
 @lru_cache(maxsize=64)
 def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None, process: int) -> Post:
-    """Return a function that makes one attempt through an SDK and returns the reply, whatever its status.
-
-    It calls the SDK's `client.post`, which the typed methods use: it sends our fields in our order, whatever a release
-    adds or removes, and returns the reply without parsing it.
-    """
+    """Return a function that makes one attempt through an SDK and returns the unparsed reply, whatever its status."""
+    # `client.post`, which the SDK's typed methods use, sends our fields in our order, whatever a release adds or removes.
     sdk: Any
     client: Any
     http = httpx2.Client(
@@ -179,10 +176,8 @@ def _describe_failure(problem: Exception, is_late: bool) -> tuple[base.ErrorClas
         case httpx2.DecodingError():
             return base.ErrorClass.GARBLED, f"the reply's compression is broken: {problem}"
         case httpcore2.ConnectTimeout() | httpx2.ConnectTimeout():
-            return (
-                base.ErrorClass.TIMEOUT if is_late else base.ErrorClass.CONNECTION,
-                f"no connection in time: {problem}",
-            )
+            error_class = base.ErrorClass.TIMEOUT if is_late else base.ErrorClass.CONNECTION
+            return error_class, f"no connection in time: {problem}"
         case httpcore2.TimeoutException() | httpx2.TimeoutException():
             return base.ErrorClass.TIMEOUT, "the call took longer than its deadline"
     return base.ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"

@@ -11,16 +11,8 @@ from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
 from wetbench_site.text import hash_text
 
 BYTE_CAP = 4 * 1024 * 1024
-STORED_HEADERS = {
-    "content-type",
-    "date",
-    "request-id",
-    "x-request-id",
-    "retry-after",
-    "retry-after-ms",
-    "location",
-    "server",
-}
+STORED_HEADERS = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms"}
+STORED_HEADERS |= {"location", "server"}
 STORED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 MAX_TOKENS = 2_000_000_000  # larger values are not token counts
 MAX_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it

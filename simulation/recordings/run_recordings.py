@@ -154,17 +154,9 @@ def _create_episode(run: Run, entry: Mapping[str, Any]) -> Episode:
 
 
 def _episode_to_dict(row: Episode) -> dict[str, Any]:
-    return {
-        "code": str(row.code),
-        "experiment": row.experiment.slug,
-        "experiment_sha256": row.experiment_sha256,
-        "replicate": row.replicate,
-        "seed": row.seed,
-        "initial": row.initial,
-        "status": row.status,
-        "steps": _hash_steps(row),
-        "verdicts": _hash_verdicts(row),
-    }
+    columns = {name: getattr(row, name) for name in ("experiment_sha256", "replicate", "seed", "initial", "status")}
+    names = {"code": str(row.code), "experiment": row.experiment.slug}
+    return {**names, **columns, "steps": _hash_steps(row), "verdicts": _hash_verdicts(row)}
 
 
 def _compare_episode(expected: Mapping[str, Any], row: Episode) -> EpisodeComparison:

@@ -46,6 +46,9 @@ def build_steps(
         observation = rendering.render_situation(bench.get_situation())
         bench.replay_steps([step])
         truncated = bench.ending is Ending.TRUNCATED
+        # Without the parts that agents never see.
+        visible = step.outcome.to_json() | {"reasoning": ""}
+        drafts = [{key: value for key, value in d.items() if key != _HIDDEN_KEY} for d in visible["new_materials"]]
         succeeded = bench.ending is Ending.SUBMITTED and verdict is not None and verdict.sufficient
         lines.append(
             {
@@ -53,7 +56,7 @@ def build_steps(
                 "observation": observation,
                 "thought": thoughts.get(str(step.number), ""),
                 "action": None if step.outcome.rejected_by == RejectedBy.PARSER else step.action.to_json(),
-                "outcome": _build_visible_outcome(step.outcome),
+                "outcome": visible | {"new_materials": drafts},
                 "reward": 1.0 if succeeded else 0.0,
                 "terminated": bench.ending is not None and not truncated,
                 "truncated": truncated,
@@ -69,7 +72,14 @@ def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
     first difference.
     """
     lab_env = _get_matching_env(env, trajectory)
-    _set_up_env(env, lab_env, trajectory)
+    env.reset(seed=0)
+    seed, verdict = trajectory["seed"], trajectory["verdict"]
+    # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
+    inventory = build_inventory(lab_env.experiment.initial_materials(), seed)
+    lab_env.bench = replace(_get_bench(lab_env), seed=seed, inventory=inventory, history=[])
+    outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in trajectory["steps"]}
+    recorded_verdict = parse_verdict(verdict) if verdict else None
+    lab_env.players = SimulatedRoles(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))
     observation, results = rendering.render_situation(_get_bench(lab_env).get_situation()), []
     for step in trajectory["steps"]:
         _check_same(step["number"], "observation", step["observation"], observation)
@@ -111,13 +121,6 @@ def parse_verdict(data: Mapping[str, Any]) -> Verdict:
     return Verdict(**{**data, "lines": tuple(data["lines"])})
 
 
-def _build_visible_outcome(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome as JSON, without the parts that agents never see."""
-    visible = outcome.to_json() | {"reasoning": ""}
-    drafts = [{key: value for key, value in d.items() if key != _HIDDEN_KEY} for d in visible["new_materials"]]
-    return visible | {"new_materials": drafts}
-
-
 def _get_matching_env(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, Any]) -> WetLabEnv:
     """Return the unwrapped environment. Raise TrajectoryError if it does not match the trajectory."""
     if trajectory.get("schema") != SCHEMA:
@@ -132,18 +135,6 @@ def _get_matching_env(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
         if expected != actual:
             raise TrajectoryError(f"{name} is {expected!r} in the trajectory, {actual!r} in the environment")
     return lab_env
-
-
-def _set_up_env(env: "gymnasium.Env[Any, Any]", lab_env: WetLabEnv, trajectory: Mapping[str, Any]) -> None:
-    """Put the environment into the initial state of the trajectory."""
-    env.reset(seed=0)
-    seed, verdict = trajectory["seed"], trajectory["verdict"]
-    # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
-    inventory = build_inventory(lab_env.experiment.initial_materials(), seed)
-    lab_env.bench = replace(_get_bench(lab_env), seed=seed, inventory=inventory, history=[])
-    outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in trajectory["steps"]}
-    recorded_verdict = parse_verdict(verdict) if verdict else None
-    lab_env.players = SimulatedRoles(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))
 
 
 def _replay_step(env: "gymnasium.Env[Any, Any]", lab_env: WetLabEnv, step: Mapping[str, Any]) -> StepResult:

@@ -87,7 +87,17 @@ def build_bench(episode: Episode, before: int | None = None) -> Bench:
         # A copy with its own history: the caller changes its bench, and its step may not be the one that is committed.
         built = replace(cached, catalogue=get_current_catalogue(), history=list(cached.history))
     else:
-        built = _create_bench(episode)
+        manifest = None
+        if episode.run.manifest:
+            manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
+        built = Bench(
+            goal=episode.experiment.goal,
+            catalogue=get_current_catalogue(),
+            inventory=Inventory.from_json(episode.initial),
+            seed=episode.seed,
+            max_steps=episode.experiment.max_steps,
+            manifest=manifest,
+        )
     rows = episode.transitions.filter(number__gt=len(built.history), number__lt=next_number).order_by("number")
     if len(built.history) + 1 < next_number:
         built.replay_steps(step_from_json(step) for step in rows.values_list("step", flat=True))
@@ -98,20 +108,6 @@ def build_bench(episode: Episode, before: int | None = None) -> Bench:
             while len(_benches) > _MAX_CACHED_BENCHES:
                 _benches.popitem(last=False)
     return built
-
-
-def _create_bench(episode: Episode) -> Bench:
-    manifest = None
-    if episode.run.manifest:
-        manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
-    return Bench(
-        goal=episode.experiment.goal,
-        catalogue=get_current_catalogue(),
-        inventory=Inventory.from_json(episode.initial),
-        seed=episode.seed,
-        max_steps=episode.experiment.max_steps,
-        manifest=manifest,
-    )
 
 
 def compute_content_digest(step: Step) -> str:

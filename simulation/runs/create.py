@@ -79,9 +79,10 @@ def get_experiments(name: str) -> list[Experiment]:
     experiments = Experiment.objects.all() if name == "all" else Experiment.objects.filter(slug=name)
     if not experiments:
         slugs = ", ".join(Experiment.objects.values_list("slug", flat=True))
-        if not slugs:
-            raise UnknownExperimentError("There are no experiments yet: run `python manage.py load_lab` first")
-        raise UnknownExperimentError(f"There is no experiment {name!r}. Known experiments: {slugs}")
+        known = f"There is no experiment {name!r}. Known experiments: {slugs}"
+        raise UnknownExperimentError(
+            known if slugs else "There are no experiments yet: run `python manage.py load_lab` first"
+        )
     return list(experiments)
 
 

@@ -96,19 +96,14 @@ def _check_in_batches(queryset: QuerySet[Row], recheck_all: bool, tally: CheckTa
     for start in range(0, len(primary_keys), BATCH_SIZE):
         rows = list(queryset.filter(pk__in=primary_keys[start : start + BATCH_SIZE]))
         for row in rows:
-            report = _check_row(row)
+            report = None
+            try:
+                original = row if isinstance(row, Transition) else row.transition
+                outcome = None if isinstance(row, Transition) else Outcome.from_json(row.outcome or {})
+                report = compute_findings(step_from_json(original.step), outcome)
+            except (LabError, LookupError, TypeError, ValueError, AttributeError):
+                log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
             tally.count_report(getattr(row, "perturbation", ORIGINAL), report)
             row.findings = report if report is not None else row.findings
         queryset.model._default_manager.bulk_update(rows, ["findings"])
         yield len(rows)
-
-
-def _check_row(row: Transition | Twin) -> dict[str, Any] | None:
-    """Return the report, or None after logging an exception if the stored row cannot be parsed."""
-    try:
-        if isinstance(row, Transition):
-            return compute_findings(step_from_json(row.step))
-        return compute_findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
-    except (LabError, LookupError, TypeError, ValueError, AttributeError):
-        log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
-        return None

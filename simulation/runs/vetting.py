@@ -122,19 +122,10 @@ def record_decision(twin: Twin, answers: VettingAnswers, user: User) -> TwinDeci
     if is_named_by_person(twin):
         twin.kind = normalise_kind(answers.kind)
     twin.save(update_fields=["vetting", "vetted_by", "vetted_at", "vetted_as", "field", "kind"])
-    return TwinDecision.objects.create(
-        twin=twin,
-        decision="relabelled" if relabelled else answers.decision,
-        wrong=answers.wrong,
-        only_change=answers.only_change,
-        tell=answers.tell,
-        perturbation=label,
-        field=answers.field,
-        kind=twin.kind,
-        note=answers.note.strip(),
-        by=user,
-        at=now,
-    )
+    answered: dict[str, Any] = {name: getattr(answers, name) for name in ("wrong", "only_change", "tell", "field")}
+    answered |= {"decision": "relabelled" if relabelled else answers.decision, "perturbation": label}
+    answered |= {"kind": twin.kind, "note": answers.note.strip()}
+    return TwinDecision.objects.create(twin=twin, by=user, at=now, **answered)
 
 
 @transaction.atomic
@@ -158,11 +149,8 @@ def accept_by_rule(twins: QuerySet[Twin]) -> int:
     rule_twins = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
     decisions = TwinDecision.objects.filter(twin=OuterRef("pk"))
     new_twins = list(rule_twins.exclude(Exists(decisions)).values_list("pk", "perturbation", "field"))
-    decision: dict[str, Any] = {
-        "decision": "accepted",
-        "wrong": True,
-        "note": "planted by a rule that says what it broke",
-    }
+    decision: dict[str, Any] = {"decision": "accepted", "wrong": True}
+    decision["note"] = "planted by a rule that says what it broke"
     TwinDecision.objects.bulk_create(
         TwinDecision(twin_id=pk, perturbation=label, field=field, **decision) for pk, label, field in new_twins
     )

@@ -22,6 +22,33 @@ _OPENING = re.compile(r"[{\[]")
 _NEAR = 40  # number of characters before an object in which its alias is searched
 _ACTION_DATA = re.compile(r"<action>.*</action>|<<<(ACTION [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _ACTION_NAMED = re.compile(r"\bACTION:\W{0,3}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
+SUBMIT = "SubmitMaterialsObservationsForReview"
+_MIN_STEPS, _MAX_STEPS = 5, 12  # steps of an episode, without the submission
+_MAX_MATERIALS = 3  # materials of one action
+_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+_VERDICTS = re.compile(r'"verdict": "(\w+) \| (not \w+) \|')
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# Actions that nearly any material can undergo, with their parameters.
+# Every second action only observes and is hardly ever rejected, so that three consecutive rejections do not occur.
+_OBSERVING_ACTIONS = (
+    ("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
+    ("ImageSample", "view=side, images=2"),
+    ("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
+    ("ImageSample", "view=above, background=black"),
+)
+_CHANGING_ACTIONS = (
+    ("MeasureWeight", "replicates=3"),
+    ("Storage", "condition=4C, duration=10 min"),
+    ("Wait", "duration=5 min"),
+    ("MeasureVolume", "replicates=2"),
+    ("Mix", "method=invert, cycles=5"),
+)
+_WORDINGS = (
+    "After {action} on {many} the first looked like this: {appearance}",
+    "{action} was done on {many}; the first one now looks like this: {appearance}",
+    "Seen after {action} on {many}, the first of them: {appearance}",
+    "{action} on {many} is done, and the first shows this: {appearance}",
+)
 
 
 class Role(StrEnum):
@@ -157,36 +184,11 @@ def _iter_objects(text: str) -> Iterator[tuple[int, int, Any]]:
             yield match.start(), offset, value
 
 
-SUBMIT = "SubmitMaterialsObservationsForReview"
-_MIN_STEPS, _MAX_STEPS = 5, 12  # steps of an episode, without the submission
-_MAX_MATERIALS = 3  # materials of one action
-_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
-_VERDICTS = re.compile(r'"verdict": "(\w+) \| (not \w+) \|')
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-
-
 class AnswerOptions(NamedTuple):
     """What answers depend on besides the prompt. Every episode has `steps` steps; if None, their number varies."""
 
     seed: int = 0
     steps: int | None = None
-
-
-# Actions that nearly any material can undergo, with their parameters.
-# Every second action only observes and is hardly ever rejected, so that three consecutive rejections do not occur.
-_OBSERVING_ACTIONS = (
-    ("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
-    ("ImageSample", "view=side, images=2"),
-    ("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
-    ("ImageSample", "view=above, background=black"),
-)
-_CHANGING_ACTIONS = (
-    ("MeasureWeight", "replicates=3"),
-    ("Storage", "condition=4C, duration=10 min"),
-    ("Wait", "duration=5 min"),
-    ("MeasureVolume", "replicates=2"),
-    ("Mix", "method=invert, cycles=5"),
-)
 
 
 def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
@@ -259,14 +261,6 @@ def _write_summary(question: Question, mind: AnswerOptions) -> str:
     done = count_steps_done(question.user_text)
     record_number = draw_number(10**6, mind.seed, "summary", question.user_text)
     return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {record_number:06d})."
-
-
-_WORDINGS = (
-    "After {action} on {many} the first looked like this: {appearance}",
-    "{action} was done on {many}; the first one now looks like this: {appearance}",
-    "Seen after {action} on {many}, the first of them: {appearance}",
-    "{action} on {many} is done, and the first shows this: {appearance}",
-)
 
 
 def build_outcome(question: Question, mind: AnswerOptions) -> dict[str, Any]:

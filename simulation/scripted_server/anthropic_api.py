@@ -5,13 +5,8 @@ from typing import Any
 
 from simulation.scripted_server import questions
 
-_STOP = {
-    "stop": "end_turn",
-    "max_tokens": "max_tokens",
-    "context": "model_context_window_exceeded",
-    "refusal": "refusal",
-    "filtered": "refusal",
-}
+_STOP = {"stop": "end_turn", "max_tokens": "max_tokens", "context": "model_context_window_exceeded"}
+_STOP |= dict.fromkeys(("refusal", "filtered"), "refusal")
 # These models think unless the request turns thinking off. Others think only on request.
 _THINKS_BY_DEFAULT = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
 _TTLS = ("5m", "1h")
@@ -35,7 +30,9 @@ def parse_request(
     if body["max_tokens"] < 1:
         raise questions.bad_request("max_tokens: must be greater than or equal to 1")
     turns = _parse_turns(body["messages"])
-    thinks = _has_thinking(body)
+    thinking = (body.get("thinking") or {}).get("type")
+    by_default = thinking is None and body["model"].startswith(_THINKS_BY_DEFAULT)
+    thinks = thinking in ("enabled", "adaptive") or by_default
     return questions.Question(
         flavour=flavour,
         model=body["model"],
@@ -94,11 +91,6 @@ def _build_usage(answer: questions.Answer) -> dict[str, Any]:
     }
 
 
-def _has_thinking(body: Mapping[str, Any]) -> bool:
-    kind = (body.get("thinking") or {}).get("type")
-    return kind in ("enabled", "adaptive") or (kind is None and body["model"].startswith(_THINKS_BY_DEFAULT))
-
-
 def _parse_turns(messages: list[Any]) -> tuple[questions.Turn, ...]:
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
@@ -112,14 +104,9 @@ def _parse_turns(messages: list[Any]) -> tuple[questions.Turn, ...]:
 
 
 def _list_blocks(body: Mapping[str, Any]) -> Iterator[questions.Block]:
-    """Yield the blocks of the system prompt, then those of the messages.
-
-    A `cache_control` of the entire request makes the end of the last block a breakpoint.
-    """
-    parts = [
-        *_parse_parts(body.get("system", "")),
-        *(part for message in body["messages"] for part in _parse_parts(message["content"])),
-    ]
+    """Yield the blocks of the system prompt, then those of the messages; the last one ends in the request's breakpoint."""
+    contents = (body.get("system", ""), *(message["content"] for message in body["messages"]))
+    parts = [part for content in contents for part in _parse_parts(content)]
     request_ttl = _parse_ttl(body.get("cache_control"))
     for index, (text, ttl) in enumerate(parts):
         yield questions.Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))

@@ -33,6 +33,10 @@ def parse_request(
     turns = [_parse_turn(message) for message in messages]
     effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
     thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
+    # The newer field takes precedence.
+    max_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
+    if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
+        raise questions.bad_request("max_tokens: must be a whole number from 1")
     reasons = bool(ALWAYS_REASONS.match(body["model"])) or thinker or effort not in (None, "none")
     return questions.Question(
         flavour=flavour,
@@ -40,7 +44,7 @@ def parse_request(
         system="\n".join(turn.text for turn in turns if turn.role in ("system", "developer")),
         turns=tuple(turn for turn in turns if turn.role in ("user", "assistant")),
         blocks=tuple(questions.Block(turn.text) for turn in turns),
-        max_tokens=_parse_max_tokens(body),
+        max_tokens=_DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens,
         hidden=64 + questions.draw_number(64, turns[-1].text) if reasons else 0,
     )
 
@@ -97,16 +101,6 @@ def _parse_turn(message: Any) -> questions.Turn:
     if not isinstance(content, str):
         raise questions.bad_request("messages.content: must be a text or a list of parts")
     return questions.Turn(message["role"], content)
-
-
-def _parse_max_tokens(body: Mapping[str, Any]) -> int:
-    # The newer field takes precedence.
-    max_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
-    if max_tokens is None:
-        return _DEFAULT_MAX_TOKENS
-    if not isinstance(max_tokens, int) or max_tokens < 1:
-        raise questions.bad_request("max_tokens: must be a whole number from 1")
-    return max_tokens
 
 
 def _build_usage(flavour: str, tokens: questions.Tokens) -> dict[str, Any]:

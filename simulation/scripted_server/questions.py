@@ -138,11 +138,7 @@ class PromptCaches:
         return self._count_by_breakpoint(question) if by_breakpoint else self._count_by_prefix(question)
 
     def _count_by_breakpoint(self, question: Question) -> Tokens:
-        """Count tokens as Anthropic does.
-
-        Tokens up to the longest cached prefix are read from the cache. Those from there to the last `cache_control` are
-        written to it. The rest are uncached.
-        """
+        """Count tokens as Anthropic: cached up to the longest known prefix, written from there to the last breakpoint."""
         sizes, prefixes, total = [], [], 0
         prefix = 0
         for block in question.blocks:

@@ -19,13 +19,7 @@ from simulation.scripted_server.questions import FLAVOURS, PromptCaches, Refused
 
 APIS: Mapping[str, ModuleType] = {"anthropic": anthropic_api, "openai": openai_api}  # by dialect
 _ROOT = Path(__file__).parents[2]
-_PATHS = {
-    "ANTHROPIC": "",
-    "OPENAI": "/v1",
-    "GEMINI": "/v1beta/openai/",
-    "OPENROUTER": "/api/v1",
-    "LOCAL": "/local/v1",
-}
+_PATHS = {"ANTHROPIC": "", "OPENAI": "/v1", "GEMINI": "/v1beta/openai/", "OPENROUTER": "/api/v1", "LOCAL": "/local/v1"}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers, patch_vary_headers
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.middleware import HtmxDetails
 
 from simulation.models import Job
@@ -50,6 +51,21 @@ def staff_only(view: View[P]) -> GuardedView:
         return view(request, *args, **kwargs)
 
     return guarded_view
+
+
+def staff_page(view: View[P]) -> GuardedView:
+    """Run a view that only reads, for staff."""
+    return staff_only(require_safe(view))
+
+
+def staff_form(view: View[P]) -> GuardedView:
+    """Run a view that shows a form and takes its data, for staff."""
+    return staff_only(require_http_methods(["GET", "HEAD", "POST"])(view))
+
+
+def staff_action(view: View[P]) -> GuardedView:
+    """Run the view of a button, for staff."""
+    return staff_only(require_POST(view))
 
 
 def render_page_or_fragment(

@@ -12,14 +12,13 @@ from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
 
 from simulation.calls import call_log
 from simulation.models import ModelCall, Run
 from simulation.providers import Endpoint, ProviderError, connections
 from simulation.providers.base import PROVIDERS, Reply
 from simulation.web import access
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web.access import StaffRequest, staff_page
 
 # Controls but newline and tab, odd spaces, zero-width and bidirectional marks, fillers, variation selectors, tags,
 # surrogates, private use, byte order mark and noncharacters.
@@ -146,8 +145,7 @@ def group_by_step(rows: Iterable[ModelCall]) -> dict[int, CallGroup]:
     return {number: group_calls(calls) for number, calls in sorted(by_number.items())}
 
 
-@staff_only
-@require_safe
+@staff_page
 def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show one HTTP attempt. `?all=1` raises the text limit to 200,000 characters; a sealed job shows no texts."""
     row = _get_call(code)
@@ -178,8 +176,7 @@ def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
     return render(request, "simulation/call.html", context)
 
 
-@staff_only
-@require_safe
+@staff_page
 def download_request(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the complete body as sent, as a file."""
     row = _get_unsealed_call(code)
@@ -187,8 +184,7 @@ def download_request(request: StaffRequest, code: UUID) -> HttpResponse:
     return _file_response(json.dumps(body, indent=2).encode(), f"request-{row.code}.json")
 
 
-@staff_only
-@require_safe
+@staff_page
 def download_reply(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the received bytes as a file that no browser opens by itself."""
     row = _get_unsealed_call(code)
@@ -196,8 +192,7 @@ def download_reply(request: StaffRequest, code: UUID) -> HttpResponse:
     return _file_response(bytes(row.reply or b""), f"reply-{row.code}.bin")
 
 
-@staff_only
-@require_safe
+@staff_page
 def list_run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the call log of a run, newest first, or only calls in one state."""
     run, states = get_object_or_404(Run, code=code), [state for state, _ in ModelCall.STATES]

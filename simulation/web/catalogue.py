@@ -10,7 +10,6 @@ from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 
 from simulation.casts import cast_availability
 from simulation.lab.actions import KINDS
@@ -18,7 +17,7 @@ from simulation.lab.experiments import ExperimentSpec
 from simulation.models import Experiment, LanguageModel, ModelPrice
 from simulation.providers.base import PROVIDERS, ProviderInfo
 from simulation.runs import benches
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web.access import StaffRequest, staff_page
 
 _PRICE_CLASSES = {
     "input": "input",
@@ -38,16 +37,14 @@ class ProtocolStep(NamedTuple):
     role: str
 
 
-@staff_only
-@require_safe
+@staff_page
 def list_experiments(request: StaffRequest) -> HttpResponse:
     # The column contains the complete experiment, which a list does not need.
     rows = Experiment.objects.defer("data").annotate(played=Count("episodes")).order_by("group", "name")
     return render(request, "simulation/experiments.html", {"experiments": rows})
 
 
-@staff_only
-@require_safe
+@staff_page
 def show_experiment(request: StaffRequest, slug: str) -> HttpResponse:
     """Show the public part of an experiment; its hidden truth is never shown."""
     row = get_object_or_404(Experiment, slug=slug)
@@ -69,8 +66,7 @@ def show_experiment(request: StaffRequest, slug: str) -> HttpResponse:
     return render(request, "simulation/experiment.html", context)
 
 
-@staff_only
-@require_safe
+@staff_page
 def list_actions(request: StaffRequest) -> HttpResponse:
     types = sorted(benches.get_current_catalogue().types.values(), key=lambda known: known.name)
     groups = [(kind, [known for known in types if known.kind == kind]) for kind in KINDS]
@@ -134,8 +130,7 @@ class ProviderRow(NamedTuple):
     models: list[ModelRow]
 
 
-@staff_only
-@require_safe
+@staff_page
 def list_models(request: StaffRequest) -> HttpResponse:
     context = {"providers": list_providers(os.environ, timezone.localdate()), "casts": cast_availability.list_casts()}
     return render(request, "simulation/models.html", context)

@@ -13,11 +13,10 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from simulation.models import Episode, EvidenceReview, Twin, Worker
 from simulation.runs import control, create, failure_reasons
-from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
+from simulation.web.access import StaffRequest, render_page_or_fragment, staff_action, staff_page
 from simulation.web.calls import defer_texts, group_by_step, group_calls
 from simulation.web.run_forms import EpisodeFilter
 from simulation.web.transcript import build_step_view
@@ -158,8 +157,7 @@ def episodes_for_list() -> QuerySet[Episode]:
     return rows.defer(*_LONG_FIELDS, *deferred, "experiment__data", "run__setup")
 
 
-@staff_only
-@require_safe
+@staff_page
 def list_episodes(request: StaffRequest) -> HttpResponse:
     form = EpisodeFilter(request.GET)
     lookups = form.get_lookups()
@@ -168,8 +166,7 @@ def list_episodes(request: StaffRequest) -> HttpResponse:
     return render(request, "simulation/episodes.html", context)
 
 
-@staff_only
-@require_safe
+@staff_page
 def show_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the transcript, twenty steps per page. While the episode runs, htmx requests only its head."""
     row = get_object_or_404(episodes_for_list(), code=code)
@@ -225,8 +222,7 @@ def page_of_step(step: int) -> int:
     return max(step - 1, 0) // STEPS_PER_PAGE + 1
 
 
-@staff_only
-@require_POST
+@staff_action
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
     # Stopping twice is no error; the message appears only if it had ended in another way.
@@ -235,8 +231,7 @@ def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     return redirect(_return_url(request, row))
 
 
-@staff_only
-@require_POST
+@staff_action
 def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """Create a new episode that replaces this one. Pressing the button twice creates only one."""
     row = get_object_or_404(Episode, code=code)
@@ -250,8 +245,7 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     return redirect(_return_url(request, new_episode))
 
 
-@staff_only
-@require_POST
+@staff_action
 def request_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
     """Request the missing verdicts of this episode again. Pressing the button twice requests each only once."""
     row = get_object_or_404(Episode, code=code)
@@ -274,8 +268,7 @@ def _return_url(request: StaffRequest, row: Episode) -> str:
     return reverse("simulation:episode", args=[row.code])
 
 
-@staff_only
-@require_safe
+@staff_page
 def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the episodes to choose from, and the chosen one beside this one. Return 404 if their experiments differ."""
     row = get_object_or_404(episodes_for_list(), code=code)

@@ -10,7 +10,6 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import add_never_cache_headers
-from django.views.decorators.http import require_http_methods
 
 from simulation.casts import RunConfig
 from simulation.casts.run_config import PERSON
@@ -23,7 +22,7 @@ from simulation.lab.rendering import format_clock
 from simulation.lab.roles import Situation
 from simulation.models import Episode
 from simulation.runs import benches, create
-from simulation.web.access import StaffRequest, render_page_or_fragment, staff_only
+from simulation.web.access import StaffRequest, render_page_or_fragment, staff_form
 from simulation.web.episodes import UNFINISHED, describe_missing_worker, make_episode_row, poll_seconds
 from simulation.web.run_forms import HumanEpisodeForm
 from simulation.web.transcript import build_step_view, format_value, humanise_name
@@ -217,8 +216,7 @@ class ActionForm(forms.Form):
         return parameters
 
 
-@staff_only
-@require_http_methods(["GET", "HEAD", "POST"])
+@staff_form
 def start_human_episode(request: StaffRequest) -> HttpResponse:
     linked = {"experiment": request.GET.get("experiment", "")}
     form = HumanEpisodeForm(request.POST) if request.method == "POST" else HumanEpisodeForm(initial=linked)
@@ -233,8 +231,7 @@ def start_human_episode(request: StaffRequest) -> HttpResponse:
     return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
 
 
-@staff_only
-@require_http_methods(["GET", "HEAD", "POST"])
+@staff_form
 def show_bench(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the bench, with `action` also that action's form. htmx requests only the form, or whether an answer has arrived."""
     row = get_object_or_404(_episodes_for_bench().select_related("run__created_by"), code=code)

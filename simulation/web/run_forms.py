@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
-from simulation.casts.cost_estimate import CostEstimate
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, Run
 from simulation.runs import create, list_accepted_steps
@@ -167,9 +166,8 @@ class RunForm(StartForm, BudgetFields):
         # A budget in dollars cannot be enforced without prices, and would let the run cost anything.
         if cleaned.get("max_cost") and cleaned.get("cast"):
             setup = cast_availability.describe_cast(cleaned["cast"])
-            lacking = cost_estimate.find_unpriced(setup, run_usage.get_todays_prices(setup), setup.get("models", {}))
-            if lacking:
-                names = "; ".join(lacking)
+            prices = run_usage.get_todays_prices(setup)
+            if names := "; ".join(cost_estimate.find_unpriced(setup, prices, setup.get("models", {}))):
                 message = f"No price is known for {names}. Add one (docs/models.md), or set a budget in tokens."
                 self.add_error("max_cost", message)
         return cleaned
@@ -229,7 +227,7 @@ class EpisodesForm(RunForm):
             worst = run_usage.estimate_episodes(cast_availability.describe_cast(line.name), experiments, replicates)
         factors = [(len(experiments), "experiment"), (replicates, "replicate")]
         needs = "Choose at least one experiment and 1 to 100 replicates."
-        return _size_context(total, "episode", factors, needs, line, worst)
+        return {"total": total, "noun": "episode", "factors": factors, "needs": needs, "cast": line, "worst": worst}
 
 
 class TwinsForm(RunForm):
@@ -275,16 +273,9 @@ class TwinsForm(RunForm):
 
     def start(self, user: User) -> Run:
         data = self.cleaned_data
-        size = (
-            create.PERTURBATIONS[data["error"]],
-            data["cast"],
-            data["per_transition"],
-            data["seed"],
-            user,
-            data["submission_id"],
-        )
-        steps = list_accepted_steps(data["experiments"])
-        return create.create_twin_run(steps, *size, data["sample"], **self.get_options())
+        steps, errors = list_accepted_steps(data["experiments"]), create.PERTURBATIONS[data["error"]]
+        size = data["cast"], data["per_transition"], data["seed"], user, data["submission_id"], data["sample"]
+        return create.create_twin_run(steps, errors, *size, **self.get_options())
 
     def build_size(self, pools: Mapping[str, int]) -> dict[str, Any]:
         """Return the context of _order_size.html: accepted steps times errors times twins per step and error.
@@ -294,17 +285,15 @@ class TwinsForm(RunForm):
         steps = sum(pools.get(row.slug, 0) for row in _chosen_experiments(self))
         # A sample larger than the pool is an error of the form; here the pool is the limit.
         steps = min(steps, _parse_number(self["sample"].value(), 1_000_000) or steps)
-        errors, each = (
-            len(create.PERTURBATIONS.get(str(self["error"].value()), ())),
-            _parse_number(self["per_transition"].value(), 5),
-        )
+        errors = len(create.PERTURBATIONS.get(str(self["error"].value()), ()))
+        each = _parse_number(self["per_transition"].value(), 5)
         line, total = self.find_cast(self["cast"].value()), steps * errors * each
         worst = None
         if line and line.is_ready and total:
             worst = run_usage.estimate_twins(cast_availability.describe_cast(line.name), total)
         factors = [(steps, "accepted step"), (errors, "error"), (each, "time")]
         needs = "Choose an experiment with accepted steps, and 1 to 5 twins per step and error."
-        return _size_context(total, "twin", factors, needs, line, worst)
+        return {"total": total, "noun": "twin", "factors": factors, "needs": needs, "cast": line, "worst": worst}
 
 
 class AnsweringCast(NamedTuple):
@@ -380,7 +369,8 @@ class HumanEpisodeForm(StartForm):
         if experiments and answering and not answering.why_not:
             worst = run_usage.estimate_episodes(cast_availability.freeze_with_person(answering.cast), experiments, 1)
         lines = (line for line in cast_availability.list_casts() if answering and line.name == answering.cast)
-        return _size_context(len(experiments), "attempt", [], "Choose an experiment.", next(lines, None), worst)
+        size = {"total": len(experiments), "noun": "attempt", "factors": [], "needs": "Choose an experiment."}
+        return {**size, "cast": next(lines, None), "worst": worst}
 
 
 class EpisodeFilter(forms.Form):
@@ -398,17 +388,6 @@ class EpisodeFilter(forms.Form):
     def get_lookups(self) -> dict[str, Any]:
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
-
-
-def _size_context(
-    total: int,
-    noun: str,
-    factors: list[tuple[int, str]],
-    needs: str,
-    cast: cast_availability.CastOption | None,
-    worst: CostEstimate | None,
-) -> dict[str, Any]:
-    return {"total": total, "noun": noun, "factors": factors, "needs": needs, "cast": cast, "worst": worst}
 
 
 def _chosen_experiments(form: RunForm) -> list[Experiment]:

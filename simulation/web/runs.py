@@ -12,14 +12,13 @@ from django.db.models import Case, IntegerField, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from simulation.calls import run_usage
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Job, MissingReview, ModelCall, Run, Twin
 from simulation.runs import control, create, failure_reasons
 from simulation.web import access, episodes
-from simulation.web.access import GuardedView, StaffRequest, render_page_or_fragment, staff_only
+from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
 from simulation.web.run_forms import BudgetForm, EpisodesForm
 from simulation.web.transcript import format_duration
 from simulation.web.twins import make_twin_row
@@ -114,13 +113,9 @@ def get_run_usage(run: Run) -> RunUsage | None:
     )
 
 
-@staff_only
-@require_http_methods(["GET", "HEAD", "POST"])
+@staff_form
 def start_episodes(request: StaffRequest) -> HttpResponse:
-    """Show the form of a run.
-
-    With htmx, or with a button if there are no scripts, also show what would be created and the maximum cost.
-    """
+    """Show the form of a run and, with htmx or a button, what would be created and the maximum cost."""
     # Other pages link here with experiments in the URL.
     ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
     form = EpisodesForm(request.POST) if request.method == "POST" else EpisodesForm(initial=ticked)
@@ -132,8 +127,7 @@ def start_episodes(request: StaffRequest) -> HttpResponse:
     return render(request, "simulation/new_episodes.html", context, status=422 if form.errors else 200)
 
 
-@staff_only
-@require_safe
+@staff_page
 def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the live page of a run. Its fragment stops polling once everything has ended or is blocked."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
@@ -156,7 +150,7 @@ def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
         **_missing_verdicts(row),
         "open_jobs": access.find_linkable_jobs(request.user, jobs),
     }
-    return render_page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
+    return access.render_page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
 
 
 def _missing_verdicts(row: Run) -> dict[str, Any]:
@@ -184,8 +178,7 @@ def _rows_of_run(row: Run) -> QuerySet[Any]:
     return rows.defer("outcome", "diff", "transition__step", *hidden).order_by(urgency, "pk")
 
 
-@staff_only
-@require_http_methods(["GET", "HEAD", "POST"])
+@staff_form
 def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
     """Set a larger budget, and continue the rows that the old budget blocked."""
     row = get_object_or_404(Run, code=code)
@@ -202,7 +195,7 @@ def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
     return render(request, "simulation/continue_run.html", context, status=422 if form.errors else 200)
 
 
-def _control_view(act: Callable[[StaffRequest, Run], object]) -> GuardedView:
+def _control_view(act: Callable[[StaffRequest, Run], object]) -> access.GuardedView:
     """Return the view of a button: it acts on the run and returns to the run's page."""
 
     def control_run(request: StaffRequest, code: UUID) -> HttpResponse:
@@ -210,7 +203,7 @@ def _control_view(act: Callable[[StaffRequest, Run], object]) -> GuardedView:
         act(request, row)
         return redirect("simulation:run", code=row.code)
 
-    return staff_only(require_POST(control_run))
+    return staff_action(control_run)
 
 
 @_control_view

@@ -9,11 +9,10 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from simulation.models import Experiment, Twin
 from simulation.runs import control, failure_reasons, list_accepted_steps
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
 from simulation.web.calls import defer_texts, group_calls
 from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
 from simulation.web.run_forms import TwinsForm
@@ -63,8 +62,7 @@ def is_made_by_model(twin: Twin) -> bool:
     return twin.status == "done" and twin.perturbation != "none" and not twin.rule
 
 
-@staff_only
-@require_http_methods(["GET", "HEAD", "POST"])
+@staff_form
 def list_twins(request: StaffRequest) -> HttpResponse:
     """Show all twins or those of one step, beside the form that starts a run, with the run's size and maximum cost."""
     # Counted by the function that chooses the steps, so that the page promises what the run can create.
@@ -87,8 +85,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
 
 
-@staff_only
-@require_safe
+@staff_page
 def show_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show how the twin differs from its original, who described the error, and its calls."""
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment")
@@ -106,8 +103,7 @@ def show_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     return render(request, "simulation/twin.html", context)
 
 
-@staff_only
-@require_POST
+@staff_action
 def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Twin, code=code)
     if not control.retry_twin(row):

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import ForeignKey
 
 from ratings.models import Assignment, Study
-from ratings.web.rater.rater_home import DEGREES
+from ratings.web.account.profile import DEGREES
 from tests.support import access_world
 from tests.support.access_world import World, list_urls
 from wetbench_site.access_table import ACCESS_TABLE

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import DatabaseError, connection, connections, transaction
 
+from wetbench_site.database import fetch_rows
 from wetbench_site.database_copies import extra_databases
 from wetbench_site.database_copies.extra_databases import BackupError
 
@@ -145,9 +146,3 @@ def _execute_in_transaction(*statements: str) -> None:
     ):
         for statement in statements:
             cursor.execute(statement)
-
-
-def fetch_rows(query: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        return list(cursor.fetchall())

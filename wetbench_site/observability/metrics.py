@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from wetbench_site.database import fetch_rows
 from wetbench_site.observability import registry as gauges
 from wetbench_site.observability.registry import Gauge
 
@@ -40,12 +41,9 @@ def _build_family(gauge: Gauge) -> GaugeMetricFamily:
 def _read_connections() -> Iterator[Gauge]:
     """Yield the connections of all processes together, as the PostgreSQL server counts them; SQLite has none."""
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity "
-                "WHERE datname = current_database() GROUP BY 1"
-            )
-            rows = cursor.fetchall()
+        rows = fetch_rows("""
+            SELECT coalesce(state, 'unknown'), count(*) FROM pg_stat_activity
+            WHERE datname = current_database() GROUP BY 1""")
         description = "Connections to the database by state."
         yield gauges.build_labelled_gauge("wetbench_database_connections", description, ("state",), rows)
 

@@ -28,10 +28,7 @@ def check_may_export(study: Study, blinded: bool) -> None:
 
 
 def request_archive(study: Study, blinded: bool, user: User) -> Job:
-    """Return the job that builds this archive, or an earlier job that built it from the same state of the study.
-
-    If the job is already done, log the export.
-    """
+    """Return a job that builds this archive, or built it from the same state; then log the export."""
     check_may_export(study, blinded)
     params = {"study": str(study.code), "variant": get_variant_name(blinded), "state": compute_state(study)}
     job = jobs.request_job(JOB_KIND, params, subject=access.format_subject(study), user=user, reuse=True)
@@ -83,16 +80,8 @@ def compute_state(study: Study) -> str:
     last_event = study.events.exclude(kind="exported").order_by("-pk").values_list("pk", flat=True).first()
     last_audit = study.audits.values_list("pk", flat=True).first()
     rater_rows = list(study.raters.order_by("pk").values_list("pk", *_RATER_FIELDS))
-    parts = [
-        ARCHIVE_VERSION,
-        store.VERSION,
-        progress.compute_state_digest(study),
-        last_event,
-        last_audit,
-        rater_rows,
-        progress.evaluate_stop_rule(study).met,
-    ]
-    return hash_text(repr(parts))
+    digest, is_met = progress.compute_state_digest(study), progress.evaluate_stop_rule(study).met
+    return hash_text(repr([ARCHIVE_VERSION, store.VERSION, digest, last_event, last_audit, rater_rows, is_met]))
 
 
 # columns of raters.csv that can change without an event or a rating

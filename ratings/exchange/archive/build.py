@@ -67,10 +67,7 @@ def get_folder_opener(folder: Path) -> OpenFile:
 def write_archive(
     study: Study, blinded: bool, files: Sequence[ArchiveFile], open_file: OpenFile, report_progress: ReportProgress
 ) -> int:
-    """Write every file in order, then the descriptor, then the checksums of all. Return the number of files.
-
-    One piece of one file is in memory at a time.
-    """
+    """Write every file, the descriptor and the checksums, a piece at a time. Return the number of files."""
     written = []
     n_files = len(files) + 2
     for step, entry in enumerate(files):

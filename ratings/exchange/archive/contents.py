@@ -13,12 +13,7 @@ from typing import Any
 from django.conf import settings
 
 from ratings.exchange.archive import archive_files, imrmc, study_facts, study_files, texts
-from ratings.exchange.archive.archive_files import (
-    RESULT_KINDS,
-    ArchiveFile,
-    create_table_file,
-    create_text_file,
-)
+from ratings.exchange.archive.archive_files import RESULT_KINDS, ArchiveFile, create_table_file, create_text_file
 from ratings.exchange.archive.study_facts import CountRange
 from ratings.exchange.exports import Field
 from ratings.models import Analysis, Study
@@ -178,18 +173,17 @@ def _iter_figure_files(document: Json) -> Iterator[ArchiveFile]:
             continue
         path = f"figures/{figure.name}"
         draw = cache(partial(render_for_print, document, figure.name))  # drawn once for its three formats
-        svg, pdf, png = (partial(_convert, draw, convert) for convert in (build_svg_file, render.to_pdf, render.to_png))
-        yield ArchiveFile(f"{path}.svg", f"{figure.title}. {figure.describe(document)}", svg)
-        yield ArchiveFile(f"{path}.pdf", f"{figure.title}, for print.", pdf)
-        yield ArchiveFile(f"{path}.png", f"{figure.title}, 300 ppi.", png)
+        for ending, remark, convert in (
+            ("svg", f". {figure.describe(document)}", build_svg_file),
+            ("pdf", ", for print.", render.to_pdf),
+            ("png", ", 300 ppi.", render.to_png),
+        ):
+            pieces = partial(lambda draw, convert: [convert(draw())], draw, convert)
+            yield ArchiveFile(f"{path}.{ending}", f"{figure.title}{remark}", pieces)
         yield _create_results_table(f"{path}.csv", document["tables"][figure.table], "Data of the figure: ")
         for table in _EXTRA_TABLES.get(figure.name, ()):
             extra = document["tables"][table]
             yield _create_results_table(f"{path}_{table}.csv", extra, "Further data of the figure: ")
-
-
-def _convert(draw: Any, convert: Any) -> list[str | bytes]:
-    return [convert(draw())]
 
 
 def _format_file_stem(source: str) -> str:

@@ -92,10 +92,7 @@ def _format_data(scored: Ratings, case: Ints, modalities: Sequence[str], modalit
 
 
 def _encode_identifier(text: str) -> str:
-    """Return the text, percent-encoded where it could be read as a separator, a line end or a name in TRUTH_READERS.
-
-    Spaces at both ends of the text are encoded too.
-    """
+    """Percent-encode separators, line ends, spaces at both ends, and names in TRUTH_READERS."""
     encoded = [quote(char, safe=UNQUOTED_CHARACTERS) for char in text]
     # encoding the first and last character is enough: programs strip spaces only at the ends, and compare complete
     # names with those in TRUTH_READERS

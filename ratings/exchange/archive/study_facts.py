@@ -30,11 +30,7 @@ class CountRange(NamedTuple):
 
 
 class StudyFacts(NamedTuple):
-    """What the methods section reports.
-
-    `raters` is the number of raters with ratings that count, by group: person, simulated, imported. `left_out` is the
-    number of ratings that are not counted, by reason.
-    """
+    """What the methods report. `raters`: numbers with ratings that count, by group. `left_out`: ratings, by reason."""
 
     protocol: StudyProtocol
     items: int
@@ -104,18 +100,12 @@ def _iter_display_arms(study: Study) -> Iterator[tuple[str, dict[str, float]]]:
     for name, field in (("layout", "layout"), ("goal and earlier steps shown", "with_context"), ("marks", "marks")):
         counts: Counter[Any] = Counter(dict(assigned.values_list(field).annotate(n=Count("pk"))))
         if counts:
-            yield name, {_format_arm(arm): n / counts.total() for arm, n in sorted(counts.items())}
-
-
-def _format_arm(arm: str | bool) -> str:
-    return arm.replace("_", " ") if isinstance(arm, str) else "yes" if arm else "no"
+            words = {arm: arm.replace("_", " ") if isinstance(arm, str) else "yes" if arm else "no" for arm in counts}
+            yield name, {words[arm]: n / counts.total() for arm, n in sorted(counts.items())}
 
 
 def get_blinding_certificate(study: Study, blinded: bool) -> dict[str, Any] | None:
-    """Return the last blinding audit, or None if there was none.
-
-    Before unblinding the measurements and the nature of leaks are left out.
-    """
+    """Return the last blinding audit, or None; before unblinding without measurements and the nature of leaks."""
     audit = study.audits.first()
     if audit is None:
         return None
@@ -125,7 +115,10 @@ def get_blinding_certificate(study: Study, blinded: bool) -> dict[str, Any] | No
     # In a small study, the codes and how strongly they correlate with the truth would together reveal the truth. So
     # would the digest of the full report, to anyone who tries every possible truth. Therefore the digest given here
     # is that of the reduced report.
-    report = _remove_measurements(audit.report)
+    # Only what is safe: no number that depends on the truth, and leaks by location only.
+    all_checks = audit.report.get("checks", ())
+    checks = [{**_keep_safe(check, _SAFE_CHECK_KEYS), "measured": {}} for check in all_checks]
+    report = {**_keep_safe(audit.report, _SAFE_REPORT_KEYS), "known_tells": [], "checks": checks}
     return {**summary, "sha256": store.hash_document(report), "withheld": _WITHHELD_NOTICE, "report": report}
 
 
@@ -140,12 +133,6 @@ _SAFE_REPORT_KEYS = (
     "declared_things",
 )  # fmt: skip
 _SAFE_CHECK_KEYS = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power", "leaks_in_all")
-
-
-def _remove_measurements(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return only what is safe before unblinding: no number that depends on the truth, and leaks by location only."""
-    checks = [{**_keep_safe(check, _SAFE_CHECK_KEYS), "measured": {}} for check in report.get("checks", ())]
-    return {**_keep_safe(report, _SAFE_REPORT_KEYS), "known_tells": [], "checks": checks}
 
 
 def _keep_safe(document: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

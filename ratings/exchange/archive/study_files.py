@@ -165,11 +165,7 @@ def _iter_version_rows(study: Study, blinded: bool) -> Iterator[Cells]:
 
 
 def _select_versions(study: Study, blinded: bool) -> Any:
-    """Return every version of every answer, with its item's code as `code`. Answers of dropped raters are left out.
-
-    In the blinded variant, versions of imported ratings have no code: the person who imported them knows what each row
-    is about.
-    """
+    """Return every version of every answer of raters not dropped; blinded, imported ones have no `code`."""
     events = RatingEvent.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
     item = F("assignment__item__code")
     return events.annotate(code=Case(When(~Q(kind="imported"), then=item)) if blinded else item)
@@ -269,10 +265,7 @@ def _iter_event_rows(study: Study, blinded: bool) -> Iterator[Cells]:
 
 
 def _describe_detail(content: Content | LegacyText, blinded: bool) -> str:
-    """Return the details of an event in words, or "" if an archive must not contain them.
-
-    Sentences of earlier releases that could not be converted are left out: they may name a person.
-    """
+    """Return the details of an event in words; "" for sentences of earlier releases, which may name a person."""
     if isinstance(content, LegacyText) or content.kind not in _KINDS_WITH_DETAILS:
         return ""
     # the names of the sources of imported items are sealed; their number is not

@@ -3,6 +3,7 @@
 The templates escape nothing by themselves; LaTeX and Markdown texts pass the filters `latex` and `markdown`.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -73,9 +74,7 @@ def put_in_braces(text: str) -> str:
 @register.filter("markdown")
 def escape_markdown_line(text: str) -> str:
     """Return text of unknown origin on one line, escaped so that Markdown displays it literally."""
-    return "".join(
-        f"\\{character}" if character in "\\`*_[]<>#|&" else character for character in " ".join(text.split())
-    )
+    return re.sub(r"([\\`*_\[\]<>#|&])", r"\\\1", " ".join(text.split()))
 
 
 _ESCAPES: Mapping[str, str] = {
@@ -101,9 +100,8 @@ def _is_printable(character: str) -> bool:
     if " " <= character < "\x7f":
         return True
     base, _, accent = unicodedata.decomposition(character).partition(" ")
-    if (
-        base.startswith("<") or not accent or accent == _OGONEK_CODE
-    ):  # <compat>: two letters in one, or another form of one
+    # <compat>: two letters in one, or another form of one
+    if base.startswith("<") or not accent or accent == _OGONEK_CODE:
         return False
     return "\u00c0" <= character <= "\u017f" and chr(int(base, 16)).isascii()
 
@@ -115,10 +113,7 @@ def _get_engine() -> Engine:
 
 
 def _render_sentences(name: str, context: Mapping[str, Any]) -> str:
-    """Render a template that has one sentence a line and an empty line between paragraphs.
-
-    Sentences and paragraphs that are empty are left out.
-    """
+    """Render one sentence a line, paragraphs separated by an empty line; omit empty sentences and paragraphs."""
     source = _get_engine().find_template(name)[0].source
     values = Context(dict(context), autoescape=False, use_l10n=False)
     paragraphs = (
@@ -135,16 +130,10 @@ def format_readme(study: Study, blinded: bool, files: Sequence[ArchiveFile], doc
 
 
 _RATER_PHRASES = {
-    "simulated": (
-        "simulated rater",
-        " (programs that know which errors were planted and add noise to that knowledge; their results are not evidence about people)",
-    ),
-    "simulated, imported": (
-        "simulated rater",
-        " whose ratings were collected elsewhere and imported (not evidence about people)",
-    ),
+    "simulated": ("simulated rater", " (programs that know which errors were planted and add noise to that knowledge; their results are not evidence about people)"),
+    "simulated, imported": ("simulated rater", " whose ratings were collected elsewhere and imported (not evidence about people)"),
     "imported": ("rater", " whose ratings were collected elsewhere and imported"),
-}
+}  # fmt: skip  # fmt: skip
 
 
 def _describe_rater_group(group: str, n: int) -> str:

@@ -98,13 +98,10 @@ def get_check_report(job: Job) -> CheckReport | None:
 def summarise_file(checked: CheckedFile) -> dict[str, Any]:
     """Return a summary of the file's content for the page of the check."""
     if isinstance(checked, item_imports.CheckedItems):
-        details = {
-            "located": checked.n_located,
-            "plain": checked.n_plain,
-            "held": checked.n_quarantined,
-            "held_lines": [list(line) for line in checked.quarantine_reasons[:MAX_SHOWN_PROBLEMS]],
-        }
-        return {"n": len(checked.items), "sources": checked.count_by_source, **details}
+        held_lines = [list(line) for line in checked.quarantine_reasons[:MAX_SHOWN_PROBLEMS]]
+        details = {"located": checked.n_located, "plain": checked.n_plain, "held": checked.n_quarantined}
+        sources = checked.count_by_source
+        return {"n": len(checked.items), "sources": sources, **details, "held_lines": held_lines}
     raters = {"new_raters": checked.new_raters, "known_raters": checked.known_raters}
     counts = {"cannot_judge": checked.n_cannot_judge, "left_out": checked.left_out, "nameless": checked.nameless}
     return {"n": len(checked.rows), "items": checked.items, **counts, **raters}
@@ -198,9 +195,8 @@ def open_upload(token: str, owner: str) -> Iterator[BinaryIO]:
         name, stored_owner = signing.loads(token, salt=_SIGNING_SALT, max_age=MAX_AGE_SECONDS)
         if stored_owner != owner:
             raise UploadGone
-        stream = (_get_directory() / name).open(
-            "rb"
-        )  # entered below, so that errors of the caller are not reported as UploadGone
+        # Entered below, so that errors of the caller are not reported as UploadGone.
+        stream = (_get_directory() / name).open("rb")
     except (signing.BadSignature, OSError) as error:
         raise UploadGone from error
     with stream:

@@ -44,10 +44,7 @@ class SourceNumber(float):
 
 
 def iter_raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
-    """Yield the number and the bytes of every line, or a Problem instead of the bytes of a line that is too long.
-
-    Raises FileError if the file is too large or not text.
-    """
+    """Yield (number, bytes) of every line, a Problem for one too long. FileError: too large, or not text."""
     number = n_bytes = 0
     # readline with a limit: a file without line breaks must not be loaded as one line
     while raw := stream.readline(MAX_LINE_LENGTH + 1):

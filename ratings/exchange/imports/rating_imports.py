@@ -416,28 +416,12 @@ def _build_assignments(
 def _build_rating(row: ParsedRow, assignment: Assignment, import_time: datetime) -> Rating:
     submitted = row.submitted_at or import_time
     return Rating(
-        assignment=assignment,
-        verdict=row.verdict,
-        confidence=row.confidence,
-        cannot_judge=row.verdict is None,
-        note=row.note,
-        submission_id=uuid.uuid4(),
-        opened_at=submitted - timedelta(seconds=row.seconds),
-        submitted_at=submitted,
-        seconds=row.seconds,
-        imported=True,
-    )
+        assignment=assignment, verdict=row.verdict, confidence=row.confidence, cannot_judge=row.verdict is None,
+        note=row.note, submission_id=uuid.uuid4(), opened_at=submitted - timedelta(seconds=row.seconds),
+        submitted_at=submitted, seconds=row.seconds, imported=True,
+    )  # fmt: skip
 
 
 def _build_event(rating: Rating) -> RatingEvent:
-    return RatingEvent(
-        assignment=rating.assignment,
-        kind="imported",
-        revision=1,
-        verdict=rating.verdict,
-        confidence=rating.confidence,
-        cannot_judge=rating.cannot_judge,
-        note=rating.note,
-        submission_id=uuid.uuid4(),
-        at=rating.submitted_at,
-    )
+    same = {name: getattr(rating, name) for name in ("assignment", "verdict", "confidence", "cannot_judge", "note")}
+    return RatingEvent(kind="imported", revision=1, submission_id=uuid.uuid4(), at=rating.submitted_at, **same)

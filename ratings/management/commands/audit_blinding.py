@@ -21,28 +21,18 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["study"]) == options["all"]:
             raise CommandError("Name a study, or use --all", returncode=2)
-        audits = [self._audit_study(study) for study in self._list_studies(options)]
+        opened = Study.objects.exclude(status="draft").filter(items__isnull=False).distinct().order_by("pk")
+        audits = []
+        try:
+            for study in opened if options["all"] else [lifecycle.get_study(options["study"])]:
+                audits.append(audit_runner.run_audit(study, progress=self._report_progress))
+                self.stdout.write("\n".join(_format_report(audits[-1])))
+        except (StudyError, AuditError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        if not audits:
+            raise CommandError("No study has been opened yet", returncode=2)
         if failed := [audit.study.slug for audit in audits if not audit.passed]:
             raise CommandError(f"Blinding leaks in: {', '.join(failed)}", returncode=1)
-
-    def _list_studies(self, options: dict[str, Any]) -> list[Study]:
-        if options["all"]:
-            opened = list(Study.objects.exclude(status="draft").filter(items__isnull=False).distinct().order_by("pk"))
-            if not opened:
-                raise CommandError("No study has been opened yet", returncode=2)
-            return opened
-        try:
-            return [lifecycle.get_study(options["study"])]
-        except StudyError as error:
-            raise CommandError(str(error), returncode=2) from error
-
-    def _audit_study(self, study: Study) -> BlindingAudit:
-        try:
-            audit = audit_runner.run_audit(study, progress=self._report_progress)
-        except AuditError as error:
-            raise CommandError(str(error), returncode=2) from error
-        self.stdout.write("\n".join(_format_report(audit)))
-        return audit
 
     def _report_progress(self, done: int, total: int) -> None:
         if total and sys.stderr.isatty():
@@ -51,10 +41,8 @@ class Command(BaseCommand):
 
 def _format_report(audit: BlindingAudit) -> list[str]:
     report = audit.report
-    head = (
-        f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"
-    )
-    lines = [f"{head}: {'passed' if audit.passed else 'BLINDING LEAKS'}"]
+    sizes = ", ".join(f"{report[name]} {name}" for name in ("items", "raters", "assignments"))
+    lines = [f"{audit.study.slug}: {sizes}: {'passed' if audit.passed else 'BLINDING LEAKS'}"]
     for check in report["checks"]:
         label = {"holds": "ok", "leaks": "LEAK"}.get(check["outcome"], check["outcome"])
         lines.append(f"  {label:6}  {check['name']}: {check['skipped'] or str(check['looked_at']) + ' checked'}")

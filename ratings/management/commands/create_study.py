@@ -21,26 +21,29 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("protocol", type=Path, metavar="PROTOCOL.json")
         parser.add_argument("--open", action="store_true", help="open it at once")
-        parser.add_argument(
-            "--raters", type=int, help="number of raters; prints their links. Default: as few as possible"
-        )
+        help_text = "number of raters; prints their links. Default: as few as possible"
+        parser.add_argument("--raters", type=int, help=help_text)
         parser.add_argument("--json", action="store_true", help="print the plan as JSON; not with --open")
-        parser.add_argument(
-            "--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set"
-        )
+        help_text = "base of the links, unless WETBENCH_URL is set"
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help=help_text)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["raters"] is not None and not (
-            options["open"] and 1 <= options["raters"] <= study_protocol.MAX_RATERS
-        ):
-            limit = study_protocol.MAX_RATERS
+        raters, limit = options["raters"], study_protocol.MAX_RATERS
+        if raters is not None and not (options["open"] and 1 <= raters <= limit):
             raise CommandError(f"--raters must be from 1 to {limit} and needs --open", returncode=2)
         if options["json"] and options["open"]:
             raise CommandError("--json prints the plan of a draft and cannot be combined with --open", returncode=2)
+        path: Path = options["protocol"]
         try:
-            self._create_study(_load_document(options["protocol"]), options)
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}", returncode=2) from error
+        except (ValueError, RecursionError) as error:
+            raise CommandError(f"{path}: not JSON: {error}", returncode=2) from error
+        try:
+            self._create_study(document, options)
         except ProtocolError as error:
-            raise CommandError(f"{options['protocol']}:\n{error}", returncode=2) from error
+            raise CommandError(f"{path}:\n{error}", returncode=2) from error
         except (PlanError, StudyError) as error:
             raise CommandError(f"Nothing was created: {error}", returncode=1) from error
 
@@ -50,29 +53,23 @@ class Command(BaseCommand):
         study = lifecycle.create_study(lifecycle.parse_protocol(document))
         lines = [f"Created study {study.slug} ({study.code}), a draft"]
         if options["json"]:
-            lines = [json.dumps(_plan_to_dict(study, options["raters"]), indent=2, ensure_ascii=False)]
+            # The plan with which the study would be opened now, or the problem that prevents it.
+            try:
+                plan = empty_cells.describe_plan(study, options["raters"])
+            except PlanError as error:
+                plan = {"study": study.slug, "problems": [str(error)]}
+            lines = [json.dumps(plan, indent=2, ensure_ascii=False)]
         else:
-            lines += _describe_empty_results(study, options["raters"])
-        lines += [] if options["json"] else _describe_left_out(study)
+            lines += [*_describe_empty_results(study, options["raters"]), *_describe_left_out(study)]
         if options["open"]:
             lifecycle.open_study(study, options["raters"])
             raters = list(study.raters.order_by("pk"))
             lines.append(f"Opened it: {study.items.count()} items, {len(raters)} raters")
             if options["raters"] is not None:
                 address = email_messages.make_url_builder(site=options["url"])
-                lines += [
-                    f"{rater.label}  {email_messages.build_link(invitations.create_invitation(rater), address)}"
-                    for rater in raters
-                ]
+                links = [email_messages.build_link(invitations.create_invitation(rater), address) for rater in raters]
+                lines += [f"{rater.label}  {link}" for rater, link in zip(raters, links, strict=True)]
         self.stdout.write("\n".join(lines))
-
-
-def _plan_to_dict(study: Study, raters: int | None) -> dict[str, Any]:
-    """Return the plan with which the study would be opened now, or the problem that prevents it."""
-    try:
-        return empty_cells.describe_plan(study, raters)
-    except PlanError as error:
-        return {"study": study.slug, "problems": [str(error)]}
 
 
 def _describe_empty_results(study: Study, raters: int | None) -> list[str]:
@@ -88,10 +85,8 @@ def _describe_empty_results(study: Study, raters: int | None) -> list[str]:
     if expected_lines := [f"  {_describe_empty_result(line)}" for line in forecast.by_expected]:
         lines += ["Results that will be empty with the expected answers (empty in every simulation):", *expected_lines]
     more = sum(not one.sure and not one.is_expected for one in forecast.warnings)
-    more_line = (
-        f"{format_count(more, 'result')} more may be empty, depending on the answers: see the study's page Assignments."
-    )
-    return [heading, *lines, *([more_line] if more else [])]
+    advice = "depending on the answers: see the study's page Assignments."
+    return [heading, *lines, *([f"{format_count(more, 'result')} more may be empty, {advice}"] if more else [])]
 
 
 def _describe_left_out(study: Study) -> list[str]:
@@ -105,12 +100,3 @@ def _describe_left_out(study: Study) -> list[str]:
 
 def _describe_empty_result(line: empty_cells.SuggestedChange) -> str:
     return f"no {line.missing} of {'; '.join(line.results)}: {line.reasons[0]}. To change it, {line.change}."
-
-
-def _load_document(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}", returncode=2) from error
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{path}: not JSON: {error}", returncode=2) from error

@@ -20,10 +20,7 @@ from simulation.jobs import Work, jobs
 
 @jobs.register_handler("analysis")
 def run_analysis(work: Work) -> Mapping[str, Any]:
-    """Compute and store the requested analysis of the current ratings.
-
-    Later requests for the same ratings find it stored.
-    """
+    """Compute and store the requested analysis of the current ratings. Later requests find it stored."""
     study = Study.objects.filter(code=work.params["study"]).first()
     if study is None or not study.is_unblinded:
         raise jobs.JobFailed("The study is not unblinded or no longer exists. Reload its page.")
@@ -75,7 +72,7 @@ def run_comparison(work: Work) -> Mapping[str, Any]:
     work.report_progress(1, 2, "Drawing")
     # The part of an analysis document that the figure of contrasts needs.
     content = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
-    drawings = [drawing for drawing in render.render_all(content) if drawing.name == "contrasts"]
+    drawings = list(render.render_all(content))
     return {
         "table": table,
         "figure": {drawing.profile: drawing.svg for drawing in drawings},

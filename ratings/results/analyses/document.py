@@ -1,7 +1,4 @@
-"""The analysis of a study as one JSON document.
-
-The same ratings give the same bytes: no time and no order of input rows enters it.
-"""
+"""The analysis of a study as one JSON document. The same ratings, in any order, give the same bytes."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Filters select which ratings of a study are analysed.
-
-They are part of the URL; all tables and files use the same filters.
-"""
+"""Filters select which ratings of a study are analysed. They are part of the URL, the same for all tables and files."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,36 +11,48 @@ from django.http import QueryDict
 from ratings.models import Assignment, ItemSource, Study
 from ratings.stats.ratings_table import natural_sort_key
 
-TITLES: Mapping[str, str] = {
-    "source": "cast",
-    "experiment": "experiment",
-    "action": "action",
-    "error": "planted error",
-    "error_kind": "kind of error",
-    "layout": "layout",
-    "context": "goal and earlier steps",
-    "marks": "marks",
-    "rater": "rater",
-    "who": "who rated",
+
+class _Column(NamedTuple):
+    """A column to filter by: its title, how a row's value is read, and labels of values; others are their own label.
+
+    `sealed_column`: the column of ItemSource that has the values. It is a filter only after unblinding.
+    """
+
+    title: str
+    read: Callable[[Any], str]
+    labels: Mapping[str, str] = {}
+    sealed_column: str = ""
+
+
+# How ratings collected elsewhere were displayed is not known.
+_COLUMNS: Mapping[str, _Column] = {
+    "source": _Column("cast", lambda row: row.source, sealed_column="label"),
+    "experiment": _Column("experiment", lambda row: row.experiment, sealed_column="experiment"),
+    "action": _Column("action", lambda row: row.action, sealed_column="action"),
+    "error": _Column(
+        "planted error",
+        lambda row: row.perturbation,
+        {"none": "no planted error", "obvious": "obvious error", "subtle": "subtle error"},
+        "perturbation",
+    ),
+    "error_kind": _Column("kind of error", lambda row: row.error_kind or "", sealed_column="twin__kind"),
+    "layout": _Column("layout", lambda row: "" if row.imported else row.layout),
+    "context": _Column(
+        "goal and earlier steps",
+        lambda row: "" if row.imported else str(int(row.context)),
+        {"1": "shown", "0": "not shown"},
+    ),
+    "marks": _Column("marks", lambda row: "" if row.imported else row.marks, {"if_not_plausible": "if not plausible"}),
+    "rater": _Column("rater", lambda row: row.rater),
+    "who": _Column(
+        "who rated",
+        lambda row: "imported" if row.imported else "simulated" if row.simulated else "people",
+        {"simulated": "simulated raters", "imported": "collected elsewhere"},
+    ),
 }
+TITLES: Mapping[str, str] = {name: column.title for name, column in _COLUMNS.items()}
+SEALED = tuple(name for name, column in _COLUMNS.items() if column.sealed_column)
 _LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL
-# Columns that are filters only after unblinding, in the order of the columns in list_choices.
-SEALED = ("source", "experiment", "action", "error", "error_kind")
-_LABELS: Mapping[tuple[str, str], str] = {
-    ("error", "none"): "no planted error",
-    ("error", "obvious"): "obvious error",
-    ("error", "subtle"): "subtle error",
-    ("context", "1"): "shown",
-    ("context", "0"): "not shown",
-    ("marks", "if_not_plausible"): "if not plausible",
-    ("who", "people"): "people",
-    ("who", "simulated"): "simulated raters",
-    ("who", "imported"): "collected elsewhere",
-}
-
-
-class UnknownFilterError(ValueError):
-    """A URL has filter values that this study does not have. The message lists all of them."""
 
 
 class Choice(NamedTuple):
@@ -102,48 +111,23 @@ class Filters:
 
     def select_rows(self, rows: Iterable[Any]) -> Iterable[Any]:
         """Return the rows that pass the filters. Filters by SEALED columns need rows of type RatingRow."""
-        conditions = [(_GETTERS[name], value) for name, value in self.to_dict().items()]
+        conditions = [(_COLUMNS[name].read, value) for name, value in self.to_dict().items()]
         if not conditions:
             return rows
-        return (row for row in rows if all(column(row) == value for column, value in conditions))
-
-    def check_known(self) -> None:
-        """Raise UnknownFilterError if `unknown` is not empty."""
-        # Files use this check: an ignored filter would put more rows into a file than were requested.
-        if self.unknown:
-            raise UnknownFilterError(" ".join(self.unknown))
-
-
-# How ratings collected elsewhere were displayed is not known.
-_GETTERS: Mapping[str, Callable[[Any], str]] = {
-    "source": lambda row: row.source,
-    "experiment": lambda row: row.experiment,
-    "action": lambda row: row.action,
-    "error": lambda row: row.perturbation,
-    "error_kind": lambda row: row.error_kind or "",
-    "layout": lambda row: "" if row.imported else row.layout,
-    "context": lambda row: "" if row.imported else str(int(row.context)),
-    "marks": lambda row: "" if row.imported else row.marks,
-    "rater": lambda row: row.rater,
-    "who": lambda row: "imported" if row.imported else "simulated" if row.simulated else "people",
-}
+        return (row for row in rows if all(read(row) == value for read, value in conditions))
 
 
 def describe_value(name: str, value: str) -> str:
     """Return the label of a filter value of this column."""
-    return _LABELS.get((name, value), value)
+    return _COLUMNS[name].labels.get(value, value)
 
 
 def list_choices(study: Study) -> Choices:
-    """Return the filter values to choose from, by column, in three queries.
-
-    While the study is sealed, they reveal no source.
-    """
+    """Return the filter values by column, in three queries. While the study is sealed, they reveal no source."""
     # Even the list of values would reveal which models took part.
     values_by_column: dict[str, set[str]] = {name: set() for name in SEALED}
     if study.is_unblinded:
-        columns = "label", "experiment", "action", "perturbation", "twin__kind"
-        rows = ItemSource.objects.filter(item__study=study)
+        rows, columns = ItemSource.objects.filter(item__study=study), [_COLUMNS[name].sealed_column for name in SEALED]
         values_by_column = dict(zip(SEALED, _list_distinct(rows, *columns), strict=True))
     arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
     layouts, contexts, marks = _list_distinct(arms, "layout", "with_context", "marks")
@@ -170,10 +154,7 @@ def _list_distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
 
 
 def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Collection[str] = ()) -> Filters:
-    """Return the filters in the query string of a URL; empty values are ignored.
-
-    `other_parameters`: names of other parameters that the URL may have.
-    """
+    """Return the filters in a query string; empty values and `other_parameters` are ignored."""
     unknown = [
         f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}."
         for name in sorted(query)

@@ -94,10 +94,7 @@ def _format_published(entry: paper_values.PaperValue | None) -> Json | None:
 
 
 def _find_published_rates(kind: str, models: Collection[paper_values.DeclaredModel | None]) -> Json | None:
-    """Return the paper's rates for unperturbed outcomes.
-
-    It has a value only if all sources are from one model of the paper.
-    """
+    """Return the paper's rates for unperturbed outcomes; a value only if all sources are from one of its models."""
     of_sources = {find_published_rate(kind, model, "none") for model in models}
     # A mixture of models has no published value of its own.
     if len(of_sources) == 1 and (single := of_sources.pop()):
@@ -105,9 +102,8 @@ def _find_published_rates(kind: str, models: Collection[paper_values.DeclaredMod
     paper_rates = paper_values.iter_values(
         lambda entry: (entry.quantity, entry.study, entry.error) == ("plausibility_rate", kind, "none")
     )
-    rates_text = " and ".join(
-        f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None
-    )
+    rates = [f"{entry.value:.0%} for {entry.model}" for entry in paper_rates if entry.value is not None]
+    rates_text = " and ".join(rates)
     return {"value": None, "said": f"Published: {rates_text} ({paper_values.NOT_REPORTED})."} if rates_text else None
 
 
@@ -141,10 +137,7 @@ def _build_subtle_detected(data: AnalysisData) -> Json:
 
 
 def _build_share(key: str, name: str, ratings: Ratings, paper: Json | None, missing: str) -> Json:
-    """Return the key number for the share of verdict 1, all sources pooled.
-
-    `missing`: the reason if there are no ratings.
-    """
+    """Return the share of verdict 1, all sources pooled. `missing`: the reason if there are no ratings."""
     pooled = proportions.estimate_rates(ratings, by=None)[0]
     sources = len(np.unique(ratings.source))
     pooling_note = f"; {sources:,} sources pooled" if sources > 1 else ""
@@ -190,14 +183,10 @@ def _find_pooled_result(results: Sequence[Estimate], stat: str) -> Estimate | No
 
 
 def _build_classifier_entries(data: AnalysisData, tables: Mapping[str, Json]) -> list[Json]:
-    """Return the key numbers for the agreement of raters with the best classifier, and for the share of records that
-    classifiers judge sufficient; the share has an interval for one classifier.
-    """
+    """Return the agreement of raters with the best classifier, and the share that classifiers judge sufficient."""
     why_none = "no classifier judged these records" if len(data.table) else NO_RATINGS
-    agreements, shares = (
-        [row for row in list_records(tables[name]) if row["kind"] == "classifier"]
-        for name in ("human_model", "fractions")
-    )
+    records = (list_records(tables[name]) for name in ("human_model", "fractions"))
+    agreements, shares = ([row for row in rows if row["kind"] == "classifier"] for rows in records)
     agreement = "model_agreement", "Agreement with the classifier", "number"
     fraction = "fraction", "Classifiers: judged sufficient", "share"
     entries = [_build_entry(*agreement, None, reason=why_none), _build_entry(*fraction, None, reason=why_none)]
@@ -275,11 +264,8 @@ def _describe_simulated(data: AnalysisData, raters: list[RaterSummary]) -> Json:
     counting = data.columns.counts
     with_ratings = {data.raters[at] for at in np.unique(data.columns.rater[counting])}
     simulated = len({rater.label for rater in raters if rater.who == "simulated"} & with_ratings)
-    n_raters, ratings, n_ratings = (
-        len(with_ratings),
-        int((counting & data.columns.simulated).sum()),
-        int(counting.sum()),
-    )
+    n_raters, n_ratings = len(with_ratings), int(counting.sum())
+    ratings = int((counting & data.columns.simulated).sum())
     sentence = f"{simulated} of {n_raters} raters are simulated; they gave {ratings:,} of {n_ratings:,} ratings."
     if not simulated:
         sentence = ""

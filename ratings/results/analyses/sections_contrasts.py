@@ -126,16 +126,11 @@ def _contrast_sources(pool: RatingPool) -> Iterator[Contrast]:
             masks = [(pool.label == name) & (pool.error == error) for name in (first, second)]
             if masks[0].any() and masks[1].any():
                 suffix = "" if error == "none" else f", {_name_error(error)}"
-                yield compute_rate_contrast(
-                    SOURCES, (f"{first}{suffix}", f"{second}{suffix}"), pool, masks[0], masks[1]
-                )
+                yield compute_rate_contrast(SOURCES, (f"{first}{suffix}", f"{second}{suffix}"), pool, *masks)
 
 
 def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts of error detection between the outcomes of every two simulators.
-
-    Each error type that both simulators' outcomes have is compared separately.
-    """
+    """Yield the contrasts of error detection of every two simulators, for each error type that both have."""
     planted = pool.table.reference == 0
     for names in combinations([str(name) for name in np.unique(pool.label)], 2):
         for error in _list_error_types(pool):
@@ -150,10 +145,7 @@ def _contrast_simulators(pool: RatingPool) -> Iterator[Contrast]:
 
 
 def _contrast_error_types(pool: RatingPool) -> Iterator[Contrast]:
-    """Yield the contrasts of every two error types, over all simulators and for each.
-
-    Twins of the same step are paired.
-    """
+    """Yield the contrasts of every two error types, over all simulators and for each. Twins of a step are paired."""
     labels = [str(name) for name in np.unique(pool.label)]
     groups: list[tuple[str, Bools]] = [("", np.ones(len(pool.table), dtype=np.bool_))]
     groups += [(f"{name}, ", pool.label == name) for name in labels] if len(labels) > 1 else []
@@ -363,10 +355,7 @@ def _join_tables(tables: list[Ratings]) -> Ratings:
 
 
 def _merge_names(columns: list[tuple[tuple[str, ...], Ints]]) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of both studies without duplicates, and the codes as indices into them.
-
-    `columns`: for each study its names, and the index of each rating's name.
-    """
+    """Return the distinct names of both studies, and each rating's index in them, from (names, codes) of each study."""
     merged_names = tuple(dict.fromkeys(name for names, _ in columns for name in names))
     index_of = {name: i for i, name in enumerate(merged_names)}
     # A study without ratings has no names.

@@ -43,14 +43,13 @@ class Machine(NamedTuple):
 
 
 def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
-    """Return every machine that judged items of this analysis, in three queries.
-
-    These are the classifiers, with their verdicts at the time when the study opened, the model raters, and the checker with
-    its stored findings.
-    """
+    """Return the classifiers, model raters and stored findings of the checker that judged items, in three queries."""
     rated_codes = {fact.code for fact in data.items}
     answers = model_raters.load_answers(study)
-    all_machines = list(_iter_classifiers(data.items))
+    all_machines = []
+    for name in sorted({name for fact in data.items for name in fact.verdicts}):
+        verdicts = {fact.code: int(fact.verdicts[name]) for fact in data.items if name in fact.verdicts}
+        all_machines.append(Machine(name, "classifier", verdicts, 0))
     for label, (name, kind) in model_raters.list_names(study).items():
         rated = {str(code): answer.verdict for code, answer in answers[label].items() if str(code) in rated_codes}
         verdicts = {code: int(verdict) for code, verdict in sorted(rated.items()) if verdict is not None}
@@ -60,12 +59,6 @@ def find_machines(study: Study, data: AnalysisData) -> list[Machine]:
     if study.kind == TRANSITION and not any(machine.kind == "checker" for machine in all_machines):
         all_machines.append(_load_checker_findings(study, rated_codes))
     return [machine for machine in all_machines if machine.verdicts]
-
-
-def _iter_classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
-    for name in sorted({name for fact in items for name in fact.verdicts}):
-        verdicts = {fact.code: int(fact.verdicts[name]) for fact in items if name in fact.verdicts}
-        yield Machine(name, "classifier", verdicts, 0)
 
 
 def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
@@ -86,10 +79,7 @@ def _load_checker_findings(study: Study, rated_codes: set[str]) -> Machine:
 def build_machine_tables(
     data: AnalysisData, machines_of_study: Sequence[Machine], min_overlap: int, seed: int, resamples: int
 ) -> dict[str, Json]:
-    """Return the tables human_model, agreement_matrix, conditional_matrix, fractions and misses.
-
-    If there are no machines, only misses has rows: those of the raters.
-    """
+    """Return the tables of machines; without machines, only misses has rows: those of the raters."""
     judges = [machine for machine in machines_of_study if machine.name != STORED_CHECKER]
     misses = [[*row, data.table.reference_name] for row in _iter_miss_rows(data, machines_of_study)]
     notes = [
@@ -174,14 +164,14 @@ def _build_matrices(ratings: Ratings, machines_of_study: Sequence[Machine]) -> d
     n_raters = len(np.unique(ratings.rater))
     with_raters = bool(models) and n_raters + len(models) <= AT_MOST
     judges = {**models, **human_model.collect_rater_verdicts(ratings)} if with_raters else models
-    notes = [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
-    notes = [] if with_raters or not models else notes
-    return {
-        "agreement_matrix": build_table("agreement_matrix", human_model.build_agreement_matrix(judges), notes=notes),
-        "conditional_matrix": build_table(
-            "conditional_matrix", human_model.build_conditional_matrix(judges), notes=notes
-        ),
+    notes = []
+    if models and not with_raters:
+        notes = [f"Machines only: with {n_raters:,} raters the matrix would be too large to read."]
+    matrices = {
+        "agreement_matrix": human_model.build_agreement_matrix(judges),
+        "conditional_matrix": human_model.build_conditional_matrix(judges),
     }
+    return {name: build_table(name, cells, notes=notes) for name, cells in matrices.items()}
 
 
 def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
@@ -190,26 +180,23 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
         return
     pooled = proportions.estimate_rates(data.table, by=None)[0]
     group = _name_rater_group(_find_rater_kinds(data).values())
-    everybody = [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
-    rows: list[list[Any]] = [everybody]
+    rows: list[list[Any]] = [
+        [EVERYBODY, group, pooled.value, pooled.n["yes"], pooled.n["ratings"], pooled.low, pooled.high]
+    ]
     models = {machine.name: machine.verdicts for machine in machines_of_study}
     kinds = {machine.name: machine.kind for machine in machines_of_study}
     ensembles = {}
     if len(models) > 1:
         ensembles[human_model.MAJORITY] = human_model.compute_majority(models).verdicts
         ensembles[human_model.CONSENSUS] = human_model.compute_consensus(models)
-    for fraction in human_model.estimate_fractions({**models, **ensembles}):
-        kind = kinds.get(fraction.name, "ensemble")
-        rows.append([fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high])
+    for name, rate in human_model.estimate_fractions({**models, **ensembles}).items():
+        rows.append([name, kinds.get(name, "ensemble"), rate.value, rate.k, rate.n, rate.low, rate.high])
     paper_cells = pair_with_reasons(find_published_fraction(row[0], row[1], list(models)) for row in rows)
     yield from ([*row, *paper] for row, paper in zip(rows, paper_cells, strict=True))
 
 
 def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
-    """Yield the shares of errors reported, by type and kind of error, and the false alarms on unperturbed items.
-
-    The rows are for all raters together, then for each rater, then for each machine.
-    """
+    """Yield the shares of errors reported and of false alarms: of all raters, of each rater, of each machine."""
     groups = {fact.code: _find_error_groups(fact) for fact in data.items if fact.reference}
     names = sorted({group for item_groups in groups.values() for group in item_groups})
     # If no item has an error, there is nothing to detect.
@@ -239,9 +226,7 @@ def _find_error_groups(fact: ItemFacts) -> tuple[Group, ...]:
 def _iter_rater_miss_rows(
     ratings: Ratings, kinds: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
 ) -> Iterator[Cells]:
-    """Yield the rows of all raters together, whose intervals treat items and raters as clusters, then those of each
-    rater.
-    """
+    """Yield the rows of all raters together (items and raters as clusters), then those of each rater."""
     # Verdict 0 reports an error, so with inverted verdicts the rate of 1 is the share of errors reported.
     reported = replace(ratings, verdict=1 - ratings.verdict)
     raters = {ratings.raters[code]: reported.select_ratings(ratings.rater == code) for code in np.unique(ratings.rater)}
@@ -250,24 +235,17 @@ def _iter_rater_miss_rows(
     index_of = {group: i for i, group in enumerate(names)}
     # An item belongs to a type and maybe to a kind of error, and a factor assigns each item to one group only, so the shares
     # are computed twice.
-    factors = [
-        np.array(
-            [index_of[groups[code][i]] if len(groups.get(code, ())) > i else -1 for code in ratings.items], np.int64
-        )
-        for i in range(2)
-    ]
+    of_items = [[index_of[group] for group in groups.get(code, ())] + [-1, -1] for code in ratings.items]
     for label, kind, part in judges:
         shares_by_group: dict[int, Cells] = {}
-        for of_item in factors:
+        for i in range(2):
+            of_item = np.array([of_groups[i] for of_groups in of_items], np.int64)
             shares_by_group |= _compute_group_shares(part, of_item, len(names))
         yield from ([label, kind, *group, *shares_by_group[i]] for i, group in enumerate(names) if i in shares_by_group)
 
 
 def _compute_group_shares(ratings: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:
-    """Return the cells caught, n, recall, low and high for each group of items.
-
-    `of_item`: group of each item, or -1.
-    """
+    """Return the cells caught, n, recall, low and high of each group. `of_item`: group of each item, or -1."""
     codes = of_item[ratings.item]
     in_groups = ratings.select_ratings(codes >= 0)
     in_groups = replace(in_groups, factors={"group": (codes[codes >= 0], tuple(str(i) for i in range(n_groups)))})

@@ -50,26 +50,18 @@ def list_raters(study: Study) -> list[RaterSummary]:
     practice: dict[int, Counter[bool]] = defaultdict(Counter)
     for rater, is_right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
         practice[rater][is_right] += 1
-    return [
-        RaterSummary(
-            row.label,
-            "simulated" if row.simulated else "imported" if row.imported_as else "person",
-            row.left,
-            practice[row.pk][True],
-            practice[row.pk].total(),
-        )
-        for row in raters.order_by("number", "pk")
-    ]
+    summaries = []
+    for row in raters.order_by("number", "pk"):
+        who, counts = "simulated" if row.simulated else "imported" if row.imported_as else "person", practice[row.pk]
+        summaries.append(RaterSummary(row.label, who, row.left, counts[True], counts.total()))
+    return summaries
 
 
 @builds("raters", "drift", "contested", "matrix")
 def build_rater_tables(
     data: AnalysisData, raters: list[RaterSummary], filtered: bool, min_overlap: int
 ) -> dict[str, Json]:
-    """Return the tables raters, drift, contested and matrix.
-
-    With `filtered`, raters without a rating in `data` are left out.
-    """
+    """Return the tables raters, drift, contested and matrix; `filtered` omits raters without a rating in `data`."""
     with_ratings = set(data.raters)
     listed = [rater for rater in raters if rater.label in with_ratings or not filtered]
     drift = build_table("drift", rows := _build_drift_rows(data))
@@ -102,10 +94,7 @@ def _iter_rater_rows(data: AnalysisData, raters: list[RaterSummary], min_overlap
 
 
 class _RaterAnswers(NamedTuple):
-    """A summary of one rater's answers that count. A share is None if no answer enters it.
-
-    `halves`: share correct in the first and in the second half of the answers, in the rater's order.
-    """
+    """One rater's answers that count. `halves`: share correct in each half, in the rater's order. None: no answer."""
 
     n: int
     verdicts: Ints
@@ -277,9 +266,9 @@ def build_detection_tables(data: AnalysisData, results: Sequence[Estimate]) -> d
     """Return the tables roc, localisation and detection. They are empty if no item is known to have an error."""
     curves, name = areas.build_roc_curves(data.table), data.table.reference_name
     points = [
-        [curve.source, point.threshold, point.false_alarm_rate, point.hit_rate, curve.n_error, curve.n_genuine, name]
+        [curve.source, at.threshold, at.false_alarm_rate, at.hit_rate, curve.n_error, curve.n_genuine, name]
         for curve in curves
-        for point in curve.points
+        for at in curve.points
     ]
     rows = list(_iter_detection_rows(data, results))
     located = [
@@ -361,15 +350,11 @@ def compute_localisation(data: AnalysisData) -> list[Estimate]:
     # Without marks or errors nothing can be localised, and a table of empty rows would suggest missing data.
     if not (asks_for_marks & columns.is_judged).any() or not with_error.any():
         return []
-    reported = [
-        CalledError(
-            data.items[columns.item[n]].code,
-            data.raters[columns.rater[n]],
-            str(data.source_by_rating[n]),
-            None if columns.localised[n] < 0 else bool(columns.localised[n]),
-        )
-        for n in np.flatnonzero(with_error & (columns.verdict == 0))
-    ]
+    reported = []
+    for n in np.flatnonzero(with_error & (columns.verdict == 0)):
+        localised = None if columns.localised[n] < 0 else bool(columns.localised[n])
+        code, rater = data.items[columns.item[n]].code, data.raters[columns.rater[n]]
+        reported.append(CalledError(code, rater, str(data.source_by_rating[n]), localised))
     return [row._replace(reference=data.table.reference_name) for row in estimate_localisation(reported)]
 
 

@@ -95,10 +95,7 @@ def _build_rates_table(data: AnalysisData, kind: str, declared: Mapping[str, Dec
 
 
 def _name_kinds(data: AnalysisData, kind: str) -> dict[str, str]:
-    """Return for each source name the kinds of its items (such as "obvious"), joined by commas.
-
-    It is "" for evidence records without a reference.
-    """
+    """Return the kinds of items by source name, such as "obvious", joined; "" for records without a reference."""
     kinds_of: dict[str, set[str]] = {}
     for fact in data.items:
         kinds = kinds_of.setdefault(fact.source, set())
@@ -122,10 +119,7 @@ def _pair_intervals(rows: list[Estimate], factor: str = "source") -> dict[str, t
 
 
 def _iter_cross_rows(ratings: Ratings, codes: Ints, names: tuple[str, ...], prefix: str = "") -> Iterator[Cells]:
-    """Yield a row for each combination of group and source. Ratings whose group has no name are left out.
-
-    `codes`: index of each rating's group in `names`.
-    """
+    """Yield a row for each named group and source. `codes`: the index of each rating's group in `names`."""
     has_name = np.array([bool(name) for name in names] or [False], dtype=np.bool_)[codes]
     named = ratings.select_ratings(has_name)
     if not len(named):
@@ -209,10 +203,7 @@ def _list_coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
 def build_agreement_tables(
     results: Sequence[Estimate], ratings: Ratings, min_overlap: int, verdict_words: Mapping[int, str]
 ) -> dict[str, Json]:
-    """Return the table `agreement`: each coefficient over all sources, then within each source.
-
-    Both intervals of a value, for these raters and for new raters, are in one row.
-    """
+    """Return the table `agreement`: each coefficient, over all sources and within each, with both intervals."""
     yes_shares = {row.args.get("source", ""): row.value for row in results if row.stat == "prevalence"}
     rows = [
         row

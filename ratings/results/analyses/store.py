@@ -114,8 +114,10 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
     outlook = "could not be" if job.status in ("failed", "cancelled") else "is being"
     message = f"The full analysis {outlook} computed."
     quick = _get_quick(study, filters, state)
-    # An out-of-date analysis is more useful than none; the message states that it is out of date.
-    available = quick or _find_latest(study, filters)
+    # An out-of-date analysis is more useful than none; the message states that it is out of date. Full ones are preferred.
+    # Pages can only show documents of the current version.
+    keys = [] if quick else [row.pk for row in _iter_same_request(study, filters) if row.version == VERSION]
+    available = quick or Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
     if available is not None:
         message = f"{describe_freshness(available)} {message}"
         if quick is None:
@@ -131,10 +133,7 @@ def compute_analysis(
     seed: int = SEED,
     resamples: int = RESAMPLES,
 ) -> Analysis:
-    """Return the analysis of the current ratings; compute and store it if it is not stored.
-
-    Raises DataChangingError if the ratings changed during every attempt.
-    """
+    """Return the analysis of the current ratings, stored or computed now. DataChangingError: they changed each time."""
     from ratings.results.analyses import document  # imported here because it imports scipy, which takes a second
 
     _refuse_sealed(study)
@@ -164,11 +163,9 @@ def describe_freshness(analysis: Analysis) -> str:
     """Return when the analysis was computed, from how many ratings, and how its intervals were computed."""
     ago = timesince(analysis.created_at).replace("\xa0", " ")
     age = "just now" if ago == "0 minutes" else f"{ago} ago"
-    intervals = (
-        f"intervals from {analysis.resamples:,} resamples, seed {analysis.seed}"
-        if analysis.full
-        else "without the intervals that need resampling"
-    )
+    intervals = "without the intervals that need resampling"
+    if analysis.full:
+        intervals = f"intervals from {analysis.resamples:,} resamples, seed {analysis.seed}"
     return f"Computed {age} from {analysis.n_ratings:,} ratings; {intervals}."
 
 
@@ -196,10 +193,7 @@ def _find_stored(study: Study, filters: Filters, state: str, resamples: int, see
 
 
 def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:
-    """Return the analysis without resampling, or None if it is not stored and there are too many or changing ratings.
-
-    It is computed here if it is not stored and the study has at most INLINE ratings.
-    """
+    """Return the analysis without resampling; None if there are more than INLINE ratings, or they change."""
     if stored := _find_stored(study, filters, state, 0):
         return stored
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
@@ -208,13 +202,6 @@ def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:
     with _compute_lock, suppress(DataChangingError):
         return compute_analysis(study, filters, resamples=0)
     return None
-
-
-def _find_latest(study: Study, filters: Filters) -> Analysis | None:
-    """Return the newest stored analysis with these filters at any state, preferring full ones, or None."""
-    # Pages can only show documents of the current version.
-    keys = [row.pk for row in _iter_same_request(study, filters) if row.version == VERSION]
-    return Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
 
 
 def _iter_same_request(study: Study, filters: Filters) -> Iterator[Analysis]:
@@ -243,22 +230,14 @@ def _get_or_request_job(
 
 def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], seconds: float) -> Analysis:
     """Store and return the analysis. If another process has stored an analysis with the same key, return that one."""
+    data = content["data"]
     values = {
-        "study": study,
-        "state_digest": content["data"]["mark"],
-        "filters": filters.to_dict(),
-        "version": content["version"],
-        "seed": content["seed"],
-        "resamples": content["resamples"],
-        "full": content["full"],
-        "data_sha256": content["data"]["sha256"],
-        "n_ratings": content["data"]["ratings"],
-        "document": content,
-        "sha256": hash_document(content),
-        "seconds": round(seconds, 3),
-        "created_at": timezone.now(),
-    }
-    key = build_key(study, filters, content["data"]["mark"], content["seed"], content["resamples"])
+        **{name: content[name] for name in ("version", "seed", "resamples", "full")},
+        "study": study, "state_digest": data["mark"], "filters": filters.to_dict(), "data_sha256": data["sha256"],
+        "n_ratings": data["ratings"], "document": content, "sha256": hash_document(content),
+        "seconds": round(seconds, 3), "created_at": timezone.now(),
+    }  # fmt: skip
+    key = build_key(study, filters, data["mark"], content["seed"], content["resamples"])
     with transaction.atomic():
         analysis, _ = Analysis.objects.get_or_create(key=key, defaults=values)
         _delete_superseded(study, filters, analysis)
@@ -266,11 +245,7 @@ def _save_analysis(study: Study, filters: Filters, content: Mapping[str, Any], s
 
 
 def _delete_superseded(study: Study, filters: Filters, current: Analysis) -> None:
-    """Delete analyses that will not be shown again.
-
-    These are analyses of other document versions, all but the KEPT newest with these filters, the quick variant of a full
-    analysis, and all but the KEPT_FILTERED newest analyses with filters.
-    """
+    """Delete analyses that are not shown again: other versions, older ones, the quick variant of a full one."""
     versions = list(_iter_same_request(study, filters))
     # A document of another version is never shown, so it is deleted even if it is among the newest.
     superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != current.version]

@@ -12,10 +12,7 @@ Cells = Sequence[Any]
 
 
 class Column(NamedTuple):
-    """A column of a table. `kind`: text, count, share (0 to 1), number or flag (true or false).
-
-    Any cell may be null: undefined or unknown.
-    """
+    """A column. `kind`: text, count, share (0 to 1), number or flag. Any cell may be null: undefined or unknown."""
 
     title: str
     meaning: str
@@ -23,10 +20,7 @@ class Column(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A table's title and the names of its columns.
-
-    COLUMNS defines the columns, except those that `overrides` redefines.
-    """
+    """A table's title and its columns, defined in COLUMNS unless `overrides` redefines them."""
 
     title: str
     columns: tuple[str, ...]
@@ -274,10 +268,7 @@ _builders: dict[str, str] = {}  # table -> the function that builds it
 
 
 def builds(*names: str) -> Callable[[Builder], Builder]:
-    """Declare that the decorated function returns these tables.
-
-    Raises TypeError for a table that TABLE_SPECS does not declare, or that another function builds.
-    """
+    """Declare that a function builds these tables. Raises TypeError if one is undeclared or declared twice."""
 
     def register(function: Builder) -> Builder:
         for name in names:
@@ -302,10 +293,7 @@ def build_table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequ
 
 
 def build_custom_table(form: TableSpec, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
-    """Return a table with this specification in the form of a document.
-
-    Raises ValueError for a row that does not fit the columns.
-    """
+    """Return a table in the form of a document. Raises ValueError for a row that does not fit the columns."""
     cells = [list(row) for row in rows]
     if any(len(row) != len(form.columns) for row in cells):
         raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")

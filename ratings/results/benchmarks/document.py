@@ -10,23 +10,14 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Q, Sum
 
 from ratings.models import Benchmark
+from ratings.results import paper_values
 from ratings.results.analyses.store import list_versions
 from ratings.results.analyses.tables import COLUMNS, Cells, Column, TableSpec, build_custom_table
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED
 from ratings.results.benchmarks.store import count_missing
-from ratings.results.paper_values import (
-    ENSEMBLES,
-    NOT_REPORTED,
-    PaperValue,
-    find_agent_models,
-    find_ensemble,
-    find_paper_value,
-    find_published_fraction,
-    iter_values,
-    pair_with_reasons,
-)
+from ratings.results.paper_values import ENSEMBLES, PaperValue
 from ratings.stats import Estimate, human_model
-from ratings.stats.proportions import TaskReplicates, compare_agents, estimate_mean_pass_at_k
+from ratings.stats.proportions import Rate, TaskReplicates, compare_agents, estimate_mean_pass_at_k
 from simulation.casts import pricing
 from simulation.models import EvidenceReview, ModelCall
 from simulation.runs import failure_reasons
@@ -55,10 +46,7 @@ class EpisodeResult(NamedTuple):
 
 
 class AgentCost(NamedTuple):
-    """The cost of an agent's episodes.
-
-    `unknown`: number of calls whose cost is unknown. If it is above 0, `money` is a lower bound.
-    """
+    """The cost of an agent's episodes. With `unknown` calls, whose cost is not known, `money` is a lower bound."""
 
     calls: int
     input_tokens: int
@@ -86,10 +74,7 @@ class BenchmarkResults:
         return sorted({episode.agent for episode in self.episodes})
 
     def count_attempts(self, agent: str) -> list[TaskReplicates]:
-        """Return the agent's attempts and successes at each experiment that it played, sorted by name of the experiment.
-
-        The number of attempts is 0 if no episode counts as an attempt.
-        """
+        """Return the agent's attempts (which can be 0) and successes at each experiment it played, by name."""
         attempts, successes = Counter[str](), Counter[str]()
         for episode in self.episodes:
             if episode.agent == agent:
@@ -115,14 +100,13 @@ def load_results(benchmark: Benchmark) -> BenchmarkResults:
         if is_primary:
             primary[pk] = sufficient
     rows = benchmark.episodes.order_by("experiment__name", "cast", "replicate", "pk")
+    names = ("pk", "code", "cast", "experiment__name", "status", "reason")
     episodes = tuple(
         # If an episode failed, the failure was not the agent's, so the agent was not tested.
         EpisodeResult(str(code), cast, experiment, _find_cause(status, reason, primary.get(pk)), status != "failed")
-        for pk, code, cast, experiment, status, reason in rows.values_list(
-            "pk", "code", "cast", "experiment__name", "status", "reason"
-        )
+        for pk, code, cast, experiment, status, reason in rows.values_list(*names)
     )
-    costs, models, missing = _load_costs(benchmark), find_agent_models(benchmark), count_missing(benchmark)
+    costs, models, missing = _load_costs(benchmark), paper_values.find_agent_models(benchmark), count_missing(benchmark)
     return BenchmarkResults(episodes, verdicts, costs, models, missing)
 
 
@@ -143,16 +127,11 @@ def _load_costs(benchmark: Benchmark) -> dict[str, AgentCost]:
         money=Sum("cost", default=Decimal(0)),
         unknown=Count("pk", filter=Q(cost__isnull=True) & ~Q(state="started")),
     )
-    return {
-        row["episode__cast"]: AgentCost(
-            row["calls"],
-            sum(row[name] for name in _TOKENS_IN),
-            row["output"],
-            pricing.round_money(row["money"]),
-            row["unknown"],
-        )
-        for row in rows
-    }
+    costs = {}
+    for row in rows:
+        tokens_in, money = sum(row[name] for name in _TOKENS_IN), pricing.round_money(row["money"])
+        costs[row["episode__cast"]] = AgentCost(row["calls"], tokens_in, row["output"], money, row["unknown"])
+    return costs
 
 
 class _Content(NamedTuple):
@@ -171,12 +150,13 @@ class _Content(NamedTuple):
 
 def _find_published(results: BenchmarkResults, result: Estimate) -> PaperValue | None:
     """Return the paper's pass@k for the agent's declared model, or None."""
-    model = results.models.get(result.args["agent"])
-    return find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=result.args["k"]) if model else None
+    if model := results.models.get(result.args["agent"]):
+        return paper_values.find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=result.args["k"])
+    return None
 
 
 def _iter_pass_rows(content: _Content) -> Iterable[Cells]:
-    published = pair_with_reasons(_find_published(content.results, row) for row in content.passes)
+    published = paper_values.pair_with_reasons(_find_published(content.results, row) for row in content.passes)
     for row, paper in zip(content.passes, published, strict=True):
         numbers = row.value, row.low, row.high, row.n["tasks"], row.n["attempts"]
         yield row.args["agent"], row.args["k"], *numbers, row.reason, *paper
@@ -218,37 +198,34 @@ def _iter_cost_rows(content: _Content) -> Iterable[Cells]:
 
 
 def _iter_fraction_rows(content: _Content) -> Iterable[Cells]:
-    """Yield the shares judged sufficient: by each classifier, their majority and consensus, and the paper's ensembles.
-
-    The paper's ensembles are the majority and the consensus of the paper's classifiers; they have rows if further classifiers
-    judged too.
-    """
+    """Yield the shares judged sufficient by each classifier, and by majority and consensus of all or of the paper's."""
     models = content.judges
-    rows = [(fraction, "classifier", fraction.name) for fraction in human_model.estimate_fractions(models)]
+    rows = [(name, rate, "classifier", name) for name, rate in human_model.estimate_fractions(models).items()]
     if len(models) > 1:
         rows += _list_ensembles(models, human_model.MAJORITY, human_model.CONSENSUS)
-        paper_panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
+        paper_panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := paper_values.find_ensemble(who))}
         for classifiers in sorted(paper_panels):
             # If only the paper's classifiers judged, the rows above already have its ensembles.
             if set(classifiers) < set(models):
                 rows += _list_ensembles({name: models[name] for name in sorted(classifiers)}, *ENSEMBLES.values())
     ensemble_keys = {label: who for who, label in ENSEMBLES.items()}
-    published = pair_with_reasons(
-        find_published_fraction(ensemble_keys.get(fraction.name, fraction.name), kind, names.split(", "))
-        for fraction, kind, names in rows
+    published = paper_values.pair_with_reasons(
+        paper_values.find_published_fraction(ensemble_keys.get(name, name), kind, models_of.split(", "))
+        for name, _, kind, models_of in rows
     )
-    for (fraction, kind, names), paper in zip(rows, published, strict=True):
-        yield fraction.name, kind, fraction.share, fraction.k, fraction.n, fraction.low, fraction.high, names, *paper
+    for (name, rate, kind, models_of), paper in zip(rows, published, strict=True):
+        yield name, kind, rate.value, rate.k, rate.n, rate.low, rate.high, models_of, *paper
 
 
 def _list_ensembles(
     models: Mapping[str, Mapping[str, int]], majority: str, consensus: str
-) -> list[tuple[human_model.Fraction, str, str]]:
+) -> list[tuple[str, Rate, str, str]]:
     verdicts = {
         majority: human_model.compute_majority(models).verdicts,
         consensus: human_model.compute_consensus(models),
     }
-    return [(fraction, "ensemble", ", ".join(models)) for fraction in human_model.estimate_fractions(verdicts)]
+    rates = human_model.estimate_fractions(verdicts)
+    return [(name, rate, "ensemble", ", ".join(models)) for name, rate in rates.items()]
 
 
 _AGENT = Column("Agent", "the cast, including its simulator and classifier", "text")
@@ -383,9 +360,7 @@ def build_document(
         "results": [result.to_dict() for result in (*passes, *comparisons)],
         "tables": {
             name: build_custom_table(
-                table.spec,
-                table.iter_rows(content),
-                notes=_list_published_ranges(table.quantity, content.matrix_judges),
+                table.spec, table.iter_rows(content), notes=_list_ranges(table.quantity, content.matrix_judges)
             )
             for name, table in TABLES.items()
         },
@@ -394,10 +369,7 @@ def build_document(
 
 
 def _compare_agents(results: BenchmarkResults, seed: int, resamples: int) -> list[Estimate]:
-    """Return the comparison of every pair of agents in pass@1, and in pass@k with the largest k defined for both.
-
-    This k is the smallest number of attempts that either agent has at an experiment, but at most MOST_ATTEMPTS.
-    """
+    """Compare every two agents in pass@1, and in pass@k with the largest k up to MOST_ATTEMPTS defined for both."""
     by_agent = {agent: results.count_attempts(agent) for agent in results.agent_names}
     comparisons = []
     for first, second in combinations(results.agent_names, 2):
@@ -408,9 +380,11 @@ def _compare_agents(results: BenchmarkResults, seed: int, resamples: int) -> lis
     return comparisons
 
 
-def _list_published_ranges(quantity: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
+def _list_ranges(quantity: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return the paper's values of this quantity, as sentences, if all classifiers to which they apply judged here as well."""
-    entries = iter_values(lambda entry: entry.quantity == quantity and set(entry.models or ()) <= set(models))
+    entries = paper_values.iter_values(
+        lambda entry: entry.quantity == quantity and set(entry.models or ()) <= set(models)
+    )
     return [f"{entry.description[:-1]}, over {', '.join(entry.models or ())}." for entry in entries]
 
 
@@ -427,7 +401,9 @@ def _list_notes(content: _Content, seed: int, resamples: int) -> list[str]:
         "Shares judged sufficient have Wilson's interval, which treats the records as independent.",
     ]
     if any(_find_published(results, result) is not None for result in content.passes):
-        notes.append(f"Published values are the paper's for the declared model of the agent ({NOT_REPORTED}).")
+        notes.append(
+            f"Published values are the paper's for the declared model of the agent ({paper_values.NOT_REPORTED})."
+        )
     if n_failed := sum(not episode.attempt for episode in results.episodes):
         notes.append(
             f"{n_failed} episodes failed for reasons other than the agent: they are not attempts, and are listed under causes of failure."

@@ -27,10 +27,7 @@ class BenchmarkStatus(NamedTuple):
 
 
 def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkStatus:
-    """Return the stored result or, if there is none, the job that computes it; request a new job if none is in progress.
-
-    A job that failed or was stopped is returned as it is, because viewing a page must not restart it.
-    """
+    """Return the stored result, or its job. A failed or stopped job is returned, because a view must not restart it."""
     if stored := Analysis.objects.filter(key=build_key(benchmark)).first():
         return BenchmarkStatus(stored, None)
     params, subject = {"benchmark": str(benchmark.code), "key": build_key(benchmark)}, job_subject(benchmark)
@@ -41,10 +38,7 @@ def get_or_request(benchmark: Benchmark, user: User | None = None) -> BenchmarkS
 
 
 def find_newest(benchmark: Benchmark) -> Analysis | None:
-    """Return the newest stored result, or None; nothing is computed.
-
-    It is current if its `key` equals that of `build_key`.
-    """
+    """Return the newest stored result, or None, without computing. It is current if its key is that of `build_key`."""
     return Analysis.objects.filter(benchmark=benchmark).order_by("-created_at", "-pk").first()
 
 
@@ -142,19 +136,15 @@ def select_episodes(runs: Sequence[Run]) -> QuerySet[Episode]:
 
 def hash_episodes(episodes: Sequence[Episode]) -> str:
     """Return a digest of the frozen episodes: their codes, experiments, casts and replicates, and how each ended."""
-    facts = sorted(
-        [str(episode.code), episode.experiment_sha256, episode.cast, episode.replicate, episode.status]
-        for episode in episodes
-    )
+    facts = sorted([str(row.code), row.experiment_sha256, row.cast, row.replicate, row.status] for row in episodes)
     return hash_text(json.dumps(facts))
 
 
 def find_benchmarks(study: Study) -> QuerySet[Benchmark]:
     """Return the benchmarks that contain an episode from which an item of this study was taken."""
     sources = ItemSource.objects.filter(item__study=study)
-    is_used = Q(episodes__transitions__in=sources.values("transition")) | Q(
-        episodes__reviews__in=sources.values("review")
-    )
+    is_used = Q(episodes__transitions__in=sources.values("transition"))
+    is_used |= Q(episodes__reviews__in=sources.values("review"))
     return Benchmark.objects.filter(pk__in=Benchmark.objects.filter(is_used).values("pk"))
 
 

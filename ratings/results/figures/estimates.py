@@ -144,16 +144,15 @@ def _draw_agreement(document: tables.Document, profile: FigureSize) -> AnyChart:
 
 def _make_coefficient_row(line: tables.TableRow) -> ForestRow:
     say = tables.format_two_decimals
-    value, low, high, *outer = line.numbers("value", "low", "high", "low_new", "high_new")
+    value, low, high, outer_low, outer_high = line.numbers("value", "low", "high", "low_new", "high_new")
     name, reason = line.text("coefficient"), line.text("reason")
     title = f"{name}: {say(value)}, these raters: {tables.format_interval(low, high, say)}"
-    title += f", new raters: {tables.format_interval(*outer, say)}"
+    title += f", new raters: {tables.format_interval(outer_low, outer_high, say)}"
     title += f", {line.count('items')} items, {line.count('raters')} raters"
     title += f" ({reason})" if reason else ""
     value_text = say(value) + tables.format_ends(low, high, say) + _note_few_items(reason)
-    outer_low, outer_high = outer
-    wider = None if outer_low is None or outer_high is None else (outer_low, outer_high)
-    return ForestRow(name, value, low, high, value_text, title, outer=wider)
+    outer = None if outer_low is None or outer_high is None else (outer_low, outer_high)
+    return ForestRow(name, value, low, high, value_text, title, outer=outer)
 
 
 def _note_few_items(reason: str) -> str:
@@ -203,10 +202,7 @@ def _describe_human_model(line: tables.TableRow) -> str:
 
 
 def _draw_contrasts(document: tables.Document, profile: FigureSize) -> AnyChart:
-    """Draw a section per family, with a row per difference of shares or areas that has an interval. d' is only in the table.
-
-    If not all contrasts fit, each family is given a share of the rows, and its heading states how many contrasts are drawn.
-    """
+    """Draw a section per family with its share of the rows, without d' and contrasts that have no interval."""
     all_lines, families = tables.get_rows(document, "contrasts"), tables.group_rows(_list_drawable(document), "family")
     shares = share_rows([len(lines) for lines in families.values()])
     sections = []

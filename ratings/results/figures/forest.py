@@ -57,10 +57,7 @@ def make_share_scale(title: str) -> AxisScale:
 def make_scale(
     title: str, rows: Sequence[ForestRow], floor: float = 0.0, ceiling: float = 1.0, unit: str = ""
 ) -> AxisScale:
-    """Return a scale with round ticks that includes `floor`, `ceiling` and all values and intervals of the rows.
-
-    `unit` is written before each number.
-    """
+    """Return a scale with round ticks, in `unit`, from `floor` to `ceiling` and all values and intervals."""
     numbers = [(row.value, row.low, row.high, row.published, *(row.outer or ())) for row in rows]
     ends = [floor, ceiling, *(end for some in numbers for end in some if end is not None)]
     step, decimals = _round_step((max(ends) - min(ends)) / 5)
@@ -78,9 +75,7 @@ def _round_step(about: float) -> tuple[float, int]:
 
 
 def share_rows(sizes: Sequence[int], room: int = MAX_ROWS) -> list[int]:
-    """Return the number of rows to draw per section: all of a small section, and the same number for all larger
-    ones.
-    """
+    """Return the number of rows to draw per section: all of small sections, and the same number of all larger ones."""
     n_rows = [0] * len(sizes)
     n_open = len(sizes)
     # The smallest sections first: what they do not need is distributed among the larger ones.

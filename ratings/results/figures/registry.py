@@ -85,10 +85,6 @@ def _has_text(table: str, column: str, texts: tuple[str, ...]) -> Callable[[Docu
     return lambda document: any(line.text(column) in texts for line in get_rows(document, table))
 
 
-def _has_wrong(document: Document) -> bool:
-    return any(line.number("correct") == 0 for line in get_rows(document, "matrix"))
-
-
 def _has_correct(document: Document) -> bool:
     return has_number(document, "drift", "correct_share")
 
@@ -161,7 +157,13 @@ _ALL = (
         *("matrix", "Ratings by rater and item", "matrix", _STUDY, "grids.MATRIX"),
         "One cell per rating: colour is the verdict, strength the confidence (with its digit if it fits).",
         # The notes of the table are on the items and raters that it contains, if it is a sample.
-        (_note_if(_has_wrong, "A bar below: wrong."), _note_of_table("matrix")),
+        (
+            _note_if(
+                lambda document: any(line.number("correct") == 0 for line in get_rows(document, "matrix")),
+                "A bar below: wrong.",
+            ),
+            _note_of_table("matrix"),
+        ),
     ),
     Figure(
         *("human_model", "Raters and models", "human_model", _STUDY, "estimates.HUMAN_MODEL"),

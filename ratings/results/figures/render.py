@@ -94,16 +94,12 @@ def render_svg(spec: Spec) -> str:
 
 
 def to_pdf(drawing: str) -> bytes:
-    """Return a PDF page of the drawing's size (one point per pixel) with the font embedded; equal input gives equal
-    bytes.
-    """
+    """Return a PDF page, one point per pixel, with the font embedded; equal input gives equal bytes."""
     return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
 
 
 def to_png(drawing: str) -> bytes:
-    """Return a PNG of the drawing at 300 pixels per inch (one point per pixel of the drawing); equal input gives
-    equal bytes.
-    """
+    """Return a PNG at 300 pixels per inch, one point per pixel of the drawing; equal input gives equal bytes."""
     return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
 
 
@@ -128,10 +124,7 @@ def sanitise_svg(root: ElementTree.Element, label: str) -> str:
 
 
 def _sanitise_element(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """Yield the element if it is allowed and draws something.
-
-    For a group without effect, yield its children instead.
-    """
+    """Yield the element if it is allowed and draws something; for a group without effect, its children."""
     tag = element.tag.removeprefix(f"{{{_SVG}}}")
     # Clip paths and gradients refer to an id, and ids of two figures on a page can collide.
     if tag in ("defs", "clipPath"):

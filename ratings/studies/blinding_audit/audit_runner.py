@@ -105,17 +105,20 @@ def _start_child(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[
     """Start the child on the copy and kill it at the end of the block. Its pages are those of the live site."""
     command = [sys.executable, "-m", "ratings.studies.blinding_audit.audit_child"]
     command += [str(study.pk), copy.made_at.isoformat()]
-    removed = {name for variable in _REMOVED_VARIABLES for name in (variable, f"{variable}_FILE")}
-    environment = {name: value for name, value in os.environ.items() if name not in removed}
-    environment |= {**_CHILD_VARIABLES, "DATABASE_URL": copy.url}
-    # Its standard input is a pipe that nothing is written to: it closes if this process is killed, and the child then
-    # ends by itself.
+    environment = _build_environment(copy)
+    # Its standard input is a pipe that nothing is written to: when this process is killed, it closes and the child ends.
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdin=pipe, stdout=pipe) as child:
         try:
             yield child
         finally:
             child.kill()
+
+
+def _build_environment(copy: ScratchCopy) -> dict[str, str]:
+    removed = {name for variable in _REMOVED_VARIABLES for name in (variable, f"{variable}_FILE")}
+    remaining = {name: value for name, value in os.environ.items() if name not in removed}
+    return {**remaining, **_CHILD_VARIABLES, "DATABASE_URL": copy.url}
 
 
 def _await_report(child: "subprocess.Popen[bytes]", study: Study, progress: OnProgress) -> dict[str, Any]:
@@ -132,7 +135,13 @@ def _await_report(child: "subprocess.Popen[bytes]", study: Study, progress: OnPr
             progress(done, of)  # the child may compute for minutes; a request to stop is noticed here
             continue
         if not line:
-            raise AuditError(_explain_end(study, child.wait()))
+            code = child.wait()
+            reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            # The cause is in the log alone: it may quote items.
+            log.error("the audit process of study %s ended without a report: %s", study.pk, reason)
+            hint = ", possibly because memory ran out" if code == -signal.SIGKILL else ""
+            advice = "see the log. Nothing was changed. Start the audit again"
+            raise AuditError(f"The audit process ended without a report ({reason}{hint}); {advice}")
         message: dict[str, Any] = json.loads(line)
         if "report" in message:
             return dict(message["report"])
@@ -150,15 +159,6 @@ def _queue_lines(pipe: IO[bytes], lines: "queue.SimpleQueue[bytes]") -> None:
     except ValueError:  # the pipe was closed: nobody needs the rest
         pass
     lines.put(b"")
-
-
-def _explain_end(study: Study, code: int) -> str:
-    """Return why there is no report."""
-    reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    # The cause is in the log alone: it may quote items.
-    log.error("the audit process of study %s ended without a report: %s", study.pk, reason)
-    hint = ", possibly because memory ran out" if code == -signal.SIGKILL else ""
-    return f"The audit process ended without a report ({reason}{hint}); see the log. Nothing was changed. Start the audit again"
 
 
 def run_audit(study: Study, by: Actor = None, progress: OnProgress | None = None) -> BlindingAudit:

@@ -94,16 +94,14 @@ class Page:
         return [link for link in dict.fromkeys(urls) if not urlsplit(link).path.startswith("/static/")]
 
     def find_form_fields(self, action: str) -> dict[str, str]:
-        """Return the fields of the form that is posted to `action`; {} if there is none. Of radio buttons, the first counts."""
+        """Return the fields of the form that is posted to `action`, with the first of radio buttons; {} if there is none."""
         forms = (fields for url, fields in self.parsed_html.forms if urlsplit(url).path == urlsplit(action).path)
         return dict(next(forms, {}))
 
     def split_stable_parts(self) -> list[str]:
         """Return the answer in pieces, without what changes from visit to visit: equal pages give equal pieces."""
-        compared = (
-            (name, value) for name, value in sorted(self.headers.items()) if name.lower() not in _SKIPPED_HEADERS
-        )
-        headers = [f"{name}: {value}" for name, value in compared]
+        compared = sorted(name for name in self.headers if name.lower() not in _SKIPPED_HEADERS)
+        headers = [f"{name}: {self.headers[name]}" for name in compared]
         headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
         # Cut at tags, so that a difference is reported as the piece in which it is.
         pieces = [*headers, *re.split(r"(?<=>)|(?=<)", self.text)]

@@ -1,6 +1,4 @@
-"""Test whether the form of an item reveals its source: twins are compared with originals, and sources with each
-other.
-"""
+"""Test whether the form of an item reveals its source: twins are compared with originals, sources with others."""
 
 import re
 from collections import defaultdict
@@ -39,10 +37,7 @@ _MAX_PERMUTED_PAIRS = 50  # pairs up to which signs are permuted: the normal app
 
 
 class Contrast(NamedTuple):
-    """How well one number separates items of kind 1 (`ones`) from items of kind 0 (`noughts`).
-
-    `auc` is at least one half, because the direction does not matter.
-    """
+    """How well one number separates items of kind 1 from items of kind 0 in either direction; `auc` is at least 0.5."""
 
     name: str
     n: int
@@ -77,14 +72,8 @@ def compare_groups(name: str, noughts: Sequence[float], ones: Sequence[float], s
     return Contrast(name, len(noughts) + len(ones), auc, low, high, p)
 
 
-def can_differ(originals: Sequence[float], twins: Sequence[float]) -> bool:
-    """Return whether enough pairs differ for a test of pairs to be significant."""
-    return sum(original != twin for original, twin in zip(originals, twins, strict=True)) >= MIN_DIFFERENT_PAIRS
-
-
 def compare_pairs(name: str, originals: Sequence[float], twins: Sequence[float], seed: int = 0) -> Contrast:
-    """Compare each twin with its own original by the signed rank test, or by the sign test if all differences are
-    equal in size.
+    """Compare each twin with its own original by the signed rank test, or the sign test for equal differences.
 
     The AUC is that of all twins against all originals, with a bootstrap over pairs.
     """
@@ -148,9 +137,8 @@ def compare_all_features(
     if fewest < 10 or folds < 3:
         return None
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    scores = cross_val_predict(
-        model, np.array(rows), np.array(truth), groups=groups, cv=GroupKFold(folds), method="decision_function"
-    )
+    by_group = {"groups": groups, "cv": GroupKFold(folds)}
+    scores = cross_val_predict(model, np.array(rows), np.array(truth), **by_group, method="decision_function")
     noughts, ones = ([float(s) for s, t in zip(scores, truth, strict=True) if t == kind] for kind in (0, 1))
     return compare_groups("all features together", noughts, ones, seed)
 
@@ -266,10 +254,7 @@ def _pair_with_originals(
 
 
 def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast]:
-    """Return the contrast of every feature of (original, twin) pairs, with p-values corrected over the features.
-
-    The check fails on contrasts with `is_telling`.
-    """
+    """Return the contrast of every feature of (original, twin) pairs, with p-values corrected over the features."""
     originals, twins = (
         [compute_all_features(seen) | dict.fromkeys(sorted(find_signs(seen)), 1.0) for seen in items]
         for items in zip(*pairs, strict=True)
@@ -278,7 +263,9 @@ def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast
     columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
     # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
     # differ does not depend on the direction, so this selection does not bias the tests.
-    return correct_contrasts([compare_pairs(name, *both) for name, both in columns.items() if can_differ(*both)])
+    n_different = {name: sum(a != b for a, b in zip(*both, strict=True)) for name, both in columns.items()}
+    compared = (name for name, n in n_different.items() if n >= MIN_DIFFERENT_PAIRS)
+    return correct_contrasts([compare_pairs(name, *columns[name]) for name in compared])
 
 
 def compute_all_features(seen: ShownItem) -> dict[str, float]:
@@ -310,9 +297,8 @@ def _measure_styles(sources: Sequence[ItemSource]) -> Check:
 
 def _compare_sources(first: str, second: str, groups: Mapping[str, Sequence[ItemSource]]) -> dict[str, Any]:
     ones, others = ([compute_features(s.item.payload) for s in groups[name]] for name in (first, second))
-    contrasts = correct_contrasts(
-        [compare_groups(name, [f[name] for f in ones], [f[name] for f in others]) for name in ones[0]]
-    )
+    columns = ((name, [f[name] for f in ones], [f[name] for f in others]) for name in ones[0])
+    contrasts = correct_contrasts([compare_groups(*column) for column in columns])
     truth, pairs = [0] * len(ones) + [1] * len(others), [str(s.pair) for s in [*groups[first], *groups[second]]]
     all_features = compare_all_features([list(f.values()) for f in [*ones, *others]], truth, pairs)
     known_tells = [

@@ -1,7 +1,6 @@
 """Run all checks of an audit on a scratch copy.
 
-What raters and strangers are sent is searched for sealed values, and compared with what they would be sent if every
-item had another origin.
+What raters and strangers are sent is searched for sealed values, and compared with that of swapped origins.
 """
 
 import difflib
@@ -17,35 +16,12 @@ from django.urls import reverse
 
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.studies import quarantine
-from ratings.studies.blinding_audit import form_tests, order_tests, stored_items, style_tests
+from ratings.studies.blinding_audit import form_tests, order_tests, stored_items, style_tests, visits
 from ratings.studies.blinding_audit.audit_runner import OnProgress, build_report
 from ratings.studies.blinding_audit.browser import Browser, LocatedText, Page, remove_changing_parts
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.blinding_audit.scratch_copy import roll_back_changes
-from ratings.studies.blinding_audit.stored_items import (
-    SealedValues,
-    collect_sealed_values,
-    contains_word,
-    load_interface_words,
-)
-from ratings.studies.blinding_audit.visits import (
-    CHUNK_SIZE,
-    REQUESTS_PER_ITEM,
-    RequestTimes,
-    assign_items,
-    check_timing,
-    chunk_without_pairs,
-    crawl_links,
-    create_rater,
-    find_items_of,
-    find_unclaimed_items,
-    list_assignments,
-    prepare_user,
-    swap_sources,
-    visit_after_rating,
-    visit_items,
-    visit_refusals,
-)
+from ratings.studies.blinding_audit.stored_items import contains_word
 
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")
 _FULLY_COMPARED_RATERS = 2  # raters all of whose pages are compared; for the others, only the pages about items
@@ -57,26 +33,25 @@ _FORBIDDEN = ("etag", "last-modified", "server-timing", "x-debug", "x-powered-by
 class ResponseChecks:
     """Collects the checks of everything that is sent, page by page; no page is stored."""
 
-    def __init__(self, study: Study, sealed: SealedValues) -> None:
+    def __init__(self, study: Study, sealed: stored_items.SealedValues) -> None:
         self.study, self.sealed = study, sealed
         self.shown = _ReadableTexts(study)
         self.words = Check("sent words", "Does anything sent to raters reveal a source, an error or a secret?")
         self.worlds = Check("another origin", "Would anything sent to raters differ if every item had another origin?")
-        self.headers = Check(
-            "headers", "Are headers the same for every item, without caching, and free of identifying values?"
-        )
+        asked = "Are headers the same for every item, without caching, and free of identifying values?"
+        self.headers = Check("headers", asked)
         self.numbers = Check("database numbers", "Does a URL or attribute show the number of a database row?")
         self.doors = Check("closed doors", "Is an item of another rater answered like one that does not exist?")
         self.answers = Check("answers", "Does every page answer, and none with an error of the site?")
         self._values: dict[tuple[str, int, str], set[str]] = defaultdict(set)
         self._names: dict[tuple[str, int], set[frozenset[str]]] = defaultdict(set)
         self._slots: dict[tuple[str, str], list[tuple[int, Page]]] = defaultdict(list)
-        self.times = RequestTimes()
+        self.times = visits.RequestTimes()
 
     def list_checks(self) -> list[Check]:
         self.headers.leaks += self._find_uneven_headers()
         self.numbers.leaks += self._find_row_numbers()
-        timing = check_timing(self.study, self.times)
+        timing = visits.check_timing(self.study, self.times)
         return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, timing]
 
     def inspect_page(self, page: Page) -> None:
@@ -116,7 +91,7 @@ class ResponseChecks:
         if located.location.startswith(_UNREAD_LOCATIONS):
             return False
         may_be_of_interface = kind in ("the word", "the source", "the error type") and page.is_html and page.item == 0
-        is_of_interface = may_be_of_interface and value in load_interface_words()
+        is_of_interface = may_be_of_interface and value in stored_items.load_interface_words()
         return is_of_interface or self.shown.contains_word(located.text, value)
 
     def _collect_headers(self, page: Page) -> None:
@@ -164,7 +139,19 @@ class ResponseChecks:
 
     def _find_row_numbers(self) -> Iterator[Leak]:
         """Yield a leak for each place whose number is a database key on every page, for at least three rows."""
-        rows = _load_row_numbers(self.study)
+        columns = ("pk", "transition_id", "twin_id", "imported_id")
+        sources = list(ItemSource.objects.filter(item__study=self.study).values("item_id", *columns))
+        by_column = {column: {row["item_id"]: row[column] for row in sources} for column in columns}
+        rows = {
+            "item": {row["item_id"]: row["item_id"] for row in sources},
+            "assignment": {
+                pk: pk for pk in Assignment.objects.filter(rater__study=self.study).values_list("pk", flat=True)
+            },
+            "source": by_column["pk"],
+            "transition": by_column["transition_id"],
+            "twin": {item: twin for item, twin in by_column["twin_id"].items() if twin},
+            "imported item": {item: imported for item, imported in by_column["imported_id"].items() if imported},
+        }
         for (location, pattern), numbered_pages in self._slots.items():
             for kind, rows_of_kind in rows.items():
                 keys = [page.assignment if kind == "assignment" else page.item for _, page in numbered_pages]
@@ -205,21 +192,6 @@ class _ReadableTexts:
         return not (contains_word(lower, word) if word.isalpha() else word in lower)
 
 
-def _load_row_numbers(study: Study) -> dict[str, dict[int, int | None]]:
-    columns = ("pk", "transition_id", "twin_id", "imported_id")
-    sources = list(ItemSource.objects.filter(item__study=study).values("item_id", *columns))
-    assignments = Assignment.objects.filter(rater__study=study).values_list("pk", flat=True)
-    rows = {column: {row["item_id"]: row[column] for row in sources} for column in columns}
-    return {
-        "item": {row["item_id"]: row["item_id"] for row in sources},
-        "assignment": {pk: pk for pk in assignments},
-        "source": rows["pk"],
-        "transition": rows["transition_id"],
-        "twin": {item: twin for item, twin in rows["twin_id"].items() if twin},
-        "imported item": {item: imported for item, imported in rows["imported_id"].items() if imported},
-    }
-
-
 def _describe_difference(pieces: Sequence[str], paired_pieces: Sequence[str]) -> str:
     """Return a short description of the first piece that differs."""
     match = difflib.SequenceMatcher(None, pieces, paired_pieces, autojunk=False)
@@ -243,48 +215,47 @@ def visit_all_raters(responses: ResponseChecks) -> Iterator[int]:
     study = responses.study
     for done, rater in enumerate(study.raters.order_by("number"), start=1):
         with roll_back_changes():  # the pages that a rater can open before the first answer
-            browser = Browser(prepare_user(rater))
-            pages = [*crawl_links(browser, rater), *visit_refusals(browser, rater)]
+            browser = Browser(visits.prepare_user(rater))
+            pages = [*visits.crawl_links(browser, rater), *visits.visit_refusals(browser, rater)]
         for page in pages:
             responses.inspect_page(page)
-        keys = [assignment.pk for assignment in list_assignments(rater)]
+        keys = [assignment.pk for assignment in visits.list_assignments(rater)]
         # At least one visit, so that a rater without assignments is visited as well.
-        for start in range(0, max(len(keys), 1), CHUNK_SIZE):
+        for start in range(0, max(len(keys), 1), visits.CHUNK_SIZE):
             with_all_pages = start == 0 and done <= _FULLY_COMPARED_RATERS
             with roll_back_changes():
-                chunk = set(keys[start : start + CHUNK_SIZE])
-                assignments = [assignment for assignment in list_assignments(rater) if assignment.pk in chunk]
+                chunk = set(keys[start : start + visits.CHUNK_SIZE])
+                assignments = [assignment for assignment in visits.list_assignments(rater) if assignment.pk in chunk]
                 both_visits = _visit_both_origins(rater, assignments, with_all_pages)
             _compare_visits(responses, *both_visits)
         yield done
-    for items in chunk_without_pairs(find_unclaimed_items(study)):
+    for items in visits.chunk_without_pairs(visits.find_unclaimed_items(study)):
         with roll_back_changes():
-            rater = create_rater(study)
-            both_visits = _visit_both_origins(rater, assign_items(rater, items), with_all_pages=False)
+            rater = visits.create_rater(study)
+            both_visits = _visit_both_origins(rater, visits.assign_items(rater, items), with_all_pages=False)
         _compare_visits(responses, *both_visits)
     _visit_as_strangers(responses)
 
 
 def _visit_both_origins(rater: Rater, assignments: Sequence[Assignment], with_all_pages: bool) -> tuple[Visit, Visit]:
     """Return two visits to the same assignments: one with true sources and one with swapped sources."""
-    browser, study = Browser(prepare_user(rater)), rater.study
-    visits: dict[bool, Visit] = {}
+    browser, study = Browser(visits.prepare_user(rater)), rater.study
+    both: dict[bool, Visit] = {}
     # The order alternates between raters, so that caches do not make one of the two visits faster throughout.
     for is_swapped in (False, True) if rater.number % 2 else (True, False):
         with roll_back_changes(), browser.restore_cookies():
-            changed_truth = swap_sources(study, study.seed, find_items_of(rater)) if is_swapped else {}
-            pages = list(visit_items(browser, assignments, REQUESTS_PER_ITEM))
-            pages += visit_after_rating(browser, rater, with_all_pages)
-        visits[is_swapped] = Visit(pages, changed_truth)
-    return visits[False], visits[True]
+            changed_truth = visits.swap_sources(study, study.seed, visits.find_items_of(rater)) if is_swapped else {}
+            pages = list(visits.visit_items(browser, assignments, visits.REQUESTS_PER_ITEM))
+            pages += visits.visit_after_rating(browser, rater, with_all_pages)
+        both[is_swapped] = Visit(pages, changed_truth)
+    return both[False], both[True]
 
 
 def _compare_visits(responses: ResponseChecks, true_visit: Visit, swapped_visit: Visit) -> None:
     if [page.label for page in true_visit.pages] != [page.label for page in swapped_visit.pages]:
         # The pages then cannot be compared one by one, and the difference is itself a leak.
-        responses.worlds.leaks.append(
-            Leak("answer", "which requests a rater makes, and how often, depends on where the item came from")
-        )
+        text = "which requests a rater makes, and how often, depends on where the item came from"
+        responses.worlds.leaks.append(Leak("answer", text))
     for true_page, swapped_page in zip(true_visit.pages, swapped_visit.pages, strict=False):
         responses.inspect_page(true_page)
         responses.compare_pages(true_page, swapped_page)
@@ -309,12 +280,14 @@ def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page,
     """Return each response, paired with the response that the same stranger gets for an item that does not exist."""
     with roll_back_changes():
         # Unclaimed items have no assignment and so no URL; here they get one.
-        assign_items(create_rater(study), {item: uuid.uuid4() for item in find_unclaimed_items(study)})
+        visits.assign_items(
+            visits.create_rater(study), {item: uuid.uuid4() for item in visits.find_unclaimed_items(study)}
+        )
         assigned = Assignment.objects.filter(rater__study=study, item__in=items).order_by("pk")
         codes = dict(assigned.values_list("item_id", "code")).values()
         requests = [("no item, a stranger", uuid.uuid4()), *(("item, a stranger", code) for code in codes)]
         answers = []
-        for browser in (Browser(), Browser(prepare_user(create_rater(study)))):
+        for browser in (Browser(), Browser(visits.prepare_user(visits.create_rater(study)))):
             urls = [(label, reverse("ratings:rate", args=[code])) for label, code in requests]
             no_item, *pages = (browser.send_request(label, "get", url) for label, url in urls)
             answers += [(page, no_item) for page in pages]
@@ -323,7 +296,7 @@ def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page,
 
 def run_inspection(study: Study, copied_at: datetime, progress: OnProgress | None = None) -> dict[str, Any]:
     """Run all checks and return the report. Raises RuntimeError in a process that does not work on a scratch copy."""
-    secrets = collect_sealed_values(study)
+    secrets = stored_items.collect_sealed_values(study)
     rows = ItemSource.objects.filter(item__study=study).order_by("item__code")
     sources = list(rows.select_related("item", "twin", "transition__episode__experiment"))
     checks = [

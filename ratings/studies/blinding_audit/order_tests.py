@@ -29,9 +29,8 @@ def check_orders(study: Study) -> list[Check]:
 
 
 def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, str]) -> Check:
-    check = Check(
-        "order", "Does a position, a row's place in the database or a code go with the error type or the source?"
-    )
+    question = "Does a position, a row's place in the database or a code go with the error type or the source?"
+    check = Check("order", question)
     if len(wrong) < MIN_ITEMS:
         check.skipped = f"{len(wrong)} items are too few; at least {MIN_ITEMS} are needed"
         return check
@@ -82,14 +81,13 @@ def _list_numbers(study: Study) -> dict[str, ItemNumbers]:
     """Return, for each position and identifier that a rater might see, its rank or number for each item."""
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
     batches, orders = _load_batches(study), _load_rater_orders(study).items()
-    first = Assignment.objects.filter(item__study=study, occasion=1)
-    assignments = first.values_list("item_id", "pk", "code")
+    assignments = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
+    positions = (((order, batches[item]), item, index) for order, own in orders for index, item in enumerate(own))
     # The session of a crossover must not be associated with a kind either: raters know it.
-    sessions = [(pk, float(n)) for pk, n in first.filter(released_at__isnull=True).values_list("item_id", "session")]
+    shown = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
+    sessions = [(item, float(session)) for item, session in shown.values_list("item_id", "session")]
     return {
-        "position": _rank_within_groups(
-            ((order, batches[item]), item, index) for order, own in orders for index, item in enumerate(own)
-        ),
+        "position": _rank_within_groups(positions),
         **({"the session": sessions} if len({session for _, session in sessions}) > 1 else {}),
         "the item's row": _rank_within_groups((batches[pk], pk, pk) for pk, _ in items),
         # 52 bits: what a float represents exactly.
@@ -106,12 +104,7 @@ def _test_contrast(name: str, numbers: ItemNumbers, ones: Mapping[int, bool]) ->
 
 
 def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
-    """Return the check whether neighbouring items in raters' orders are of the same kind more or less often than by
-    chance.
-
-        Chance is measured by shuffling each batch of the same orders. If the kinds are spread evenly, slightly fewer
-        neighbours are equal.
-    """
+    """Check whether neighbours in raters' orders are of one kind more or less often than in shuffled batches."""
     check = Check("predictability", "Does the kind of one item predict the kind of the next?")
     batches = _load_batches(study)
     rater_orders = [order for order in _load_rater_orders(study).values() if len(order) > 2]
@@ -120,15 +113,11 @@ def _check_neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
     if steps < 30 or len(set(wrong.values())) < 2:
         check.skipped = "too few items, or all of one kind"
         return check
-    equal = sum(_count_equal_neighbours(kinds) for kinds, _ in orders)
+    equal = _count_equal_neighbours(kinds for kinds, _ in orders)
     rng = np.random.default_rng(study.seed % 2**32)
     n_shuffles = _SHUFFLES if steps < 2000 else 200  # with many steps each takes longer, and chance varies less
-    by_chance = np.array(
-        [
-            sum(_count_equal_neighbours(_shuffle_within_batches(*order, rng)) for order in orders)
-            for _ in range(n_shuffles)
-        ]
-    )
+    shuffles = ([_shuffle_within_batches(*order, rng) for order in orders] for _ in range(n_shuffles))
+    by_chance = np.array([_count_equal_neighbours(shuffled) for shuffled in shuffles])
     mean = float(by_chance.mean())
     deviation = (equal - mean) / max(float(by_chance.std()), 1e-9)
     check.looked_at = steps
@@ -153,8 +142,8 @@ def _shuffle_within_batches(kinds: Sequence[bool], batches: Sequence[datetime], 
     return shuffled
 
 
-def _count_equal_neighbours(order: Iterable[bool]) -> int:
-    return sum(bool(kind == next_kind) for kind, next_kind in pairwise(order))
+def _count_equal_neighbours(orders: Iterable[Sequence[bool]]) -> int:
+    return sum(bool(kind == next_kind) for order in orders for kind, next_kind in pairwise(order))
 
 
 def _check_creation_times(study: Study) -> Check:

@@ -60,9 +60,8 @@ def allow_writes() -> None:
 def require_scratch_copy() -> None:
     """Raise RuntimeError in every process that does not work on a scratch copy."""
     if not _is_allowed:
-        raise RuntimeError(
-            "a blinding audit writes to a scratch copy only, and this process works on the live database"
-        )
+        problem = "a blinding audit writes to a scratch copy only, and this process works on the live database"
+        raise RuntimeError(problem)
 
 
 @contextmanager
@@ -76,16 +75,12 @@ def roll_back_changes() -> Iterator[None]:
 
 @contextmanager
 def create_own_folder() -> Iterator[Path]:
-    """Create a folder that only the site's user can read, and remove it at the end of the block. Raises OSError.
-
-    Folders of audits that were killed are removed first.
-    """
+    """Create a folder that only the site's user can read, for this block. Remove those of killed audits."""
     parent = settings.VAR_DIR / "scratch"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     parent_lock = _lock_folder(parent)  # between creating a folder and locking it, another audit could remove it
     try:
-        # Folders of killed audits are recognised by their free lock: the system releases the locks of a process that
-        # ends.
+        # Folders of killed audits have a free lock: the system releases the locks of a process that ends.
         for leftover in parent.glob(f"{_FOLDER_PREFIX}*"):
             with suppress(BlockingIOError, FileNotFoundError):  # in use, or just removed by its audit
                 lock = _lock_folder(leftover, wait=False)
@@ -141,11 +136,7 @@ def _create_own_database(dump: Path) -> Iterator[str]:
     prefix = f"{_PREFIX}{hashlib.sha256(postgres.get_database_name().encode()).hexdigest()[:8]}_"
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
     with extra_databases.connect_server_database(postgres.get_database_name(), _new_alias()) as live:
-        # Drop what killed audits of this site have left: their lock is free.
-        for (leftover,) in _run_query(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
-            if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [leftover]) == [(True,)]:
-                postgres.drop_database(leftover)
-                _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [leftover])
+        _drop_leftovers(live, prefix)
         _run_query(live, "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
         # After taking its lock: between creation and lock, another audit would drop it as a leftover.
         postgres.create_database(name)
@@ -158,6 +149,15 @@ def _create_own_database(dump: Path) -> Iterator[str]:
             yield name
         finally:
             postgres.drop_database(name)
+
+
+def _drop_leftovers(live: str, prefix: str) -> None:
+    """Drop what killed audits of this site have left."""
+    for (name,) in _run_query(live, "SELECT datname FROM pg_database WHERE datname ^@ %s", [prefix]):
+        # The lock is free only if the audit that created the database has ended.
+        if _run_query(live, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [name]) == [(True,)]:
+            postgres.drop_database(name)
+            _run_query(live, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [name])
 
 
 @contextmanager
@@ -174,9 +174,8 @@ def _use_named_database(dump: Path) -> Iterator[None]:
         except DatabaseError as error:
             raise AuditError(f"The database that {SETTING_NAME} names cannot be used: {error}") from error
         if _run_query(copy, "SELECT pg_try_advisory_lock(%s)", [_IN_USE_LOCK]) != [(True,)]:
-            raise AuditError(
-                f"Another audit is using the database that {SETTING_NAME} names. Start this audit again when it has ended"
-            )
+            advice = "Start this audit again when it has ended"
+            raise AuditError(f"Another audit is using the database that {SETTING_NAME} names. {advice}")
         try:
             _drop_copied_tables(copy)
             _run_query(copy, f"CREATE TABLE {MARKER_TABLE} (made_at text)")

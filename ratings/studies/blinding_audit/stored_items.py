@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -130,22 +130,22 @@ ALLOWED_KEYS = {
 }
 
 
+_QUESTIONS = {
+    "payload keys": "Does a payload have a key that the allow-list does not have, or keys in another order?",
+    "payload words": "Does a shown text reveal a source, or repeat the explanation of a planted error?",
+    "names of sources": "Does a shown text name a model, a maker of models, a cast or a source, unless somebody declared the name a "
+    "thing in the laboratory for this item?",
+    "payload order": "Are properties and parameters in the same order for every source?",
+    "payload digest": "Is every payload as it was frozen?",
+}
+
+
 def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
     """Return the checks of the stored items. They render no page."""
-    keys = Check(
-        "payload keys", "Does a payload have a key that the allow-list does not have, or keys in another order?"
-    )
-    words = Check("payload words", "Does a shown text reveal a source, or repeat the explanation of a planted error?")
-    names = Check(
-        "names of sources",
-        "Does a shown text name a model, a maker of models, a cast or a source, unless somebody declared the name a thing in "
-        "the laboratory for this item?",
-    )
+    keys, words, names, orders, hashes = (Check(name, question) for name, question in _QUESTIONS.items())
     lexicon, declared_things = quarantine.build_lexicon(study), quarantine.load_declared_things(study)
     declared_uses: Counter[tuple[str, str]] = Counter()
-    order_check = Check("payload order", "Are properties and parameters in the same order for every source?")
-    hashes = Check("payload digest", "Is every payload as it was frozen?")
-    orders = _KeyOrders()
+    pairs: dict[tuple[str, str, str], None] = {}  # a set that keeps the order
     # Batches in which any payload states whether lineage is known. Before release 2 no payload stated it; a batch of
     # which only some payloads do would distinguish them.
     rows = Item.objects.filter(study=study).values_list("created_at", "payload")
@@ -166,14 +166,18 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
         )
         is_unchanged = payload_digest(item.payload) == item.payload_sha256
         hashes.add_leaks([] if is_unchanged else [Leak("a stored payload", "it does not match its digest")])
-        order_check.looked_at += 1
-        orders.collect_orders(item.payload)
-    order_check.leaks = orders.list_leaks()
+        orders.looked_at += 1
+        pairs |= dict.fromkeys(_iter_ordered_pairs(item.payload))
+    # An order that varies can depend on the source.
+    orders.leaks = [
+        Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
+        for place, a, b in pairs
+        if a < b and (place, b, a) in pairs
+    ]
     if declared_uses:
-        names.measured[DECLARED] = [
-            {"word": word, "reason": said, "items": n} for (word, said), n in sorted(declared_uses.items())
-        ]
-    return [keys, words, names, order_check, hashes]
+        uses = sorted(declared_uses.items())
+        names.measured[DECLARED] = [{"word": word, "reason": said, "items": n} for (word, said), n in uses]
+    return [keys, words, names, orders, hashes]
 
 
 def _iter_items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
@@ -233,37 +237,20 @@ def _strip_indices(location: str) -> str:
     return re.sub(r"\[\d+\]", "[]", location)
 
 
-class _KeyOrders:
-    """The order of every two labels, and of every two keys, that occur together in one list."""
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[str, str, str], int] = {}
-
-    def collect_orders(self, value: Any, location: str = "payload") -> None:
-        if isinstance(value, Mapping):
-            self._count_pairs(f"keys of {location}", list(value))
-            for key, part in value.items():
-                self.collect_orders(part, f"{location}.{key}")
-        elif isinstance(value, list):
-            if location.endswith((".properties", ".parameters")):
-                self._count_pairs(location, [str(row[0]) for row in value if isinstance(row, list) and row])
-            else:
-                for part in value:
-                    self.collect_orders(part, f"{location}[]")
-
-    def _count_pairs(self, location: str, names: Sequence[str]) -> None:
+def _iter_ordered_pairs(value: Any, location: str = "payload") -> Iterator[tuple[str, str, str]]:
+    """Yield every two keys, and every two labels, that occur together in one list, in their order."""
+    if isinstance(value, Mapping):
+        yield from ((f"keys of {location}", *pair) for pair in combinations(value, 2))
+        for key, part in value.items():
+            yield from _iter_ordered_pairs(part, f"{location}.{key}")
+    elif isinstance(value, list) and location.endswith((".properties", ".parameters")):
         # A property is written in one order before and after a step, so both are compared together.
-        location = location.replace(".before[]", "").replace(".after[]", "") if "keys" not in location else location
-        for pair in combinations(names, 2):
-            self._before[(location, *pair)] = self._before.get((location, *pair), 0) + 1
-
-    def list_leaks(self) -> list[Leak]:
-        """Return a leak for each pair in both orders: an order that varies can depend on the source."""
-        return [
-            Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
-            for place, a, b in self._before
-            if a < b and (place, b, a) in self._before
-        ]
+        place = location.replace(".before[]", "").replace(".after[]", "")
+        labels = [str(row[0]) for row in value if isinstance(row, list) and row]
+        yield from ((place, *pair) for pair in combinations(labels, 2))
+    elif isinstance(value, list):
+        for part in value:
+            yield from _iter_ordered_pairs(part, f"{location}[]")
 
 
 def check_other_studies(study: Study) -> list[Check]:
@@ -293,9 +280,8 @@ def _find_leaks(study: Study) -> list[Leak]:
         return []
     items_of_rater: dict[int, set[int]] = defaultdict(set)
     # Including released assignments that were opened: what was shown cannot be taken back.
-    assigned = Assignment.objects.filter(rater__in=readable).filter(
-        Q(released_at__isnull=True) | Q(opened_at__isnull=False)
-    )
+    is_shown = Q(released_at__isnull=True) | Q(opened_at__isnull=False)
+    assigned = Assignment.objects.filter(is_shown, rater__in=readable)
     for rater_id, item in assigned.order_by().values_list("rater_id", "item_id"):
         items_of_rater[rater_id].add(item)
     readable_items = {rater: common for rater, items in readable.items() if (common := items_of_rater[rater] & items)}

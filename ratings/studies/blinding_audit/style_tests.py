@@ -1,5 +1,4 @@
-"""Test whether style alone separates planted from unperturbed outcomes, or one source from the others, on held-out
-pairs.
+"""Test whether style alone separates planted from unperturbed outcomes, or one source from the others.
 
 Style is an outcome without its numbers and content words: function words, punctuation, capitals and the lengths of
 words. The check fails on style only. Separation by the words themselves is measured for information, because a
@@ -103,9 +102,8 @@ def _check_source_style(sources: Sequence[ItemSource]) -> Check:
     # With two sources one contrast is enough: the other is its mirror image.
     contrasted_labels = [] if len(labels) < 2 else labels[:1] if len(labels) == 2 else labels
     other = labels[1] if len(labels) == 2 else "the others"
-    contrasts = [
-        (f"{label} / {other}", [(s, int(s.label == label)) for s in without_error]) for label in contrasted_labels
-    ]
+    kinds = {label: [(s, int(s.label == label)) for s in without_error] for label in contrasted_labels}
+    contrasts = [(f"{label} / {other}", kinds_of_label) for label, kinds_of_label in kinds.items()]
     _evaluate_contrasts(check, contrasts, SOURCE_MARGIN, SOURCE_TARGET_AUC, "one source / the others")
     return check
 

@@ -1,5 +1,4 @@
-"""How well a classifier separates two kinds of item by their texts: AUC on held-out pairs, interval, p-value and
-power.
+"""How well a classifier separates two kinds of item by their texts: AUC on held-out pairs, interval, p, power.
 
 The features of a text are the counts of its pieces (words and signs) and of pairs of neighbouring pieces. Within each
 training part the pieces most associated with the kind are chosen for a linear discriminant, so that one word among
@@ -116,9 +115,8 @@ def evaluate_classifier(examples: Sequence[Example], seed: int) -> Separation:
     rng = np.random.default_rng(seed)
     low, high = _compute_interval(scores, layout, RESAMPLES, rng)
     permutations = (permute_kinds(*layout, rng) for _ in range(PERMUTATIONS))
-    chance_values = np.array(
-        [compute_auc(compute_held_out_scores(folds, kinds), kinds, layout.strata, weights) for kinds in permutations]
-    )
+    scored = ((compute_held_out_scores(folds, kinds), kinds) for kinds in permutations)
+    chance_values = np.array([compute_auc(*both, layout.strata, weights) for both in scored])
     p = (int((chance_values >= value).sum()) + 1) / (PERMUTATIONS + 1)
     chance = float(np.sort(chance_values)[PERMUTATIONS - int(MAX_P * (PERMUTATIONS + 1))])
     return Separation(count_kinds(examples), len(set(layout.pairs)), value, low, high, p, chance)
@@ -189,8 +187,7 @@ def _build_layout(examples: Sequence[Example]) -> _Layout:
 def _compute_interval(scores: np.ndarray, layout: _Layout, times: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return the 95% interval of the AUC from a bootstrap over pairs."""
     pairs = layout.pairs.max() + 1
-    # A bootstrap over pairs as weights: drawing a pair twice is counting its items twice, without copying any
-    # score.
+    # A bootstrap over pairs as weights: drawing a pair twice is counting its items twice.
     weights = rng.multinomial(pairs, np.full(pairs, 1 / pairs), size=times)[:, layout.pairs]
     low, high = np.nanquantile(compute_weighted_aucs(scores, layout.kinds, layout.strata, weights), [0.025, 0.975])
     return float(low), float(high)
@@ -260,16 +257,11 @@ def compute_weighted_aucs(scores: np.ndarray, kinds: np.ndarray, strata: np.ndar
 
 
 def permute_kinds(kinds: np.ndarray, pairs: np.ndarray, strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the kinds, permuted within each stratum.
-
-    Within a pair that has items of both kinds, the items exchange their kinds. Pairs with items of one kind exchange
-    their kinds with each other.
-    """
+    """Permute the kinds in each stratum: within mixed pairs items exchange kinds, pairs of one kind with each other."""
     permutation = kinds.copy()
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
-        # A plain permutation would separate versions that share their kind, and so make the distribution by chance
-        # too narrow.
+        # A plain permutation would separate versions of one kind, and so make the distribution by chance too narrow.
         ones_of_pair = np.bincount(pairs[inside], weights=kinds[inside], minlength=pairs.max() + 1)
         of_pair = np.bincount(pairs[inside], minlength=len(ones_of_pair))
         mixed = ((ones_of_pair > 0) & (ones_of_pair < of_pair))[pairs[inside]]
@@ -299,10 +291,7 @@ def compute_smallest_auc(noughts: int, ones: int, margin: float) -> float | None
 
 
 def count_needed_items(auc_wanted: float, margin: float) -> int:
-    """Return how many items of each kind are needed to confirm scores with this AUC with a power of 80%.
-
-    Raises ValueError if no number suffices.
-    """
+    """Return how many items of each kind confirm such an AUC with a power of 80%. Raises ValueError if none."""
     for n in range(2, 100_000):
         smallest = compute_smallest_auc(n, n, margin)
         if smallest is not None and smallest <= auc_wanted:

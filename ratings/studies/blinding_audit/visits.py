@@ -1,13 +1,10 @@
-"""Request what each rater's browser can be sent: every page, fragment, refusal and file, with the true sources of items
-and with swapped ones.
+"""Request what each rater's browser can be sent: every page, fragment, refusal and file, with true and swapped sources.
 
-The visits write to the database that they read, so they need a scratch copy. Each is rolled back, since the next one
-has to begin with the unchanged study.
+The visits write to the database that they read, so they need a scratch copy. Each is rolled back.
 """
 
 import random
 import uuid
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -200,8 +197,7 @@ def swap_sources(study: Study, seed: int, only: Collection[int] | None = None) -
     """Give every item the source of another item, of another kind if possible.
 
     Return, for each item that becomes or ceases to be a planted error, whether it truly is one. With `only`, no other
-    item is changed, which takes less time; each gets the same source as without `only`. Call it inside
-    `roll_back_changes` only.
+    item is changed, to save time. Call it inside `roll_back_changes` only.
     """
     require_scratch_copy()
     # In a pool study a rater's next item depends on the pairs, so that nobody sees two versions of one thing. Items
@@ -235,13 +231,12 @@ class RequestTimes:
     """Response times in seconds, by request and assignment, with the item as a planted error and without."""
 
     def __init__(self) -> None:
-        self._seconds: dict[str, dict[int, dict[bool, list[float]]]] = defaultdict(
-            lambda: defaultdict(lambda: {True: [], False: []})
-        )
+        self._seconds: dict[str, dict[int, dict[bool, list[float]]]] = {}
 
     def add_page(self, page: Page, planted: bool) -> None:
         if page.asked_assignment:
-            self._seconds[page.label][page.asked_assignment][planted].append(page.seconds)
+            places = self._seconds.setdefault(page.label, {})
+            places.setdefault(page.asked_assignment, {True: [], False: []})[planted].append(page.seconds)
 
     @property
     def time_gaps(self) -> dict[str, list[float]]:
@@ -290,10 +285,7 @@ def check_timing(study: Study, times: RequestTimes) -> Check:
 
 
 def _visit_in_turns(rater: Rater, assignment: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
-    """Return pages of one item with true and swapped sources in turns, each with whether it was a planted error then.
-
-    Return [] if the swap does not change whether the item is a planted error.
-    """
+    """Return pages with both sources, and whether each was a planted error then; [] if the swap changes no kind."""
     with roll_back_changes():
         browser, study = Browser(prepare_user(rater)), rater.study
         pages: list[tuple[Page, bool]] = []

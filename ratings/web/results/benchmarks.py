@@ -4,14 +4,13 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib.auth.models import User
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.models import Analysis, Benchmark, Study
+from ratings.models import Analysis, Benchmark
 from ratings.results import stored_figures
 from ratings.results.benchmarks import store
 from ratings.results.benchmarks.store import BenchmarkError
@@ -79,10 +78,12 @@ def show_benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the result, or the progress of its job."""
     row = get_object_or_404(Benchmark.objects.select_related("created_by"), code=code)
     analysis, job = store.get_or_request(row, request.user)
+    # The runs of a sealed study must stay hidden from its own team, and other people's studies do not exist for the user.
+    readable = access.list_studies(request.user).filter(pk__in=store.find_studies(row).values("pk"))
     context = {
         "benchmark": row,
         "runs": row.runs.order_by("pk"),
-        "studies": _list_studies(row, request.user),
+        "studies": [study for study in readable if study.is_unblinded],
         "analysis": analysis,
         "job": job,
         "said": _describe_progress(job),
@@ -97,13 +98,11 @@ def show_benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_safe
 def download_results(request: StaffRequest, code: UUID) -> HttpResponse:
     """Return the full document, or status 202 and its job until it is computed."""
-    analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
     # 202 with the job: a program polls the same URL until it gets the file.
-    return (
-        result_files.document_response(analysis, f"benchmark-{code}")
-        if analysis
-        else result_files.pending_response(job, _describe_progress(job))
-    )
+    analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
+    if analysis:
+        return result_files.document_response(analysis, f"benchmark-{code}")
+    return result_files.pending_response(job, _describe_progress(job))
 
 
 @staff_only
@@ -115,19 +114,9 @@ def download_table(request: StaffRequest, code: UUID, name: str) -> HttpResponse
     if name not in {table for _, table in SECTIONS}:
         raise Http404
     analysis, job = store.get_or_request(get_object_or_404(Benchmark, code=code), request.user)
-    return (
-        result_files.table_response(analysis, name, f"benchmark-{code}")
-        if analysis
-        else result_files.pending_response(job, _describe_progress(job))
-    )
-
-
-def _list_studies(benchmark: Benchmark, user: User) -> list[Study]:
-    """Return unblinded studies with items from these runs that this user may read."""
-    # The runs of a sealed study must stay hidden from its own team, and other people's studies do not exist for
-    # the user.
-    readable = access.list_studies(user).filter(pk__in=store.find_studies(benchmark).values("pk"))
-    return [study for study in readable if study.is_unblinded]
+    if analysis:
+        return result_files.table_response(analysis, name, f"benchmark-{code}")
+    return result_files.pending_response(job, _describe_progress(job))
 
 
 def _build_sections(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, Any]]:

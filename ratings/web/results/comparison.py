@@ -8,13 +8,11 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings.exchange import exports
 from ratings.models import Study
 from ratings.results.analyses import store
-from ratings.results.stored_figures import FigureFile, StoredFigure, build_result_figure
+from ratings.results.stored_figures import FigureFile, build_result_figure
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.results.result_files import as_attachment, pending_response
-from simulation.models import Job
+from ratings.web.results.result_files import csv_response, pending_response
 
 
 @study_page("admin", "analyst")
@@ -27,17 +25,14 @@ def compare_studies(request: StudyRequest) -> HttpResponse:
         raise Http404
     others = list(store.find_comparable_studies(request.user, request.study))
     other = _get_chosen(others, request)
-    context: dict[str, Any] = {
-        "study": request.study,
-        "role": request.role,
-        "may_run": request.role != "analyst",
-        "others": others,
-        "other": other,
-    }
+    context: dict[str, Any] = {"study": request.study, "role": request.role, "others": others, "other": other}
+    context["may_run"] = request.role != "analyst"
     if other is not None:
         # A request with the same parameters returns the existing job, so reloading computes nothing again.
         job = store.request_comparison(request.study, other, request.user)
-        context |= {"job": job, "table": job.result.get("table"), "figure": _build_figure(request, job, other)}
+        address = f"{reverse('ratings:compare_csv', kwargs={'slug': request.study.slug})}?with={other.slug}"
+        figure = build_result_figure(job, "contrasts", [FigureFile("CSV", address)])
+        context |= {"job": job, "table": job.result.get("table"), "figure": figure}
     return render(request, "ratings/compare.html", context)
 
 
@@ -54,11 +49,7 @@ def download_comparison(request: StudyRequest) -> HttpResponse:
     job = store.request_comparison(request.study, other, request.user)
     if job.status != "done":
         return pending_response(job, "The comparison is being computed.")
-    table = job.result["table"]
-    # The page shows rounded numbers; a file for further computation must not.
-    lines = exports.format_table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
-    response = HttpResponse("".join(exports.prepend_byte_order_mark(lines)), content_type="text/csv; charset=utf-8")
-    return as_attachment(response, f"{request.study.slug}-and-{other.slug}-contrasts.csv")
+    return csv_response(job.result["table"], f"{request.study.slug}-and-{other.slug}-contrasts.csv")
 
 
 def _get_chosen(others: list[Study], request: StudyRequest) -> Study | None:
@@ -69,11 +60,6 @@ def _get_chosen(others: list[Study], request: StudyRequest) -> Study | None:
     if slug and match is None:
         raise Http404
     return match
-
-
-def _build_figure(request: StudyRequest, job: Job, other: Study) -> StoredFigure | None:
-    address = f"{reverse('ratings:compare_csv', kwargs={'slug': request.study.slug})}?with={other.slug}"
-    return build_result_figure(job, "contrasts", [FigureFile("CSV", address)])
 
 
 urls: list[URLPattern] = [

@@ -46,7 +46,10 @@ class HeatCell(NamedTuple):
 
 def build_strip(ratings: Iterable[RatingRow], answers: tuple[str, str]) -> list[StripCell]:
     """Return the ratings that count, from the most certain yes to the most certain no, then those without a verdict."""
-    counting = sorted((row for row in ratings if row.counts), key=_sort_key)
+    counting = [row for row in ratings if row.counts]
+    # Certain yes first, certain no last; the rater's number makes the order the same each time.
+    signs = {True: -1, False: 1, None: 1}
+    counting.sort(key=lambda row: (row.verdict is None, (row.confidence or 0) * signs[row.verdict], row.number))
     return [_make_cell(row, answers) for row in counting]
 
 
@@ -59,12 +62,6 @@ def build_heat(lines: Sequence[DiffLine], could: int) -> list[HeatCell]:
         label = f"{line.material}, {line.label}" if line.material else line.label
         heat.append(HeatCell(label, line.ticked, strength, line.planted))
     return heat
-
-
-def _sort_key(row: RatingRow) -> tuple[bool, int, int]:
-    signed = (row.confidence or 0) * (1 if row.verdict else -1)
-    # Certain yes first, certain no last; the rater's number makes the order the same each time.
-    return row.verdict is None, -signed, row.number
 
 
 def _make_cell(row: RatingRow, answers: tuple[str, str]) -> StripCell:
@@ -132,7 +129,8 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
     if not request.study.is_unblinded:
         raise Http404
     row = get_object_or_404(_items_with_source(), study=request.study, code=code)
-    kin = _list_related(request.study, row.source)
+    related = ItemSource.objects.filter(item__study=request.study, pair=row.source.pair).exclude(pk=row.source.pk)
+    kin = list(related.select_related("item").order_by("perturbation", "label", "pk"))
     ratings = list(rating_rows.iter_rating_rows(request.study, code))
     machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
     ticked = _count_marks(ratings)
@@ -175,19 +173,11 @@ def _describe_raters(given: Sequence[RatingRow], machines: int) -> str:
 
 def _items_with_source() -> Any:
     """Return items with everything their page shows about their source, without long columns."""
-    joined = (
-        "source__twin",
-        "source__imported__by",
-        *(f"source__{of}__{more}" for of in _FROM for more in ("experiment", "run")),
-    )
+    joined = [f"source__{of}__{more}" for of in _FROM for more in ("experiment", "run")]
+    joined += ["source__twin", "source__imported__by"]
     hidden = [f"source__{of}__{name}" for of in _FROM for name in _LONG]
     # Long columns are deferred: an episode and its run have large columns that the page does not show.
     return Item.objects.select_related(*joined).defer(*hidden, "source__twin__diff")
-
-
-def _list_related(study: Study, source: ItemSource) -> list[ItemSource]:
-    related = ItemSource.objects.filter(item__study=study, pair=source.pair).exclude(pk=source.pk)
-    return list(related.select_related("item").order_by("perturbation", "label", "pk"))
 
 
 def _find_original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:

@@ -1,5 +1,6 @@
 """Results and figures as files: CSV, JSON and SVG as stored; PDF and PNG by a job, because rendering is too slow for a web process."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -15,9 +16,7 @@ from ratings.exchange import exports
 from ratings.models import Analysis, Benchmark
 from ratings.results import stored_figures
 from ratings.results.analyses import filters, store
-from ratings.results.analyses.filters import Filters, UnknownFilterError
-from ratings.results.analyses.store import AnalysisStatus
-from ratings.results.analyses.tables import TABLE_SPECS
+from ratings.results.analyses.tables import TABLE_SPECS, Json
 from ratings.results.benchmarks import store as benchmarks
 from ratings.results.figures.registry import FIGURES
 from ratings.studies import access
@@ -42,53 +41,42 @@ register_converter(EndingConverter, "ending")
 @study_page("admin", "analyst")
 @never_cache
 @require_safe
-def download_results(request: StudyRequest) -> HttpResponse:
+def download_results(request: StudyRequest) -> HttpResponseBase:
     """Return the complete analysis, byte for byte as stored, or status 202 and its job until it is computed."""
     # The bytes, not the parsed document: their SHA-256 is published.
-    try:
-        look = _get_analysis(request)
-    except UnknownFilterError as error:
-        return _bad_filter_response(error)
-    if look.analysis is None or not (look.is_fresh and look.analysis.full):
-        return pending_response(look.job, look.message)
-    return document_response(look.analysis, request.study.slug)
+    return _serve_analysis(request, lambda analysis, job: document_response(analysis, request.study.slug))
 
 
 @study_page("admin", "analyst")
 @never_cache
 @require_safe
-def download_table(request: StudyRequest, name: str) -> HttpResponse:
+def download_table(request: StudyRequest, name: str) -> HttpResponseBase:
     """Return one table in full precision, or status 202 and its job until it is computed."""
     if name not in TABLE_SPECS:
         raise Http404
-    try:
-        look = _get_analysis(request)
-    except UnknownFilterError as error:
-        return _bad_filter_response(error)
-    if look.analysis is None or not (look.is_fresh and look.analysis.full):
-        return pending_response(look.job, look.message)
-    return table_response(look.analysis, name, request.study.slug)
+    return _serve_analysis(request, lambda analysis, job: table_response(analysis, name, request.study.slug))
 
 
-def _get_analysis(request: StudyRequest) -> AnalysisStatus:
-    """Return the analysis or its job. 404 while the study is sealed; UnknownFilterError for unknown values."""
-    return store.get_or_request(request.study, requested_filters(request), request.user)
+def _serve_analysis(
+    request: StudyRequest,
+    build: Callable[[Analysis, Job | None], HttpResponseBase],
+    wait: Callable[[Job | None, str], HttpResponseBase] | None = None,
+) -> HttpResponseBase:
+    """Return what `build` makes of the complete current analysis; until it exists, the response of `wait`, by default 202.
 
-
-def requested_filters(request: StudyRequest) -> Filters:
-    """Return the filters in the URL. Raises Http404 while the study is sealed, UnknownFilterError for unknown values."""
+    Status 400 for unknown filters. Raises Http404 while the study is sealed.
+    """
     # Checked also for filters, because their known values would reveal the sources of a sealed study.
     if not request.study.is_unblinded:
         raise Http404
     parsed = filters.parse_query(request.GET, filters.list_choices(request.study))
     # Unknown values are errors, not ignored: a misspelt filter would return the numbers of all items.
-    parsed.check_known()
-    return parsed
-
-
-def _bad_filter_response(error: UnknownFilterError) -> HttpResponse:
-    # The error names the unknown filter and its values; a program reads it as text.
-    return HttpResponse(f"{error}\n", status=400, content_type="text/plain; charset=utf-8")
+    if parsed.unknown:
+        return HttpResponse(f"{' '.join(parsed.unknown)}\n", status=400, content_type="text/plain; charset=utf-8")
+    look = store.get_or_request(request.study, parsed, request.user)
+    if look.analysis is None or not (look.is_fresh and look.analysis.full):
+        return (wait or pending_response)(look.job, look.message)
+    return build(look.analysis, look.job)
 
 
 def document_response(analysis: Analysis, stem: str) -> HttpResponse:
@@ -102,11 +90,15 @@ def document_response(analysis: Analysis, stem: str) -> HttpResponse:
 
 def table_response(analysis: Analysis, name: str, stem: str) -> HttpResponse:
     """Return one table as CSV in full precision."""
-    table_data = analysis.document["tables"][name]
-    lines = exports.format_table_lines([one["name"] for one in table_data["columns"]], table_data["rows"], exact=True)
+    return csv_response(analysis.document["tables"][name], f"{stem}-{name.replace('_', '-')}.csv")
+
+
+def csv_response(table: Json, file_name: str) -> HttpResponse:
+    """Return a table of a document as CSV in full precision: the page rounds, a file for computation must not."""
     # Cells that a spreadsheet would read as a formula are neutralised.
+    lines = exports.format_table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
     response = HttpResponse("".join(exports.prepend_byte_order_mark(lines)), content_type="text/csv; charset=utf-8")
-    return as_attachment(response, f"{stem}-{name.replace('_', '-')}.csv")
+    return as_attachment(response, file_name)
 
 
 def pending_response(job: Job | None, message: str) -> JsonResponse:
@@ -127,23 +119,17 @@ def as_attachment(response: Answer, name: str) -> Answer:
 @never_cache
 @require_safe
 def download_figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
-    """Return a figure of an unblinded study with the page's filters, or redirect to its job until it is rendered.
-
-    Its numbers as CSV need no rendering.
-    """
+    """Return a figure with the page's filters, or redirect to its job. Its numbers as CSV need no rendering."""
     _check_name(name, "study")
-    try:
-        look = _get_analysis(request)
-    except UnknownFilterError as error:
-        return _bad_filter_response(error)
+
+    def send(analysis: Analysis, job: Job | None) -> HttpResponseBase:
+        # The job draws the figures; the numbers of the CSV file exist before.
+        if job and ending != "csv":
+            return _redirect_to_job(job)
+        return _send_file(request, analysis, access.format_subject(request.study), request.study.slug, name, ending)
+
     # A stale analysis is not printed: the figure must fit the numbers that the page shows.
-    if look.analysis is None or not (look.is_fresh and look.analysis.full):
-        return _redirect_to_job(look.job)
-    # The job draws the figures; the numbers of the CSV file exist before.
-    if look.job and ending != "csv":
-        return _redirect_to_job(look.job)
-    subject = access.format_subject(request.study)
-    return _send_file(request, look.analysis, subject, request.study.slug, name, ending)
+    return _serve_analysis(request, send, lambda job, message: _redirect_to_job(job))
 
 
 @staff_only

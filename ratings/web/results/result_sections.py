@@ -15,10 +15,7 @@ MATRIX_CELLS = 1_500  # most cells of the matrix on the page unless all are requ
 
 
 class KeyNumber(NamedTuple):
-    """One of the key numbers. `value` is "undefined" if missing, and `reason` explains why.
-
-    `target` is the population to which the interval refers; "" for new raters.
-    """
+    """A key number as text. `target`: the population to which the interval refers; "" for new raters."""
 
     name: str
     value: str
@@ -30,11 +27,7 @@ class KeyNumber(NamedTuple):
 
 
 class ResultBlock(NamedTuple):
-    """A figure with its table, or a table alone.
-
-    `fold`: it is long, so it is shown only on request; `tall`: the figure needs more than a printed page; `summary`:
-    one sentence about it.
-    """
+    """A figure and its table. `fold`: shown on request; `tall`: more than a printed page; `summary`: a sentence."""
 
     name: str
     title: str
@@ -83,14 +76,8 @@ class RatingMatrix(NamedTuple):
 
 _WIDE = ("raters", "detection", "contrasts")
 _FOLDED = (
-    "rates_by_action",
-    "rates_by_error_kind",
-    "rates_by_arm",
-    "rates_by_rater",
-    "detection",
-    "precision",
-    "contrasts",
-)
+    "rates_by_action", "rates_by_error_kind", "rates_by_arm", "rates_by_rater", "detection", "precision", "contrasts",
+)  # fmt: skip
 _RATES = ("rates", "Rates and confidence", ("rates", "roc", "localisation", "confidence", "violins"))
 _GROUPS = (
     "groups", "By experiment, action and kind of error",
@@ -139,9 +126,8 @@ def describe_design(document: Json) -> str:
         parts_of_sentence.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
     for arm, shares in composition["arms"].items():
         if len(shares) > 1:
-            parts_of_sentence.append(
-                f"{_ARMS.get(arm, arm)}: {', '.join(f'{name} {part:.0%}' for name, part in shares.items())}"
-            )
+            listing = ", ".join(f"{name} {part:.0%}" for name, part in shares.items())
+            parts_of_sentence.append(f"{_ARMS.get(arm, arm)}: {listing}")
     return f"{'In the whole study, ' if filtered else ''}{'; '.join(parts_of_sentence)}." if parts_of_sentence else ""
 
 
@@ -174,13 +160,9 @@ def _make_cell(row: Mapping[str, Any]) -> MatrixCell:
     # The minus sign has the width of the plus, so that the columns align.
     sign = "+" if row["verdict"] else "\N{MINUS SIGN}"
     confidence = row["confidence"] or 0
-    return MatrixCell(
-        # `is False`, because the reference can be unknown, which is neither right nor wrong.
-        "yes" if row["verdict"] else "no",
-        confidence,
-        f"{sign}{confidence or ''}",
-        row["correct"] is False,
-    )
+    # `is False`, because the reference can be unknown, which is neither right nor wrong.
+    is_wrong = row["correct"] is False
+    return MatrixCell("yes" if row["verdict"] else "no", confidence, f"{sign}{confidence or ''}", is_wrong)
 
 
 def _make_key_number(entry: Mapping[str, Any]) -> KeyNumber:
@@ -209,15 +191,10 @@ def _make_block(name: str, document: Json, figure: Any) -> ResultBlock:
     table = document["tables"].get(table_name) or {"title": table_name, "columns": [], "rows": [], "notes": []}
     summary = figure.summary if figure else table.get("summary", "")
     title = named_figure.get_title(document) if named_figure else table["title"]
-    return ResultBlock(
-        name, title, table_name, table, figure, name in _WIDE, name in _FOLDED, _is_tall(figure), summary
-    )
+    # The height of the drawing is known only from the SVG itself.
+    height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
+    tall = height is not None and float(height[1]) > _TALL_PIXELS
+    return ResultBlock(name, title, table_name, table, figure, name in _WIDE, name in _FOLDED, tall, summary)
 
 
 _TALL_PIXELS = 1000  # at a width of 700 pixels, which prints with 7-point letters
-
-
-def _is_tall(figure: Any) -> bool:
-    # The height of the drawing is known only from the SVG itself.
-    height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
-    return height is not None and float(height[1]) > _TALL_PIXELS

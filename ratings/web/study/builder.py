@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.contrib import messages
 from django.db.models import Count
 from django.forms import BoundField
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -42,12 +42,7 @@ class StudySizes(NamedTuple):
         return round(100 * self.planted / self.items) if self.items else 0
 
 
-def build_study_url(name: str, study: Study, *args: str) -> str:
-    return reverse(f"ratings:{name}", args=[study.slug, *args])
-
-
 def compute_sizes(study: Study) -> StudySizes:
-    """Return the size of a draft from its document and its imported items."""
     protocol = study_protocol.load_protocol(study.protocol)
     imported = study.imported_items.count()
     items = sum(source.count for source in protocol.sources) + imported
@@ -69,22 +64,21 @@ def describe_needs(study: Study) -> dict[str, Any]:
 
 def describe_availability(study: Study) -> dict[str, Any]:
     """Return what a draft needs and the items available for it, which takes time if the pool is large."""
-    needs_context = describe_needs(study)
-    if needs_context["problems"]:
-        nothing = {"stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0, "shown": 0}
-        return needs_context | nothing
-    stock, left_out, also_in_unblinded, alike = pool.take_stock(study_protocol.load_protocol(study.protocol), study)
+    context = describe_needs(study)
+    if context["problems"]:
+        return context | {"stock": []}
+    protocol = study_protocol.load_protocol(study.protocol)
+    stock, left_out, also_in_unblinded, alike = pool.take_stock(protocol, study)
     missing = [line for line in stock if not line.is_enough]
-    waiting = any(line.unvetted or line.held for line in missing)
-    unplannable = ""
+    context |= {"stock": stock, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
+    context |= {"short": bool(missing), "waiting": any(line.unvetted or line.held for line in missing)}
     # Planning with too few items would only repeat that items are missing.
-    if not missing and needs_context["sizes"].items:
+    if not missing and context["sizes"].items:
         try:
-            freeze.preview_opening(study_protocol.load_protocol(study.protocol), study)
+            freeze.preview_opening(protocol, study)
         except PlanError as error:
-            unplannable = str(error)
-    availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
-    return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
+            context["unplannable"] = str(error)
+    return context
 
 
 @study_page("admin", "analyst")
@@ -107,14 +101,9 @@ def preview_item(request: StudyRequest) -> HttpResponse:
     is_number = asked.isdecimal() and len(asked) < 4 and int(asked) > 0
     number = min(int(asked), len(candidates)) if is_number else 1
     arm = _choose_arm(request, study_protocol.load_protocol(request.study.protocol))
-    context = {
-        "study": request.study,
-        "number": number,
-        "numbers": range(1, len(candidates) + 1),
-        "arm": arm,
-        "layouts": [(name, CHOICES["layouts"][name].name) for name in LAYOUTS],
-        "all_marks": [(name, CHOICES["marks"][name].name) for name in MARKS],
-    }
+    names = {key: [(value, choice.name) for value, choice in CHOICES[key].items()] for key in ("layouts", "marks")}
+    context = {"study": request.study, "number": number, "numbers": range(1, len(candidates) + 1), "arm": arm}
+    context |= {"layouts": names["layouts"], "all_marks": names["marks"]}
     if candidates:
         payload, goal = candidates[number - 1]
         context |= item_view.build_item_view(payload, goal, **arm)
@@ -161,12 +150,11 @@ def _choose_arm(request: StudyRequest, protocol: StudyProtocol) -> dict[str, Any
 @require_safe
 def show_assignments(request: StudyRequest) -> HttpResponse:
     """Show which raters rate which items: the plan of a draft with sources, an open study without sources."""
-    context: dict[str, Any] = {"study": request.study, "matrix": None, "problems": []}
+    study = request.study
+    context: dict[str, Any] = {"study": study, "matrix": None, "problems": []}
     try:
-        load_matrix = (
-            assignment_preview.preview_assignments if request.study.is_draft else assignment_preview.load_assignments
-        )
-        context["matrix"] = load_matrix(request.study)
+        load = assignment_preview.preview_assignments if study.is_draft else assignment_preview.load_assignments
+        context["matrix"] = load(study)
     except (PlanError, ProtocolError, StudyError) as error:
         context["problems"] = _list_problems(error)
     return render(request, "ratings/study_matrix.html", context)
@@ -201,7 +189,6 @@ def download_plan(request: StudyRequest) -> HttpResponse:
 
 
 def _load_empty_cells() -> Any:
-    """Return the module that simulates a plan to predict empty results."""
     # It imports scipy: a second and 100 MB that most web processes never need.
     return import_module("ratings.results.empty_cells")
 
@@ -267,10 +254,9 @@ class SourceCell(NamedTuple):
 def create_study(request: StaffRequest) -> HttpResponse:
     """Show the first step of a new study, or create or check a draft from a study document."""
     from_document = request.POST.get("by") == "document"
-    form = QuestionForm(
-        request.POST if request.method == "POST" and not from_document else None, document=step_forms.blank_document()
-    )
-    document = DocumentForm(request.POST if from_document else None, request.FILES if from_document else None)
+    posted = request.POST if request.method == "POST" and not from_document else None
+    form = QuestionForm(posted, document=step_forms.blank_document())
+    document = DocumentForm(request.POST, request.FILES) if from_document else DocumentForm()
     sent_form = document if from_document else form
     if sent_form.is_valid() and sent_form.protocol and request.POST.get("do") != "check":
         try:
@@ -278,24 +264,15 @@ def create_study(request: StaffRequest) -> HttpResponse:
         except ProtocolError as error:
             sent_form.add_problems(error.problems)
         else:
-            if from_document:
-                return redirect("ratings:study", study.slug)
-            return redirect("ratings:build", study.slug, "items")
+            next_page = ("ratings:study", study.slug) if from_document else ("ratings:build", study.slug, "items")
+            return redirect(*next_page)
     # Checking a document only counts the available items; it creates nothing.
     checked = sent_form.protocol if from_document and not sent_form.errors else None
-    stock = pool.take_stock(checked) if checked else None
-    context = {
-        "form": form,
-        "document": document,
-        "sent": sent_form,
-        "steps": STEPS,
-        "at": STEPS[0],
-        "stock": stock.lines if stock else None,
-        "left_out": stock.left_out if stock else 0,
-        "shown": stock.shown if stock else 0,
-        "alike": stock.alike if stock else None,
-        "checked": checked,
-    }
+    context: dict[str, Any] = {"form": form, "document": document, "sent": sent_form, "checked": checked}
+    context |= {"steps": STEPS, "at": STEPS[0]}
+    if checked:
+        stock = pool.take_stock(checked)
+        context |= {**stock._asdict(), "stock": stock.lines}
     return render(request, "ratings/study_new.html", context, status=422 if sent_form.errors else 200)
 
 
@@ -313,14 +290,14 @@ def edit_step(request: StudyRequest, step: str) -> HttpResponse:
     form = current_step.form(request.POST if request.method == "POST" else None, document=request.study.protocol)
     if form.is_valid() and (response := _save_step(request, form, current_step)):
         return response
-    context = {
-        "study": request.study,
-        "form": form,
-        "steps": STEPS,
-        "at": current_step,
-        "last": current_step == STEPS[-1],
-    }
-    context |= _items_context(request, form) if isinstance(form, ItemsForm) else {}
+    study, is_last = request.study, current_step == STEPS[-1]
+    context = {"study": study, "form": form, "steps": STEPS, "at": current_step, "last": is_last}
+    if isinstance(form, ItemsForm):
+        context |= {"rows": _build_source_table(form, study.kind), "imported": study.imported_items.count()}
+        context["perturbed"] = study.kind != EVIDENCE
+        # Counting takes a while in a large pool, so it happens only on request and only for what was saved.
+        if request.method == "GET" and "counted" in request.GET:
+            context |= describe_availability(study)
     return render(request, f"ratings/study_step_{current_step.key}.html", context, status=422 if form.errors else 200)
 
 
@@ -335,47 +312,30 @@ def _save_step(request: StudyRequest, form: StepForm, current_step: Step) -> Htt
         return redirect("ratings:study", request.study.slug)
     action, next_index = request.POST.get("do", "next"), STEPS.index(current_step) + 1
     if action == "count":
-        return redirect(f"{build_study_url('build', study, 'items')}?counted=1#counted")
+        return redirect(f"{reverse('ratings:build', args=[study.slug, 'items'])}?counted=1#counted")
     if action == "save" or next_index == len(STEPS):
         return redirect("ratings:study", study.slug)
     return redirect("ratings:build", study.slug, STEPS[next_index].key)
 
 
-def _items_context(request: HttpRequest, form: ItemsForm) -> dict[str, Any]:
-    """Return the source table and, if requested, the items available for the saved draft."""
-    study: Study = request.study  # type: ignore[attr-defined]
-    context: dict[str, Any] = {"rows": _build_source_table(form, study.kind), "imported": study.imported_items.count()}
-    context["perturbed"] = study.kind != EVIDENCE
-    # Counting takes a while in a large pool, so it happens only on request and only for what was saved.
-    if request.method == "GET" and "counted" in request.GET:
-        return {**context, **describe_availability(study)}
-    return context
-
-
 def _build_source_table(form: ItemsForm, kind: str) -> list[tuple[str, list[SourceCell]]]:
     """Return the source table: a row for each cast, a cell for each perturbation that this kind of study can have."""
-    available = {(cast, "none"): n for cast, n in _count_records().items()} if kind == EVIDENCE else _count_outcomes()
+    if kind == EVIDENCE:  # submitted episodes that a classifier has judged
+        judged = Episode.objects.filter(status="submitted", counts=True, reviews__isnull=False).order_by()
+        unperturbed, twins = judged.values_list("cast").annotate(n=Count("pk", distinct=True)), Twin.objects.none()
+    else:  # an upper limit: some items may be identical after blinding; `pool_report` counts exactly
+        steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED)
+        by_cast = steps.order_by().values_list("episode__cast")
+        unperturbed, twins = by_cast.annotate(n=Count("content_sha256", distinct=True)), Twin.objects.all()
+    available = {(cast, "none"): n for cast, n in unperturbed}
+    made = twins.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))
+    available |= {(cast, perturbation): n for cast, perturbation, n in made}
     table: dict[str, list[SourceCell]] = {}
     for row in form.iter_source_rows():
         heading = "As simulated" if row.perturbation == "none" else f"{row.perturbation.capitalize()} errors"
         cell = SourceCell(row.field, heading, available.get((row.cast, row.perturbation), 0))
         table.setdefault(row.cast, []).append(cell)
     return list(table.items())
-
-
-def _count_outcomes() -> dict[tuple[str, str], int]:
-    """Count distinct steps and twins by cast and perturbation."""
-    # An upper limit: some items may be identical after blinding. `pool_report` counts exactly.
-    steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED).order_by()
-    unperturbed = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
-    twins = Twin.objects.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))
-    return {(cast, "none"): n for cast, n in unperturbed} | {(cast, perturbation): n for cast, perturbation, n in twins}
-
-
-def _count_records() -> dict[str, int]:
-    """Count submitted episodes that a classifier has judged, by cast."""
-    judged = Episode.objects.filter(status="submitted", counts=True, reviews__isnull=False).order_by()
-    return dict(judged.values_list("cast").annotate(n=Count("pk", distinct=True)))
 
 
 urls: list[URLPattern] = [

@@ -70,16 +70,13 @@ def show_study(request: StudyRequest) -> HttpResponse:
         "log": study_log.describe_events(study_row.events.select_related("by")),
     }
     if study_row.is_draft:
-        # Counting the pool can take a while, so the page loads without it. htmx then sends a second request by itself;
-        # other browsers have a link.
+        # Counting the pool can take a while, so the page loads without it. htmx then requests it; others have a link.
         counted = "counted" in request.GET
         context |= builder.describe_availability(study_row) if counted else builder.describe_needs(study_row)
         return render(request, "ratings/study_draft.html", {**context, "counted": counted})
     counts = progress.count_study(study_row)
-    context |= {
-        "report": progress.build_report(study_row, counts),
-        "stop": progress.evaluate_stop_rule(study_row, tally=counts.study),
-    }
+    context["report"] = progress.build_report(study_row, counts)
+    context["stop"] = progress.evaluate_stop_rule(study_row, tally=counts.study)
     context["unplaced"] = reassign.count_unassigned_ratings(study_row, counts.study.missing)
     if study_row.is_unblinded:
         context |= _build_results_context(request)
@@ -91,7 +88,11 @@ def show_study(request: StudyRequest) -> HttpResponse:
 def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     study_row, all_choices = request.study, filters.list_choices(request.study)
     chosen = filters.parse_query(request.GET, all_choices, other_parameters=(_ALL_ITEMS_PARAMETER,))
-    look = store.get_or_request(study_row, chosen, request.user)
+    look, active = store.get_or_request(study_row, chosen, request.user), chosen.to_dict()
+    chips = []
+    for name, value in active.items():
+        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
+        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
     context = {
         "benchmarks": benchmark_store.find_benchmarks(study_row) if request.user.is_staff else (),
         "filters": chosen,
@@ -101,7 +102,7 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
             for name, title in TITLES.items()
             if len(all_choices[name]) > 1
         ],
-        "chips": _build_filter_chips(chosen),
+        "chips": chips,
         "query": chosen.build_query(),
         "look": look,
     }
@@ -132,35 +133,22 @@ def _describe_analysis(study_row: Study, chosen: Filters, analysis: Any, *, show
 
 
 def _build_sections(results: Sequence[Mapping[str, Any]], study: Study) -> list[ListedSection]:
-    return [
-        ListedSection(
-            section._replace(lines=[_name_statistic(line, study) for line in section.lines[:MAX_SECTION_ROWS]]),
-            len(section.lines),
-        )
-        for section in build_sections(Estimate.from_dict(estimate) for estimate in results)
-    ]
+    sections = []
+    for section in build_sections(Estimate.from_dict(estimate) for estimate in results):
+        lines = [_name_statistic(line, study) for line in section.lines[:MAX_SECTION_ROWS]]
+        sections.append(ListedSection(section._replace(lines=lines), len(section.lines)))
+    return sections
 
 
 def _name_statistic(line: SummaryLine, study: Study) -> SummaryLine:
     """Return the row with the study's own answer label instead of "verdict 1", and with the published value."""
-    yes_label = study.answer_labels[0].lower()
-    published = None
-    if (line.name, line.scope) == (MEAN_CONFIDENCE, POOLED):
-        published = find_paper_value("mean_confidence", study.kind)
+    yes_label, is_mean = study.answer_labels[0].lower(), (line.name, line.scope) == (MEAN_CONFIDENCE, POOLED)
+    published = find_paper_value("mean_confidence", study.kind) if is_mean else None
     return line._replace(
         name=line.name.replace("Share of verdict 1", f"Share rated {yes_label}"),
         n=line.n.replace("verdicts 1", f"rated {yes_label}"),
         reason="; ".join(filter(None, (line.reason, published.description if published else ""))),
     )
-
-
-def _build_filter_chips(chosen: Filters) -> list[FilterChip]:
-    active = chosen.to_dict()
-    chips = []
-    for name, value in active.items():
-        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
-        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
-    return chips
 
 
 class InviteForm(forms.Form):

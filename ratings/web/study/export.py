@@ -71,9 +71,15 @@ def show_exports(request: StudyRequest) -> HttpResponseBase:
     study = request.study
     if request.method == "POST":
         return _request_archive(request, study)
-    context = {"study": study, "role": request.role, "may_run": request.role != "analyst"}
+    context: dict[str, Any] = {"study": study, "role": request.role, "may_run": request.role != "analyst"}
     if not study.is_draft:
-        context["variants"] = _list_variants(study)
+        current_state = archive_requests.compute_state(study)
+        names = ("full", "blinded") if study.is_unblinded else ("blinded",)
+        jobs = [(name, archive_requests.find_last_request(study, blinded=name == "blinded")) for name in names]
+        context["variants"] = [
+            ArchiveVariant(name, job, job is not None and archive_requests.is_stale(job, current_state))
+            for name, job in jobs
+        ]
     return render(request, "ratings/export.html", context)
 
 
@@ -102,15 +108,6 @@ def _request_archive(request: StudyRequest, study: Study) -> HttpResponseBase:
     except (SealedError, StudyError) as error:
         messages.error(request, f"{str(error).rstrip('.')}.")
     return redirect("ratings:export", slug=study.slug)
-
-
-def _list_variants(study: Study) -> list[ArchiveVariant]:
-    current_state = archive_requests.compute_state(study)
-    variants = []
-    for name in ("full", "blinded") if study.is_unblinded else ("blinded",):
-        job = archive_requests.find_last_request(study, blinded=name == "blinded")
-        variants.append(ArchiveVariant(name, job, job is not None and archive_requests.is_stale(job, current_state)))
-    return variants
 
 
 @study_page("admin", "analyst")
@@ -149,16 +146,18 @@ class UploadForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_items(request: StudyRequest) -> HttpResponse:
     """Show the imported items and a form for more. A draft's imported items can be removed again."""
-    if request.POST.get("do") == "remove":
-        return _remove_imported(request)
     study = request.study
+    if request.POST.get("do") == "remove":
+        try:
+            count = item_imports.remove_all_items(study, request.user)
+            messages.success(request, f"{format_count(count, 'imported item')} removed from the draft.")
+        except StudyError as error:
+            messages.error(request, str(error))
+        return redirect("ratings:import_items", slug=study.slug)
     by_source = study.imported_items.values("label", "perturbation", "reference", "truth")
     rows = by_source.annotate(n=Count("pk")).order_by("label")
-    context = {
-        "sources": rows,
-        "imported": sum(row["n"] for row in rows),
-        "may": study.status in item_imports.ALLOWED_STATUSES,
-    }
+    may_import, n_imported = study.status in item_imports.ALLOWED_STATUSES, sum(row["n"] for row in rows)
+    context = {"sources": rows, "imported": n_imported, "may": may_import}
     check, take = item_imports.check_file, item_imports.import_file
     return _handle_import(request, "ratings/import_items.html", context, check, take, import_jobs.ITEMS_KIND)
 
@@ -166,7 +165,6 @@ def import_items(request: StudyRequest) -> HttpResponse:
 @study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_ratings(request: StudyRequest) -> HttpResponse:
-    """Show the imported raters and a form for more."""
     raters = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
     context = {"raters": raters, "may": request.study.status in rating_imports.ALLOWED_STATUSES}
     check, take = rating_imports.check_file, rating_imports.import_file
@@ -248,7 +246,6 @@ def _import_by_job(request: StudyRequest, kind: str) -> HttpResponse:
 
 
 def _redirect_to_job(request: StudyRequest, job: Job) -> HttpResponse:
-    """Redirect to the same page, which shows the job."""
     return redirect(f"{request.path}?job={job.code}")
 
 
@@ -260,16 +257,6 @@ def _import_checked_file(
     import_jobs.delete_upload(token)
     messages.success(request, f"{import_jobs.format_items(kind, import_jobs.summarise_file(checked)['n'])} imported.")
     return redirect(f"ratings:{kind}", slug=request.study.slug)
-
-
-def _remove_imported(request: StudyRequest) -> HttpResponse:
-    try:
-        count = item_imports.remove_all_items(request.study, request.user)
-    except StudyError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, f"{format_count(count, 'imported item')} removed from the draft.")
-    return redirect("ratings:import_items", slug=request.study.slug)
 
 
 urls: list[URLPattern] = [

@@ -27,10 +27,8 @@ from simulation.web.run_forms import SIZE_BUTTON, BudgetFields, BudgetForm, Cast
 from wetbench_site.text import format_count
 
 MEASURED: Final = 2000  # items whose prompts are built to estimate the cost: takes about a second
-_CHECKER = cast_availability.RaterOption(
-    model_raters.CHECKER,
-    "The rule-based checker of WetBench, shown the blinded item only. No API cost, reproducible.",
-)
+_CHECKER_TEXT = "The rule-based checker of WetBench, shown the blinded item only. No API cost, reproducible."
+_CHECKER = cast_availability.RaterOption(model_raters.CHECKER, _CHECKER_TEXT)
 
 
 class MachineForm(BudgetFields):
@@ -98,14 +96,9 @@ def build_size_context(form: MachineForm) -> dict[str, Any]:
     items = Item.objects.filter(study=form.study)
     line = next((line for line in form.available_raters if line.name == form["cast"].value()), None)
     total = items.count() if line is not None and line.is_ready else 0
-    return {
-        "total": total,
-        "noun": "rating",
-        "factors": [],
-        "needs": "Choose a rater.",
-        "cast": line,
-        "worst": _estimate_maximum(form, line.name, total) if line is not None and total else None,
-    }
+    worst = _estimate_maximum(form, line.name, total) if line is not None and total else None
+    texts = {"noun": "rating", "factors": [], "needs": "Choose a rater."}
+    return {**texts, "total": total, "cast": line, "worst": worst}
 
 
 def _estimate_maximum(form: MachineForm, cast: str, total: int) -> CostEstimate | None:
@@ -152,13 +145,8 @@ def show_machine_raters(request: StudyRequest) -> HttpResponse:
 def _place_order(request: StudyRequest, form: MachineForm) -> bool:
     """Request the ratings. Return False, with the reason in the form, if that is not possible."""
     try:
-        order = model_raters.request_ratings(
-            request.study,
-            form.cleaned_data["cast"],
-            context=form.get_requested_context(),
-            by=request.user,
-            **form.get_limits_for_cast(),
-        )
+        cast, context, limits = form.cleaned_data["cast"], form.get_requested_context(), form.get_limits_for_cast()
+        order = model_raters.request_ratings(request.study, cast, context=context, by=request.user, **limits)
     except (StudyError, LabError) as error:
         form.add_error(None, str(error))
         return False
@@ -205,16 +193,8 @@ def _render_page(
         stopped_by_budget = next((line for line in lines if line.rater.run_id == budget.run.pk), None)
     elif stopped_by_budget is not None and stopped_by_budget.rater.run:
         budget = BudgetForm(stopped_by_budget.rater.run)
-    context = {
-        "study": request.study,
-        "role": request.role,
-        "may_run": may_run,
-        "lines": lines,
-        "form": form,
-        "held": stopped_by_budget,
-        "budget": budget,
-        **(build_size_context(form) if form is not None else {}),
-    }
+    context = {"study": request.study, "role": request.role, "may_run": may_run, "lines": lines, "form": form}
+    context |= {"held": stopped_by_budget, "budget": budget, **(build_size_context(form) if form is not None else {})}
     has_errors = (form is not None and form.errors) or (budget is not None and budget.errors)
     return render(request, "ratings/machines.html", context, status=422 if has_errors else 200)
 

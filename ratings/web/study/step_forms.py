@@ -35,9 +35,8 @@ def build_field(model: type[StudyProtocol | Display], name: str, **options: Any)
     """Return the form field of a field of the document, with its limits, its label and its help text."""
     info = model.model_fields[name]
     text = FIELD_TEXTS.get(name, Choice("", ""))
-    limits = {
-        key: getattr(part, key) for part in info.metadata for key in ("ge", "le", "max_length") if hasattr(part, key)
-    }
+    named = ((key, part) for part in info.metadata for key in ("ge", "le", "max_length"))
+    limits = {key: getattr(part, key) for key, part in named if hasattr(part, key)}
     options = {"label": text.name or None, "help_text": text.explanation, "required": info.is_required(), **options}
     if name in CHOICES:
         options["choices"] = [(value, choice.name) for value, choice in CHOICES[name].items()]
@@ -86,13 +85,12 @@ class StepForm(forms.Form):
 
     @property
     def choice_options(self) -> dict[str, list[ChoiceOption]]:
-        return {name: list(self._iter_options(name)) for name in self.fields if name in CHOICES}
-
-    def _iter_options(self, name: str) -> Iterator[ChoiceOption]:
-        value = self[name].value()
-        selected = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
-        for key, choice in CHOICES[name].items():
-            yield ChoiceOption(key, choice.name, choice.explanation, key in selected)
+        options = {}
+        for name in (name for name in self.fields if name in CHOICES):
+            value = self[name].value()
+            selected = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+            options[name] = [ChoiceOption(key, *choice, key in selected) for key, choice in CHOICES[name].items()]
+        return options
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -155,13 +153,10 @@ class ItemsForm(StepForm):
         field.help_text = "Select none to use all." if choices else "None has been loaded yet. Run manage.py load_lab."
 
     def load_values(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {
-            _count_name(source["cast"], source.get("perturbation", "none")): source["count"]
-            for source in document["sources"]
-        }
-        selected = {
-            key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")
-        }
+        requested = ((source, source.get("perturbation", "none")) for source in document["sources"])
+        counts = {_count_name(source["cast"], perturbation): source["count"] for source, perturbation in requested}
+        given = {key: document.get(key, "all") for key in ("experiments", "actions")}
+        selected = {key: [] if value == "all" else value for key, value in given.items()}
         return {"allow_unblinded": False, "vetting": "rules", **super().load_values(document), **counts, **selected}
 
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,12 +239,7 @@ class ScreenForm(StepForm):
 class GuideForm(forms.Form):
     """New instructions for an open study."""
 
-    guide = build_field(
-        StudyProtocol,
-        "guide",
-        rows=14,
-        help_text="Shown with the default guide. Every rater sees the new version before their next item.",
-    )
+    guide = build_field(StudyProtocol, "guide", rows=14, help_text="Shown with the default guide. Every rater sees the new version before their next item.")  # fmt: skip
 
 
 def blank_document() -> dict[str, Any]:
@@ -275,12 +265,9 @@ _MAX_DOCUMENT = 200_000  # characters or bytes
 class DocumentForm(forms.Form):
     """A study document, pasted or sent as a file. `protocol` contains the study once the form is valid."""
 
-    file = forms.FileField(required=False, label="File", max_length=200)
+    file = forms.FileField(required=False, max_length=200)
     text = forms.CharField(
-        required=False,
-        label="Text",
-        max_length=_MAX_DOCUMENT,
-        widget=forms.Textarea(attrs={"spellcheck": "false"}),
+        required=False, max_length=_MAX_DOCUMENT, widget=forms.Textarea(attrs={"spellcheck": "false"})
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -289,31 +276,26 @@ class DocumentForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        field = "file" if cleaned.get("file") else "text"
+        uploaded: UploadedFile | None = cleaned.get("file")
         if self.errors:
             return cleaned
-        if not (cleaned.get("file") or cleaned.get("text")):
+        if not (uploaded or cleaned.get("text")):
             raise forms.ValidationError("Choose a file or paste the text of a study document.")
         try:
-            self.protocol = lifecycle.parse_protocol(json.loads(_read_document_text(cleaned)))
+            if uploaded and (uploaded.size or 0) > _MAX_DOCUMENT:
+                raise ValueError(f"the file is longer than {_MAX_DOCUMENT} bytes")
+            text = uploaded.read().decode("utf-8") if uploaded else cleaned["text"]
+            self.protocol = lifecycle.parse_protocol(json.loads(text))
         except ProtocolError as error:
             self.add_problems(error.problems)
         # Deeply nested JSON raises RecursionError; bytes that are not UTF-8 raise a ValueError.
         except (ValueError, RecursionError) as error:
-            self.add_error(field, f"This is not a study document in valid JSON: {str(error)[:200]}")
+            self.add_error(
+                "file" if uploaded else "text", f"This is not a study document in valid JSON: {str(error)[:200]}"
+            )
         return cleaned
 
     def add_problems(self, problems: Sequence[str]) -> None:
         """Show all problems beside the field that was used."""
         for problem in problems:
             self.add_error("file" if self.files else "text", problem)
-
-
-def _read_document_text(cleaned: Mapping[str, Any]) -> str:
-    uploaded = cleaned.get("file")
-    if not isinstance(uploaded, UploadedFile):
-        return cleaned.get("text") or ""
-    if uploaded.size is None or uploaded.size > _MAX_DOCUMENT:
-        raise ValueError(f"the file is longer than {_MAX_DOCUMENT} bytes")
-    content: bytes = uploaded.read()
-    return content.decode("utf-8")

@@ -46,10 +46,8 @@ def add_list_counts(rows: Iterable[Study]) -> list[Any]:
     # Two grouped queries: annotating both counts on one query would multiply items by ratings.
     items = dict(Item.objects.filter(study__in=keys).values_list("study").annotate(n=Count("pk")))
     countable = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
-    ratings = Rating.objects.filter(
-        countable, assignment__rater__study__in=keys, assignment__rater__dropped=False
-    ).order_by()
-    by_study = ratings.values_list("assignment__rater__study")
+    ratings = Rating.objects.filter(countable, assignment__rater__study__in=keys, assignment__rater__dropped=False)
+    by_study = ratings.order_by().values_list("assignment__rater__study")
     simulated = Count("pk", filter=Q(assignment__rater__simulated=True))
     counts_by_study = {key: numbers for key, *numbers in by_study.annotate(n=Count("pk"), simulated=simulated)}
     for study in studies:
@@ -131,15 +129,10 @@ def edit_guide(request: StudyRequest) -> HttpResponse:
 
 class MemberForm(forms.Form):
     who = forms.CharField(label="User name or e-mail address", max_length=254)
-    role = forms.ChoiceField(
-        label="Role",
-        widget=forms.RadioSelect,
-        initial="analyst",
-        choices=[
-            ("analyst", "Analyst: can read the results, and rates by source before unblinding"),
-            ("admin", "Study admin: can do everything in this study"),
-        ],
-    )
+    role = forms.ChoiceField(widget=forms.RadioSelect, initial="analyst", choices=[
+        ("analyst", "Analyst: can read the results, and rates by source before unblinding"),
+        ("admin", "Study admin: can do everything in this study"),
+    ])  # fmt: skip
     who.widget.attrs |= {"autocomplete": "off", "autocapitalize": "none"}
 
 
@@ -182,16 +175,14 @@ def remove_member(request: StudyRequest, number: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_interim_analysis(request: StudyRequest) -> HttpResponse:
     """Show who may run an interim analysis and the log of earlier ones; a POST runs one."""
-    study = request.study
+    study, looks = request.study, request.study.events.filter(kind="looked")
     context = {
         "study": study,
         "may_run": request.role != "analyst",
         "refusal": interim_analysis.explain_refusal(study, request.user),
         "least": interim_analysis.MIN_CHANGED_RATINGS,
         "yes": study.answer_labels[0].lower(),
-        "looks": study_log.describe_events(
-            study.events.filter(kind="looked").select_related("by").order_by("-at")[:20]
-        ),
+        "looks": study_log.describe_events(looks.select_related("by").order_by("-at")[:20]),
     }
     # Only a POST runs an analysis: every analysis is logged, but opening the page is not.
     if request.method == "POST":
@@ -234,8 +225,7 @@ def show_audit(request: StudyRequest) -> HttpResponse:
 def show_quarantine(request: StudyRequest) -> HttpResponse:
     """Show the items that stay out of the study until an admin decides that their text reveals nothing."""
     study = request.study
-    # The items of an opened study are frozen, so there is nothing to decide. Each is listed once, however often it is in
-    # the pool.
+    # The items of an opened study are frozen, so there is nothing to decide. Each is listed once.
     held = pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held if study.is_draft else []
     quarantined = list({item.digest: item for item in held}.values())
     if request.method == "POST":

@@ -63,15 +63,15 @@ class VettingForm(forms.Form):
     )
 
     def __init__(self, twin: Twin, data: Any = None) -> None:
-        super().__init__(data, initial=_build_initial_values(twin))
+        # The previous decision's answers, or for a first review the planted type and, if known, the location.
+        initial = {"perturbation": vetting.get_error_type(twin), "kind": twin.kind.replace("_", " ")}
+        location = twin.field if twin.vetted_at else vetting.find_error_location(twin)
+        super().__init__(data, initial={**initial, "field": location} if location or twin.vetted_at else initial)
         self.twin = twin
         locations = [str(difference["path"]) for difference in twin.diff]
         field = self.fields["field"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [
-            *((location, location) for location in locations),
-            ("", "more than one location, or none of these"),
-        ]
+        field.choices = [*zip(locations, locations, strict=True), ("", "more than one location, or none of these")]
         # An unperturbed twin has no error to describe.
         if twin.perturbation == "none":
             for name in ("wrong", "only_change", "perturbation", "field"):
@@ -92,14 +92,6 @@ class VettingForm(forms.Form):
         wrong, only_change, tell = (_YES_OR_NO.get(values.get(name, "")) for name in ("wrong", "only_change", "tell"))
         label, field, note, kind = (str(values.get(name, "")) for name in ("perturbation", "field", "note", "kind"))
         return vetting.VettingAnswers(values["decision"], label, wrong, only_change, tell, field, note, kind)
-
-
-def _build_initial_values(twin: Twin) -> dict[str, str]:
-    """Return the previous decision's answers, or for a first review the planted type and, if known, the location."""
-    known = {"perturbation": vetting.get_error_type(twin), "kind": twin.kind.replace("_", " ")}
-    if twin.vetted_at:
-        return {**known, "field": twin.field}
-    return {**known, "field": location} if (location := vetting.find_error_location(twin)) else known
 
 
 @staff_only

@@ -31,11 +31,9 @@ def link_materials(inputs: Views, outputs: Views, family: str) -> dict[int, int]
     _link_by_words(inputs, outputs, links)
     # Moves and series create new materials, so the last pair need not belong together.
     if family not in (words.MOVE, words.SERIAL):
-        open_inputs = [
-            j
-            for j, view in enumerate(inputs)
-            if j not in links.values() and not (view.is_unlimited or view.is_empty_vessel)
-        ]
+        linked = set(links.values())
+        limited = [j for j, view in enumerate(inputs) if not view.is_unlimited and not view.is_empty_vessel]
+        open_inputs = [j for j in limited if j not in linked]
         unlinked = _list_unlinked(outputs, links)
         open_outputs = [i for i, view in unlinked if not _NEW_MATERIAL_WORDS & set(view.name_words)]
         if len(open_inputs) == 1 and len(open_outputs) == 1:

@@ -4,6 +4,7 @@ A number or band is recorded, with seeded noise, only if the true state or a dec
 sample unchanged or use up a little of it; what is loaded is used up.
 """
 
+from collections.abc import Collection
 from decimal import Context, Decimal
 from typing import NamedTuple
 
@@ -14,6 +15,25 @@ from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
 from simulation.offline.ledger import Contents
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
+
+_CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
+_CUVETTE = "cuvette"
+_VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative standard deviation if the experiment declares none
+# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
+_BALANCES = {
+    "micro": (Decimal("6E6"), Decimal(1), 6),
+    "analytical": (Decimal("220E6"), Decimal(100), 4),
+    "bench": (Decimal("6E9"), Decimal(10000), 2),
+}
+_READING = "Declared readings, or the value on record with the {}'s noise; no number where there is neither."
+_FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates")}
+# Actions whose reading may depend on the contents of the reagents.
+_BINDING = ("BioLayerInterferometry", "qPCR", "ELISA", "CapillaryELISA", "CapillaryWestern")
+_ICP_TAKES = Decimal(500)  # µL for a steady flow into the plasma
+# Only these show DNA. Protein stains leave the declared products invisible.
+_DNA_STAINS = ("SYBR Safe", "GelGreen", "SYBR Gold", "ethidium bromide")
+_LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run together
+_FROM_CURVE = "Signals follow the declared curve of the true content, with the declared noise."
 
 
 class Meter(NamedTuple):
@@ -36,22 +56,13 @@ _METERS = {
         "method", {"freezing point depression": "20 µL", "vapour pressure": "10 µL"}, "osmolality", "osmolality", "0.007", 0
     ),
 }  # fmt: skip
-_CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
-_CUVETTE = "cuvette"
-_VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative standard deviation if the experiment declares none
-# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
-_BALANCES = {
-    "micro": (Decimal("6E6"), Decimal(1), 6),
-    "analytical": (Decimal("220E6"), Decimal(100), 4),
-    "bench": (Decimal("6E9"), Decimal(10000), 2),
-}
 
 
-@handles(
-    "probe",
-    "Declared readings, or the value on record with the probe's noise; no number where there is neither.",
-    actions=_METERS,
-)
+def _get_meter_options(action: str) -> dict[str, Collection[str]]:
+    return {_METERS[action].selecting_parameter: _METERS[action].volumes}
+
+
+@handles("probe", _READING.format("probe"), actions=_METERS, options_of=_get_meter_options)
 def read_probe(context: ActionContext) -> None:
     """Record declared readings, else the value in the liquid's properties, else only that the run was completed."""
     meter = _METERS[context.action_type.name]
@@ -63,11 +74,7 @@ def read_probe(context: ActionContext) -> None:
             _record_property(context, vessel, meter)
 
 
-@handles(
-    "osmometer",
-    "Declared readings, or the value on record with the osmometer's noise; no number where there is neither.",
-    actions=_METERS,
-)
+@handles("osmometer", _READING.format("osmometer"), actions=_METERS, options_of=_get_meter_options)
 def measure_osmolality(context: ActionContext) -> None:
     """Measure osmolality. Each reading uses up `sample_volume`."""
     meter, volume = _METERS[context.action_type.name], context.get_number("sample_volume")
@@ -232,16 +239,6 @@ def _format_weighings(context: ActionContext, vessel: Vessel, true_mass: Decimal
         grams = (mass + step * context.compute_deviate(vessel, "balance", number)) / 10**6
         readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
     return ", ".join(f"{reading:.{places}f} g" for reading in readings)
-
-
-_FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates")}
-# Actions whose reading may depend on the contents of the reagents.
-_BINDING = ("BioLayerInterferometry", "qPCR", "ELISA", "CapillaryELISA", "CapillaryWestern")
-_ICP_TAKES = Decimal(500)  # µL for a steady flow into the plasma
-# Only these show DNA. Protein stains leave the declared products invisible.
-_DNA_STAINS = ("SYBR Safe", "GelGreen", "SYBR Gold", "ethidium bromide")
-_LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run together
-_FROM_CURVE = "Signals follow the declared curve of the true content, with the declared noise."
 
 
 @handles("assay", _FROM_CURVE)

@@ -153,7 +153,13 @@ def separate_wells(context: ActionContext) -> None:
     if context.values["grouping"] == "each well":
         parts = [_build_well(context, plate, well) for well in plate.wells]
     else:
-        parts = _separate_by_treatment(context, plate)
+        groups: dict[str, list[_Well]] = {}
+        for well in plate.wells:
+            groups.setdefault(str(well["properties"].get("treatment", "")), []).append(well)
+        if set(groups) == {""}:
+            raise vessels.RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
+        named = [(treatment or "no treatment named", wells) for treatment, wells in groups.items()]
+        parts = [_build_group(context, plate, treatment, wells) for treatment, wells in named]
     context.new_vessels.extend(parts)
     plate.wells, plate.used_up = (), True
     context.reasoning = f"{len(parts)} materials out of one plate; nothing in them changed and no time passed."
@@ -230,17 +236,6 @@ def _build_well(context: ActionContext, plate: vessels.Vessel, well: _Well) -> v
     part.phase, part.key = str(properties.get("phase", "")), str(well["ledger"].get("key", ""))
     part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
     return part
-
-
-def _separate_by_treatment(context: ActionContext, plate: vessels.Vessel) -> list[vessels.Vessel]:
-    groups: dict[str, list[_Well]] = {}
-    for well in plate.wells:
-        groups.setdefault(str(well["properties"].get("treatment", "")), []).append(well)
-    if set(groups) == {""}:
-        raise vessels.RefusalError(f"no treatments: no well of {plate.name} names one; separate each well")
-    return [
-        _build_group(context, plate, treatment or "no treatment named", wells) for treatment, wells in groups.items()
-    ]
 
 
 def _build_group(context: ActionContext, plate: vessels.Vessel, label: str, wells: Sequence[_Well]) -> vessels.Vessel:

@@ -71,7 +71,13 @@ def wash_cells(context: ActionContext) -> None:
 
 @handles("centrifuge")
 def centrifuge_samples(context: ActionContext) -> None:
-    force = _compute_force(context)
+    given_force, speed = context.values["force"], context.values["speed"]
+    if (given_force is None) == (speed is None):
+        raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
+    force = Decimal(given_force or 0)
+    if speed is not None:
+        # In x g: 1.118e-6 r n^2, with the radius r in mm and n in revolutions per minute.
+        force = _UNIT_FORCE * context.get_number("rotor_radius") * Decimal(speed) ** 2
     for vessel in context.get_changeable_samples():
         if vessel.phase == Phase.FROZEN:
             vessel.require_liquid("spun")
@@ -112,8 +118,7 @@ def extract_dna(context: ActionContext) -> None:
 
 
 @handles(
-    "filter",
-    "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed.",
+    "filter", "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed."
 )
 def filter_samples(context: ActionContext) -> None:
     """Filter each sample. First runnings become waste, and so do residues unless they are kept."""
@@ -167,14 +172,12 @@ def extract_on_solid_phase(context: ActionContext) -> None:
         column = replace(vessel, contents=loaded)
         apply_declared_changes(context, column)
         declared = list_declared_products(context)
-        eluted = {name: part for name, part in column.contents.components.items() if name in declared}
+        products = {name: part for name, part in column.contents.components.items() if name in declared}
         unknown = _mark_unknown(column.contents, declared)
         half = {key: round_to_grain(share / 2) for key, share in loaded.origins.items()}
         other_half = {key: share - half[key] for key, share in loaded.origins.items()}
-        eluted, run_off = (
-            Contents({**unknown, **eluted}, half, ZERO, None),
-            Contents(unknown, other_half, loaded.volume, None),
-        )
+        eluted = Contents({**unknown, **products}, half, ZERO, None)
+        run_off = Contents(unknown, other_half, loaded.volume, None)
         extract = context.create_vessel(box, context.format_label(number, len(samples), f"Extract of {vessel.name}"))
         elution_volume = context.get_number("elution_volume") * context.get_whole_number("elutions")
         extract.pour_in(elution.draw_volume(elution_volume), elution)
@@ -262,16 +265,6 @@ def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
         return vessel.take_supernatant(volume)
     requested = vessel.get_volume() if volume is None else volume
     return vessel.draw_volume(requested) if requested else Contents()
-
-
-def _compute_force(context: ActionContext) -> Decimal:
-    """Return the force in x g. From a speed it is 1.118e-6 r n^2, with the radius r in mm and n in revolutions per minute."""
-    force, speed = context.values["force"], context.values["speed"]
-    if (force is None) == (speed is None):
-        raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
-    if speed is None:
-        return Decimal(force)
-    return _UNIT_FORCE * context.get_number("rotor_radius") * Decimal(speed) ** 2
 
 
 def _is_residue_container(box: Vessel) -> bool:

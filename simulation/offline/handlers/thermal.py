@@ -25,11 +25,7 @@ _CRYOPROTECTANTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium",
 
 # µL of solvent that leave one vessel per hour: in an oven above each temperature in °C, in each evaporator, and from ice.
 _OVEN_RATES = ((Decimal(100), 10_000), (Decimal(60), 2_000), (ZERO, 200))
-_EVAPORATOR_RATES = {
-    "centrifugal vacuum concentrator": 1_000,
-    "rotary evaporator": 300_000,
-    "nitrogen blow-down": 5_000,
-}
+_EVAPORATOR_RATES = {"centrifugal vacuum concentrator": 1000, "rotary evaporator": 300_000, "nitrogen blow-down": 5000}
 _SUBLIMATION_RATE = 500
 _PLASTIC_LIMIT = Decimal(120)  # °C, the most that plastic withstands
 # Words in the description of a container. Glass is checked first: a "glass tube" has a plastic word too.
@@ -54,8 +50,7 @@ def degas_samples(context: ActionContext) -> None:
 
 
 @handles(
-    "incubate",
-    "Thawing by volume, temperature and time; else only what the experiment declares for these conditions.",
+    "incubate", "Thawing by volume, temperature and time; else only what the experiment declares for these conditions."
 )
 def incubate_samples(context: ActionContext) -> None:
     temperature = context.get_number("temperature")
@@ -75,9 +70,8 @@ def culture_cells(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         if vessel.phase not in (*Phase.LIQUIDS, Phase.ADHERENT):
             vessel.require_liquid("cultured")
-        surroundings = {
-            name: quantities.format_quantity(context.get_number(name), unit) for name, unit in settings.items()
-        }
+        numbers = {name: (context.get_number(name), unit) for name, unit in settings.items()}
+        surroundings = {name: quantities.format_quantity(*number) for name, number in numbers.items()}
         vessel.move_to_condition("cell_culture_conditions", **surroundings)
         apply_declared_changes(context, vessel)
 
@@ -180,8 +174,8 @@ def dry_in_oven(context: ActionContext) -> None:
             raise RefusalError(
                 f"too hot: {temperature} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_LIMIT} °C at most"
             )
-        driven_off.append((_remove_solvent(vessel, _compute_removable_volume(context, "duration", hourly)), vessel))
-        _finish_drying(context, vessel, "solid", context.format_written_settings("temperature", "duration"))
+        limit, treatment = _compute_removable_volume(context, "duration", hourly), ("temperature", "duration")
+        driven_off.append(_dry(context, vessel, limit, "solid", context.format_written_settings(*treatment)))
     _store_driven_off(context, "Vapour driven off by", driven_off)
     most = format_volume(Decimal(hourly))
     context.reasoning = f"Up to {most} of solvent leave each vessel in an hour at {temperature} °C; all else stays."
@@ -199,8 +193,8 @@ def evaporate_solvent(context: ActionContext) -> None:
             held, target = format_volume(vessel.get_volume()), format_volume(stop_at)
             raise RefusalError(f"nothing to take off: {vessel.name} holds {held}, no more than {target}")
         limit = _compute_removable_volume(context, "duration", hourly)
-        driven_off.append((_remove_solvent(vessel, limit, stop_at), vessel))
-        _finish_drying(context, vessel, "solid", f"evaporated at {context.get_written_setting('temperature')}")
+        treatment = f"evaporated at {context.get_written_setting('temperature')}"
+        driven_off.append(_dry(context, vessel, limit, "solid", treatment, stop_at))
     _store_driven_off(context, "Condensate from", driven_off)
     most = format_volume(Decimal(hourly))
     context.reasoning = f"Up to {most} of solvent leave each vessel in an hour; all that was in it stays."
@@ -216,14 +210,11 @@ def freeze_dry(context: ActionContext) -> None:
             vessel.require_liquid("freeze-dried")
         if vessel.get_volume() > limit:
             hours = vessel.get_volume() / _SUBLIMATION_RATE
-            needs = (
-                f"{format_volume(vessel.get_volume())} in {vessel.name} need {hours.normalize():f} h of primary drying"
-            )
-            given = context.get_written_setting("primary_drying_time")
+            held, given = format_volume(vessel.get_volume()), context.get_written_setting("primary_drying_time")
+            needs = f"{held} in {vessel.name} need {hours.normalize():f} h of primary drying"
             raise RefusalError(f"too short: {needs} ({hourly} an hour), {given} given")
-        driven_off.append((_remove_solvent(vessel, limit), vessel))
         vessel.move_to_condition("room_temp")
-        _finish_drying(context, vessel, "powder", "freeze-dried")
+        driven_off.append(_dry(context, vessel, limit, "powder", "freeze-dried"))
     _store_driven_off(context, "Ice in the trap of", driven_off)
     context.reasoning = f"Up to {hourly} of ice leave each vessel in an hour; all that was in it stays."
 
@@ -235,8 +226,7 @@ def dry_over_desiccant(context: ActionContext) -> None:
     for vessel in context.get_changeable_samples():
         if vessel.phase not in Phase.SOLIDS or vessel.contents.volume:
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; a desiccator dries solids")
-        driven_off.append((_remove_solvent(vessel, ZERO), vessel))
-        _finish_drying(context, vessel, vessel.phase, treatment)
+        driven_off.append(_dry(context, vessel, ZERO, vessel.phase, treatment))
     _store_driven_off(context, "Moisture taken up by", driven_off)
 
 
@@ -298,10 +288,12 @@ def _compute_removable_volume(context: ActionContext, parameter: str, hourly: in
     return context.get_number(parameter) * hourly / 3600
 
 
-def _remove_solvent(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Contents:
-    """Remove and return what leaves as vapour.
+def _dry(
+    context: ActionContext, vessel: Vessel, limit: Decimal, phase: str, treatment: str, stop_at: Decimal = ZERO
+) -> tuple[Contents, Vessel]:
+    """Remove the vapour: solvent, an equal share of each liquid component and, at dryness, moisture.
 
-    This is solvent, an equal share of each component that is itself a liquid and, at dryness, the moisture of a solid.
+    Return it with the vessel, whose phase and properties become those of a dry sample if it is dry, as is recorded.
     """
     available = vessel.get_volume()
     removed = round_to_grain(min(available - stop_at, limit))
@@ -318,7 +310,16 @@ def _remove_solvent(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> 
         vessel.contents = vessel.contents.with_component(name, part._replace(amount=remaining))
     mass = _compute_mass_left(vessel.contents.mass, removed, leaving)
     vessel.contents = replace(vessel.contents, volume=available - removed, mass=mass)
-    return Contents(leaving, {}, removed, None)
+    vessel.drop_liquid_properties()
+    if vessel.contents.volume:
+        appearance = f"still wet, {format_volume(vessel.get_volume())} of liquid in it"
+    else:
+        vessel.drop_properties("medium", "moisture")
+        vessel.phase = vessel.phase if vessel.phase in (Phase.EMPTY, *Phase.SOLIDS) else phase
+        vessel.properties["dried"] = treatment
+        appearance = "dry"
+    context.record_observation(f"{vessel.name} afterwards", "visual", appearance)
+    return Contents(leaving, {}, removed, None), vessel
 
 
 def _compute_loss(name: str, part: Component, share: Decimal, dry: bool) -> Decimal | None:
@@ -336,19 +337,6 @@ def _compute_mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str
     if moisture is None:
         return mass
     return mass - moisture.amount if moisture.dimension == "mass" and moisture.amount is not None else None
-
-
-def _finish_drying(context: ActionContext, vessel: Vessel, phase: str, treatment: str) -> None:
-    """Set the phase of a dry sample, remove the properties of the liquid, and record whether the sample is dry."""
-    vessel.drop_liquid_properties()
-    if vessel.contents.volume:
-        appearance = f"still wet, {format_volume(vessel.get_volume())} of liquid in it"
-    else:
-        vessel.drop_properties("medium", "moisture")
-        vessel.phase = vessel.phase if vessel.phase in (Phase.EMPTY, *Phase.SOLIDS) else phase
-        vessel.properties["dried"] = treatment
-        appearance = "dry"
-    context.record_observation(f"{vessel.name} afterwards", "visual", appearance)
 
 
 def _store_driven_off(context: ActionContext, label: str, parts: list[tuple[Contents, Vessel]]) -> None:

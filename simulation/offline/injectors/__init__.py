@@ -17,16 +17,7 @@ from simulation.lab.actions import Action
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.offline.injectors.edits import (
-    INJECTORS,
-    MATERIALS,
-    OBSERVATIONS,
-    Case,
-    Edit,
-    Plan,
-    apply_edits,
-    is_mentioned,
-)
+from simulation.offline.injectors import edits
 
 # Importing a module declares its injectors.
 for _module in iter_modules(__path__):
@@ -47,10 +38,10 @@ class Injector:
     """
 
     def __init__(self, perturbation: Perturbation, seed: int) -> None:
-        if perturbation not in INJECTORS:
-            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(INJECTORS)}")
+        if perturbation not in edits.INJECTORS:
+            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(edits.INJECTORS)}")
         self.perturbation = perturbation
-        self.kinds = INJECTORS[perturbation]
+        self.kinds = edits.INJECTORS[perturbation]
         self.seed = seed
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
@@ -63,14 +54,14 @@ class Injector:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
         weights = {name: self.kinds[name].weight for name in plans}
         kind, plan = choose_plan(plans, weights, self._create_rng(action, situation, "choice"))
-        perturbed, location = apply_edits(correct, plan.edits), plan.edits[0].json_path
+        perturbed, location = edits.apply_edits(correct, plan.edits), plan.edits[0].json_path
         return PerturbedOutcome(perturbed, kind, plan.rule, location, plan.explanation)
 
-    def list_plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[Plan]]:
+    def list_plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[edits.Plan]]:
         """Return all errors that could be planted here, by kind."""
         if not outcome.success:
             return {}
-        case, plans = Case(action, situation, outcome), {}
+        case, plans = edits.Case(action, situation, outcome), {}
         for name, kind in self.kinds.items():
             # Each kind has its own random generator, so that a new kind does not change what the others plan.
             rng = self._create_rng(action, situation, name)
@@ -84,26 +75,26 @@ class Injector:
         return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
 
 
-def _is_single_error(case: Case, plan: Plan) -> bool:
+def _is_single_error(case: edits.Case, plan: edits.Plan) -> bool:
     """Return whether the plan changes something and no other statement about the material contradicts it."""
     if any(edit.old == edit.new for edit in plan.edits):
         return False
     edited = {(edit.part, edit.position) for edit in plan.edits}
     return not any(
-        (part, index) not in edited and is_mentioned(edit.old, text)
+        (part, index) not in edited and edits.is_mentioned(edit.old, text)
         for edit in plan.edits
         for part, index, text in _iter_other_mentions(case, edit)
     )
 
 
-def _iter_other_mentions(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
+def _iter_other_mentions(case: edits.Case, edit: edits.Edit) -> Iterator[tuple[str, int, str]]:
     """Yield (part, index, text) of what else the outcome states about the edited material."""
-    if edit.part == MATERIALS:
+    if edit.part == edits.MATERIALS:
         for reading in case.list_readings_of(case.all_materials[edit.position]):
-            yield OBSERVATIONS, reading.position, reading.value
+            yield edits.OBSERVATIONS, reading.position, reading.value
     elif edit.field == "value" and (subject := case.readings[edit.position].subject) is not None:
         for value in case.all_materials[subject].draft.properties.values():
-            yield MATERIALS, subject, str(value)
+            yield edits.MATERIALS, subject, str(value)
 
 
 def measure_style(text: str) -> Style:
@@ -129,19 +120,19 @@ def measure_style(text: str) -> Style:
     )
 
 
-def compute_style_change(edits: Sequence[Edit]) -> Style:
+def compute_style_change(planned: Sequence[edits.Edit]) -> Style:
     """Return for each feature whether the edits together increase it (1), decrease it (-1) or leave it (0)."""
-    styles = [(measure_style(edit.old), measure_style(edit.new)) for edit in edits]
+    styles = [(measure_style(edit.old), measure_style(edit.new)) for edit in planned]
     changes = [[after - before for before, after in zip(*pair, strict=True)] for pair in styles]
     totals = map(sum, zip(*changes, strict=True))
     return tuple((total > 0) - (total < 0) for total in totals)
 
 
 def choose_plan(
-    plans: Mapping[str, Sequence[Plan]], weights: Mapping[str, int], rng: random.Random
-) -> tuple[str, Plan]:
+    plans: Mapping[str, Sequence[edits.Plan]], weights: Mapping[str, int], rng: random.Random
+) -> tuple[str, edits.Plan]:
     """Return one plan and its kind. Kinds with more weight are chosen more often, as far as the balance of style allows."""
-    groups: dict[tuple[str, Style], list[Plan]] = defaultdict(list)
+    groups: dict[tuple[str, Style], list[edits.Plan]] = defaultdict(list)
     # Sorted, so that the choice does not depend on the order in which kinds were planned.
     for kind in sorted(plans):
         for plan in plans[kind]:

@@ -40,9 +40,8 @@ def matter_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a liquid or solid is larger than all inputs together and than the vessel's capacity."""
     for bulk in edits.sample_places(rng, case.bulks):
         capacity = edits.parse_amount(bulk.material.draft.properties.get("container_capacity"), "volume")
-        largest_input = max(
-            _sum_inputs(case, bulk), capacity.value if capacity and bulk.name == "volume" else Decimal(0)
-        )
+        room = capacity.value if capacity and bulk.name == "volume" else Decimal(0)
+        largest_input = max(_sum_inputs(case, bulk), room)
         for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
             threshold = largest_input * (_LEAST_EXCESS if factor < 12 else 1)
             for text in bulk.iter_spellings(bulk.value * factor):
@@ -194,10 +193,8 @@ def volume_gained(case: edits.Case, rng: random.Random) -> edits.Errors:
         for gain in _GAINS:
             for wrong in (bulk.value * gain, *(() if case.action.name in _EVAPORATING else (bulk.value / gain,))):
                 for text in bulk.iter_spellings(wrong):
-                    yield (
-                        f"{bulk.material.name} holds {text} after the step and held {bulk.text} before",
-                        bulk.change(text),
-                    )
+                    explanation = f"{bulk.material.name} holds {text} after the step and held {bulk.text} before"
+                    yield explanation, bulk.change(text)
 
 
 @edits.plants(edits.SUBTLE, "a concentration is the amount over the total volume", edits.SCARCE)

@@ -125,17 +125,12 @@ class Case:
 
     @cached_property
     def all_materials(self) -> list[Produced]:
-        return [
-            Produced(
-                index,
-                draft.name,
-                str(draft.properties.get("phase")),
-                draft.environmental_condition,
-                draft,
-                self.situation.inventory.get(draft.replaces) if draft.replaces else None,
-            )
-            for index, draft in enumerate(self.outcome.new_materials)
-        ]
+        materials = []
+        for index, draft in enumerate(self.outcome.new_materials):
+            before = self.situation.inventory.get(draft.replaces) if draft.replaces else None
+            phase, condition = str(draft.properties.get("phase")), draft.environmental_condition
+            materials.append(Produced(index, draft.name, phase, condition, draft, before))
+        return materials
 
     @cached_property
     def materials(self) -> list[Produced]:
@@ -149,18 +144,13 @@ class Case:
 
     @cached_property
     def readings(self) -> list[Reading]:
-        return [
-            Reading(
-                index, shown.description, shown.measurement_type, shown.value, self._find_subject(shown.description)
-            )
-            for index, shown in enumerate(self.outcome.new_observations)
-        ]
-
-    def _find_subject(self, description: str) -> int | None:
-        names = [draft.name for draft in self.outcome.new_materials]
-        matches = [index for index, name in enumerate(names) if is_mentioned(name, description)]
-        # The longest name is used, because "Sample 1" is also mentioned in "Sample 1 diluted".
-        return max(matches, key=lambda index: len(names[index]), default=None)
+        names, readings = [draft.name for draft in self.outcome.new_materials], []
+        for position, shown in enumerate(self.outcome.new_observations):
+            matches = [index for index, name in enumerate(names) if is_mentioned(name, shown.description)]
+            # The longest name is used, because "Sample 1" is also mentioned in "Sample 1 diluted".
+            subject = max(matches, key=lambda index: len(names[index]), default=None)
+            readings.append(Reading(position, shown.description, shown.measurement_type, shown.value, subject))
+        return readings
 
     def list_readings_of(self, material: Produced) -> list[Reading]:
         return [reading for reading in self.readings if reading.subject == material.position]

@@ -31,10 +31,7 @@ _OTHER_UNITS = {
 
 
 class Limit(NamedTuple):
-    """The largest possible value of a kind of reading.
-
-    `description_pattern` matches the record's description; `unit` follows the number.
-    """
+    """The largest possible value of readings with this unit whose record's description matches the pattern."""
 
     description_pattern: str
     unit: str

@@ -27,12 +27,7 @@ _TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
 _FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
 _CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
 _LIGHT = ("wavelength", "laser", "channels", "detection_filter")
-_TOPIC_OF_DIMENSION = {
-    "centrifugal_force": "force",
-    "rotation": "force",
-    "duration": "time",
-    "temperature": "temperature",
-}
+_TOPICS = {"centrifugal_force": "force", "rotation": "force", "duration": "time", "temperature": "temperature"}
 
 
 class SettingValue(NamedTuple):
@@ -188,7 +183,7 @@ def _find_topic(parameter: Parameter) -> str:
     # The name decides, because wavelengths have a dimension of their own but lasers, channels and filters are options.
     if any(part in parameter.name for part in _LIGHT):
         return "light"
-    return _TOPIC_OF_DIMENSION.get(parameter.dimension, "other")
+    return _TOPICS.get(parameter.dimension, "other")
 
 
 # Kind of error, what the setting is about, the rule that is broken, and the weight.

@@ -55,8 +55,7 @@ def test_unknown_filter_values_are_reported_and_filter_nothing(study, query, tol
     found = parse_filters(study, query)
     assert not found
     assert told in " ".join(found.unknown)
-    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Choose)"):
-        found.check_known()
+    assert found.unknown[0].startswith(("This", "There", "Choose"))
 
 
 def test_filters_select_the_rows_that_have_the_chosen_values(study) -> None:

@@ -176,10 +176,10 @@ def test_conditional_agreement_is_asymmetric_and_undefined_for_a_model_that_neve
 
 def test_share_of_yes_of_a_model_counts_only_the_items_it_judged() -> None:
     found = human_model.estimate_fractions({"a": parse_verdicts("11.0"), "none": {}})
-    assert (found[0].k, found[0].n, found[0].share) == (2, 3, pytest.approx(2 / 3))
+    assert (found["a"].k, found["a"].n, found["a"].value) == (2, 3, pytest.approx(2 / 3))
     # Wilson 1927 for 2 of 3, z = 1.96: centre (2/3 + 3.8415/6)/(1 + 3.8415/3) = 0.5731, half 0.3654.
-    assert (found[0].low, found[0].high) == (pytest.approx(0.2077, abs=1e-4), pytest.approx(0.9385, abs=1e-4))
-    assert found[1].share is None
+    assert (found["a"].low, found["a"].high) == (pytest.approx(0.2077, abs=1e-4), pytest.approx(0.9385, abs=1e-4))
+    assert found["none"].value is None
 
 
 def test_rater_verdicts_are_collected_so_that_raters_can_be_rows_of_the_matrices() -> None:

@@ -181,7 +181,7 @@ def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (model_data(provider="anthropic"), "models[0].options.api_version: is None; allowed: a day like 2023-06-01"),
+        (model_data(provider="anthropic"), "models[0].options.api_version: is missing; allowed: a day like 2023-06-01"),
         (
             model_data(provider="anthropic", options={"api_version": ""}),
             "models[0].options.api_version: is ''; allowed",
@@ -192,6 +192,7 @@ def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path:
         ),
         (model_data(provider=["openai"]), "models[0].provider: is ['openai']"),
         (model_data(name="My Model"), "models[0].name: is 'My Model'; allowed: a to z, 0 to 9"),
+        (model_data(name=["mine"]), "models[0].name: is ['mine']; allowed: a to z, 0 to 9"),
         (model_data(model_id=""), "models[0].model_id: is ''; allowed: text of at most 120 characters, not empty"),
         (model_data(key="sk-1"), "models[0].key: unknown field"),
         (model_data(aliases="a"), "models[0].aliases: is 'a'; allowed: a list of texts"),
@@ -203,7 +204,7 @@ def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path:
             "options.thinking: is 'deep'; allowed: none, budget, adaptive, effort",
         ),
         (model_data(options={"json_mode": "yes"}), "options.json_mode: is 'yes'; allowed: true or false"),
-        (model_data(options={"effort_levels": [1]}), "options.effort_levels: is [1]; allowed: a list of texts"),
+        (model_data(options={"effort_levels": [1]}), "options.effort_levels[0]: is 1; allowed: text of at most 120"),
         (model_data(options={"extra_body": []}), "options.extra_body: is []; allowed: an object"),
         (
             model_data(options={"extra_body": {"model": "x"}}),
@@ -213,11 +214,11 @@ def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path:
         (model_data(lifecycle="old"), "models[0].lifecycle: is 'old'; allowed: active, retiring, retired, unknown"),
         (
             model_data(lifecycle="active"),
-            "models[0].lifecycle_source: is None; allowed: text of at most 300 characters",
+            "models[0].lifecycle_source: is missing; allowed: text of at most 300 characters",
         ),
         (
             model_data(lifecycle="retiring", lifecycle_source="x", lifecycle_read_on=DAY),
-            "models[0].retires_on: is None",
+            "models[0].retires_on: is missing; allowed: a day like 2026-11-21",
         ),
         (
             price_data(input=1.25),
@@ -269,7 +270,7 @@ def test_wrong_model_or_price_is_reported_by_field_with_the_allowed_values(
         (agent_data(scaffold="tree"), "casts[0].agent.scaffold: is 'tree'; allowed: plain, react, plan"),
         (
             agent_data(history={"kind": "window"}),
-            "casts[0].agent.history.k: is None; allowed: a whole number from 1 to 1000",
+            "casts[0].agent.history.k: is missing; allowed: a whole number from 1 to 1000",
         ),
         (agent_data(history="full"), "casts[0].agent.history: is 'full'"),
         (agent_data(params=None), "casts[0].agent.params: is None; allowed: an object with max_tokens"),

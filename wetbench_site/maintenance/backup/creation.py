@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from ratings.models import Study
 from simulation.models import Run, Worker
-from wetbench_site.database import read_snapshot
+from wetbench_site.database import fetch_rows, read_snapshot
 from wetbench_site.database_copies import extra_databases, postgres, sqlite
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import manifest
@@ -49,7 +49,7 @@ def count_sqlite_copy(file: Path) -> DatabaseContents:
 def dump_and_count(file: Path) -> DatabaseContents:
     """Write one snapshot of the database to the file while others write, and return its contents."""
     with read_snapshot():
-        [(snapshot,)] = postgres.fetch_rows("SELECT pg_export_snapshot()")
+        [(snapshot,)] = fetch_rows("SELECT pg_export_snapshot()")
         # pg_dump reads the exported snapshot, so that it and the counts see the same state.
         postgres.dump_database(file, f"--snapshot={snapshot}")
         return manifest.count_contents()

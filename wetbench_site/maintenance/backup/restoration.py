@@ -1,4 +1,8 @@
-"""Restore a backup: check it first, prepare it beside the database, then replace the database in one step."""
+"""Restore a backup: check it first, prepare it beside the database, then replace the database in one step.
+
+A restored database is migrated, leases of dead workers are cleared, and every session, link and token is revoked: the
+backup does not contain which of them were used or revoked after it.
+"""
 
 import os
 import shutil
@@ -7,18 +11,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from django.apps import apps
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.core.management import call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
+from ratings.models import ApiToken, Invitation, Rater, SignInLink
+from simulation.leases import LEASED_MODELS
+from simulation.models import Worker
+from wetbench_site import checks
 from wetbench_site.database import read_snapshot
 from wetbench_site.database_copies import extra_databases, postgres, sqlite
 from wetbench_site.database_copies.extra_databases import BackupError
-from wetbench_site.maintenance.backup import after_restore, creation, manifest
+from wetbench_site.maintenance.backup import creation, manifest
 from wetbench_site.maintenance.backup.creation import ReportProgress
 from wetbench_site.maintenance.backup.manifest import DatabaseContents, Manifest
-from wetbench_site.maintenance.verify import ALL_CHECKS, checks
-from wetbench_site.maintenance.verify.checks import CheckResult
+from wetbench_site.maintenance.verify import ALL_CHECKS
+from wetbench_site.maintenance.verify.checks import CheckResult, run_checks
 
 
 class Restored(NamedTuple):
@@ -39,13 +51,15 @@ def load_checked_manifest(file: Path) -> Manifest:
         raise BackupError(
             f"{file} is a backup of {backup_name}, but DATABASE_URL is a database of {names[connection.vendor]}"
         )
-    if newer := after_restore.list_unknown_migrations(backup_manifest.held):
+    migrations = _parse_migrations(backup_manifest.held)
+    if newer := [".".join(key) for key in checks.find_unknown_migrations(migrations)]:
         raise BackupError(
             f"{file} was created by a newer version, with migrations that this one does not know: {', '.join(newer)}."
             " Install that version first"
         )
-    if reason := after_restore.explain_refusal(backup_manifest.held):
-        raise BackupError(f"{file} cannot be restored by this version. {reason}")
+    if reason := checks.explain_migration_gaps(migrations, "The database in this backup"):
+        advice = f"To do so, restore the backup with {checks.LAST_RELEASE_WITH_ALL_MIGRATIONS}."
+        raise BackupError(f"{file} cannot be restored by this version. {reason} {advice}")
     manifest.check_file(file, backup_manifest)
     return backup_manifest
 
@@ -84,7 +98,7 @@ def restore_backup(file: Path, report: ReportProgress, *, replace: bool = False,
         creation.check_nobody_works()
     try:
         replaced_backup = _back_up_existing_data(replace, report)
-        migrated = after_restore.list_missing_migrations(backup_manifest.held)
+        migrated = _list_missing_migrations(backup_manifest.held)
         restore_file = _restore_sqlite if connection.vendor == "sqlite" else _restore_postgres
         results = restore_file(file.resolve(), backup_manifest, report)
         return Restored(backup_manifest, migrated, replaced_backup, results)
@@ -162,9 +176,44 @@ def _set_data_aside(report: ReportProgress) -> Iterator[None]:
 
 
 def _prepare_and_verify(backup_manifest: Manifest, report: ReportProgress) -> list[CheckResult]:
-    report("migrating and verifying" if after_restore.list_missing_migrations(backup_manifest.held) else "verifying")
-    after_restore.prepare_database(backup_manifest.held)
-    return list(checks.run_checks(ALL_CHECKS, lambda done, of, name: None))
+    is_older = bool(_list_missing_migrations(backup_manifest.held))
+    report("migrating and verifying" if is_older else "verifying")
+    if is_older:
+        call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+    with transaction.atomic():
+        _revoke_access()
+        _end_sessions_and_leases()
+    return list(run_checks(ALL_CHECKS, lambda done, of, name: None))
+
+
+def _list_missing_migrations(held: DatabaseContents) -> list[str]:
+    """Return the migrations that the backup lacks."""
+    return [".".join(key) for key in checks.find_missing_migrations(_parse_migrations(held))]
+
+
+def _parse_migrations(held: DatabaseContents) -> list[checks.Key]:
+    return [(app, name) for app, _, name in (migration.partition(".") for migration in held.migrations)]
+
+
+def _revoke_access() -> None:
+    """Revoke every sign-in link, invitation and API token. Invited rater places are open for a new invitation."""
+    now = timezone.now()
+    Rater.objects.filter(user__isnull=True, invited_at__isnull=False).update(invited_at=None)
+    for model in (SignInLink, Invitation):
+        model._default_manager.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=now)
+    ApiToken.objects.filter(revoked_at__isnull=True).update(revoked_at=now)
+
+
+def _end_sessions_and_leases() -> None:
+    tables = connection.introspection.table_names()
+    for model in apps.get_models():
+        if issubclass(model, AbstractBaseSession) and model._meta.db_table in tables:
+            model._default_manager.all().delete()
+    for leased in LEASED_MODELS:
+        # A higher fence rejects late writes of workers that were running when the backup was created.
+        released = {"lease_until": None, "notified_at": None, "fence": F("fence") + 1}
+        leased.objects.filter(lease_until__isnull=False).update(**released)
+    Worker.objects.all().delete()
 
 
 def _check_contents(backup_manifest: Manifest, contents: DatabaseContents) -> None:

@@ -49,9 +49,14 @@ class CheckResult(NamedTuple):
 ReportProgress = Callable[[int, int, str], None]
 
 
-def build_check(name: str, promise: str, model: type[Model]) -> Callable[[FindViolations], Check]:
-    """Return a decorator that turns a function that yields violations into a check."""
-    return lambda find_violations: Check(name, promise, model, find_violations)
+def build_check(name: str, model: type[Model]) -> Callable[[FindViolations], Check]:
+    """Return a decorator that turns a function that yields violations, with the promise as its docstring, into a check."""
+
+    def build(find_violations: FindViolations) -> Check:
+        promise = " ".join((find_violations.__doc__ or "").split()).removesuffix(".")
+        return Check(name, promise[:1].lower() + promise[1:], model, find_violations)
+
+    return build
 
 
 def build_violation(model: type[Model], code: object, expected: object, found: object) -> Violation:

@@ -17,30 +17,27 @@ from wetbench_site.maintenance.verify.checks import Violation, build_check, buil
 _EPISODES = Episode.objects.order_by("pk")
 
 
-@build_check(
-    "numbers of steps", "the steps of an episode are numbered from 1 to its next number, without gaps", Episode
-)
+@build_check("numbers of steps", Episode)
 def check_step_numbers() -> Iterator[Violation]:
+    """The steps of an episode are numbered from 1 to its next number, without gaps."""
     first, last = Min("transitions__number"), Max("transitions__number")
     counted = _EPISODES.annotate(n=Count("transitions"), first=first, last=last, done=F("next_number") - 1)
     broken = counted.exclude(n=0, next_number=1).exclude(first=1, last=F("n"), done=F("n"))
     yield from report_rows(broken, "steps 1 to {done}", "{n} steps, {first} to {last}")
 
 
-@build_check("pending actions", "an episode has a pending action in the transition phase, and only then", Episode)
+@build_check("pending actions", Episode)
 def check_pending_actions() -> Iterator[Violation]:
+    """An episode has a pending action in the transition phase, and only then."""
     transitions, others = _EPISODES.filter(phase="transition"), _EPISODES.exclude(phase="transition")
     lacking, needless = transitions.filter(pending__isnull=True), others.filter(pending__isnull=False)
     yield from report_rows(lacking, "in phase {phase}: a pending action", "the opposite")
     yield from report_rows(needless, "in phase {phase}: no pending action", "the opposite")
 
 
-@build_check(
-    "ends of submitted and rejected episodes",
-    "the end of an episode follows from its last steps, and a submitted one has one primary verdict",
-    Episode,
-)
+@build_check("ends of submitted and rejected episodes", Episode)
 def check_episode_ends() -> Iterator[Violation]:
+    """The end of an episode follows from its last steps, and a submitted one has one primary verdict."""
     verdicts = Count("reviews", filter=Q(reviews__primary=True))
     submitted = _EPISODES.filter(status="submitted").annotate(n=verdicts).exclude(n=1)
     yield from report_rows(submitted, "submitted, with one primary verdict", "{n} of them")
@@ -54,8 +51,9 @@ def check_episode_ends() -> Iterator[Violation]:
     yield from report_rows(truncated.filter(done__lt=F("most")), "all {most} steps used", "{done} steps")
 
 
-@build_check("retries of replicates", "only the last retry of a replicate counts", Episode)
+@build_check("retries of replicates", Episode)
 def check_retries() -> Iterator[Violation]:
+    """Only the last retry of a replicate counts."""
     retries = Episode.objects.filter(retry_of=OuterRef("pk"))
     superseded = _EPISODES.filter(Exists(retries), counts=True)
     yield from report_rows(superseded, "retried, so it does not count", "it counts")
@@ -65,8 +63,9 @@ def check_retries() -> Iterator[Violation]:
     yield from report_rows(different, expected, "different ones")
 
 
-@build_check("verdicts of reviews", "the verdict of a review is that of its stored reply", EvidenceReview)
+@build_check("verdicts of reviews", EvidenceReview)
 def check_review_verdicts() -> Iterator[Violation]:
+    """The verdict of a review is that of its stored reply."""
     reviews = EvidenceReview.objects.order_by("pk").values_list("code", "sufficient", "verdict")
     for code, sufficient, verdict in iter_rows(reviews):
         if verdict.get("sufficient") is not sufficient:
@@ -83,8 +82,9 @@ _COLUMNS = (
 StepRow = dict[str, Any]
 
 
-@build_check("texts of steps", "the columns of a step equal its stored text, and its digest matches", Transition)
+@build_check("texts of steps", Transition)
 def check_step_columns() -> Iterator[Violation]:
+    """The columns of a step equal its stored text, and its digest matches."""
     for row in iter_rows(Transition.objects.order_by("pk").values(*_COLUMNS[1:8])):
         step = step_from_json(row["step"])
         expected = {
@@ -99,8 +99,9 @@ def check_step_columns() -> Iterator[Violation]:
                 yield build_violation(Transition, row["code"], f"{name} {value}", row[name])
 
 
-@build_check("benches of steps", "a step starts with the materials and the time that earlier steps left", Transition)
+@build_check("benches of steps", Transition)
 def check_step_benches() -> Iterator[Violation]:
+    """A step starts with the materials and the time that earlier steps left."""
     in_order = Transition.objects.order_by("episode_id", "number").values(*_COLUMNS)
     for _, steps in groupby(iter_rows(in_order), lambda row: row["episode_id"]):
         yield from _replay_episode(steps)
@@ -151,8 +152,9 @@ _VETTING_AFTER = {
 }  # fmt: skip
 
 
-@build_check("differences of twins", "a twin differs from its transition in exactly the stored properties", Twin)
+@build_check("differences of twins", Twin)
 def check_twin_differences() -> Iterator[Violation]:
+    """A twin differs from its transition in exactly the stored properties."""
     finished = Twin.objects.order_by("pk").filter(status="done").exclude(diff=[])
     for pk, outcome, diff, step in iter_rows(finished.values_list("pk", "outcome", "diff", "transition__step")):
         original = step_from_json(step).outcome
@@ -162,8 +164,9 @@ def check_twin_differences() -> Iterator[Violation]:
             yield build_violation(Twin, pk, expected, ", ".join(str(entry.get("path")) for entry in diff))
 
 
-@build_check("decisions on twins", "the vetting state of a twin is that of the last decision about it", Twin)
+@build_check("decisions on twins", Twin)
 def check_twin_decisions() -> Iterator[Violation]:
+    """The vetting state of a twin is that of the last decision about it."""
     last = TwinDecision.objects.filter(twin=OuterRef("pk")).order_by("-pk").values("decision")[:1]
     twins = Twin.objects.order_by("pk").annotate(last=Subquery(last)).exclude(vetting="", last__isnull=True)
     for code, vetting, decision in iter_rows(twins.values_list("code", "vetting", "last")):
@@ -171,12 +174,9 @@ def check_twin_decisions() -> Iterator[Violation]:
             yield build_violation(Twin, code, f"{expected or 'not vetted'}, the last decision", vetting or "not vetted")
 
 
-@build_check(
-    "dates of decisions",
-    "a vetted twin has the time of the decision, and only such a twin has another error type",
-    Twin,
-)
+@build_check("dates of decisions", Twin)
 def check_decision_times() -> Iterator[Violation]:
+    """A vetted twin has the time of the decision, and only such a twin has another error type."""
     inconsistent = Q(vetted_at__isnull=False, vetting="") | Q(vetted_at__isnull=True) & ~Q(vetted_as="")
     twins = Twin.objects.order_by("pk").filter(inconsistent)
     for code, decided_at, label in iter_rows(twins.values_list("code", "vetted_at", "vetted_as")):

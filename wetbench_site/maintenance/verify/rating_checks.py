@@ -20,12 +20,9 @@ _EVENT_COLUMNS = ("assignment_id", "assignment__code", "revision", "submission_i
 Versions = list[dict[str, Any]]
 
 
-@build_check(
-    "ratings and their log",
-    "each rating equals its last version in the log, and has the times of its first and last version",
-    Rating,
-)
+@build_check("ratings and their log", Rating)
 def check_rating_logs() -> Iterator[Violation]:
+    """Each rating equals its last version in the log, and has the times of its first and last version."""
     # Both queries are sorted by assignment and read side by side: neither table has to fit into memory.
     events = RatingEvent.objects.order_by("assignment_id", "revision").values(*_EVENT_COLUMNS, *ANSWER_COLUMNS)
     by_assignment = itertools.groupby(iter_rows(events), lambda event: event["assignment_id"])
@@ -45,17 +42,17 @@ def check_rating_logs() -> Iterator[Violation]:
         versions = next(log, None)
 
 
-@build_check("unsaved answers of rated items", "a rated assignment has no unsaved answer", UnsavedAnswer)
+@build_check("unsaved answers of rated items", UnsavedAnswer)
 def check_unsaved_answers() -> Iterator[Violation]:
+    """A rated assignment has no unsaved answer."""
     both = UnsavedAnswer.objects.filter(assignment__rating__isnull=False)
     found = "an unsaved answer and a rating"
     yield from report_rows(both, "no unsaved answer after the rating", found, "{assignment__code}")
 
 
-@build_check(
-    "first answers", "a first answer exists only in the confirm arm, and was given before the final one", InitialRating
-)
+@build_check("first answers", InitialRating)
 def check_first_answers() -> Iterator[Violation]:
+    """A first answer exists only in the confirm arm, and was given before the final one."""
     code, confirm = "{assignment__code}", Q(assignment__layout="confirm")
     others = InitialRating.objects.filter(~confirm)
     yield from report_rows(others, "layout confirm", "layout {assignment__layout}", code)
@@ -64,12 +61,9 @@ def check_first_answers() -> Iterator[Violation]:
     yield from report_rows(late, f"before the rating of {{{final}}}", "{at}", code)
 
 
-@build_check(
-    "times of ratings",
-    "the duration of a rating is the time from opening to submission, and no correction is before the submission",
-    Rating,
-)
+@build_check("times of ratings", Rating)
 def check_rating_times() -> Iterator[Violation]:
+    """The duration of a rating is the time from opening to submission, and no correction is before the submission."""
     columns = ("assignment__code", "opened_at", "submitted_at", "revised_at", "seconds")
     for code, opened, submitted, revised, seconds in iter_rows(Rating.objects.values_list(*columns)):
         duration = (submitted - opened).total_seconds()
@@ -113,24 +107,18 @@ _LIVE = Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False)
 _ALL = Assignment.objects.order_by()
 
 
-@build_check(
-    "slots of items",
-    "an item has at most as many slots as the study plans ratings per item, each used by one rater",
-    Assignment,
-)
+@build_check("slots of items", Assignment)
 def check_item_slots() -> Iterator[Violation]:
+    """An item has at most as many slots as the study plans ratings per item, each used by one rater."""
     out_of_range = _ALL.filter(Q(slot__lt=1) | Q(slot__gt=F("item__study__ratings_per_item")))
     yield from report_rows(out_of_range, "a slot from 1 to {item__study__ratings_per_item}", "{slot}")
     shared = _ALL.filter(_LIVE).values("item__code", "slot").annotate(n=Count("pk")).filter(n__gt=1)
     yield from report_rows(shared, "slot {slot} used once", "used {n} times", "item {item__code}")
 
 
-@build_check(
-    "slots of ratings",
-    "a rating that counts has a slot; a surplus one, a repeat and one of a dropped rater have none",
-    Assignment,
-)
+@build_check("slots of ratings", Assignment)
 def check_rating_slots() -> Iterator[Violation]:
+    """A rating that counts has a slot; a surplus one, a repeat and one of a dropped rater have none."""
     rated = _ALL.filter(_PLANNED, rating__isnull=False)
     lacks_slot = Q(occasion=FIRST, slot__isnull=True, surplus=False, rater__dropped=False)
     yield from report_rows(rated.filter(lacks_slot), "a slot, or to be surplus", "neither")
@@ -141,12 +129,9 @@ def check_rating_slots() -> Iterator[Violation]:
     yield from report_rows(_ALL.filter(surplus=True, rating__isnull=True), "surplus: a rating", "none")
 
 
-@build_check(
-    "repeated items of raters",
-    "a rater sees an item once per occasion, one version of a transition per session, and one item per position",
-    Assignment,
-)
+@build_check("repeated items of raters", Assignment)
 def check_repeated_items() -> Iterator[Violation]:
+    """A rater sees an item once per occasion, one version of a transition per session, and one item per position."""
     yield from _find_duplicates(_ALL, "item__code", "one item", "occasion")
     yield from _find_duplicates(_ALL, "pair", "one version of a pair in a session", "occasion", "session")
     yield from _find_duplicates(_ALL, "position", "one item at a position")
@@ -155,13 +140,11 @@ def check_repeated_items() -> Iterator[Violation]:
     yield from _find_duplicates(steps, transition, "one version of a transition in a session", "occasion", "session")
 
 
-@build_check(
-    "sessions of crossovers",
-    "only crossover studies have a second session; it starts after the washout, with each pair once per session, unless the "
-    "version that was not shown yet was reassigned",
-    Assignment,
-)
+@build_check("sessions of crossovers", Assignment)
 def check_crossover_sessions() -> Iterator[Violation]:
+    """Only crossover studies have a second session; it starts after the washout, with each pair once per
+    session, unless the version that was not shown yet was reassigned.
+    """
     crossover = Q(rater__study__protocol__design="crossover")
     second = _ALL.filter(~crossover, session=2)
     yield from report_rows(second, "session 1: its study is not a crossover", "session 2")
@@ -189,24 +172,18 @@ def check_crossover_sessions() -> Iterator[Violation]:
             yield build_violation(Assignment, f"rater {rater}", expected, f"{ended} and {began}")
 
 
-@build_check(
-    "studies of assignments",
-    "the item and the rater of an assignment are of the same study, and its pair is that of the item",
-    Assignment,
-)
+@build_check("studies of assignments", Assignment)
 def check_assignment_studies() -> Iterator[Violation]:
+    """The item and the rater of an assignment are of the same study, and its pair is that of the item."""
     different = _ALL.exclude(item__study=F("rater__study"))
     yield from report_rows(different, "an item of {rater__study__slug}", "one of {item__study__slug}")
     wrong_pairs = _ALL.filter(_PLANNED).exclude(pair=F("item__source__pair"))
     yield from report_rows(wrong_pairs, "pair {item__source__pair}", "pair {pair}")
 
 
-@build_check(
-    "assignments of withdrawn raters",
-    "withdrawn raters have nothing left to rate, and every repeat has a first occasion",
-    Assignment,
-)
+@build_check("assignments of withdrawn raters", Assignment)
 def check_remaining_assignments() -> Iterator[Violation]:
+    """Withdrawn raters have nothing left to rate, and every repeat has a first occasion."""
     of_withdrawn = _ALL.filter(rater__withdrawn_at__isnull=False, rating__isnull=True, released_at__isnull=True)
     yield from report_rows(of_withdrawn, "released: {rater__label} has withdrawn", "still to be rated")
     first_occasion = Assignment.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), occasion=FIRST)

@@ -52,19 +52,17 @@ DIGEST_CHECKS = tuple(
 )
 
 
-@build_check("pairs of items", "an item's pair digest is that of its action and materials", Item)
+@build_check("pairs of items", Item)
 def check_item_pairs() -> Iterator[Violation]:
+    """An item's pair digest is that of its action and materials."""
     for code, payload, sha in iter_rows(Item.objects.order_by("pk").values_list("code", "payload", "pair_sha256")):
         if payload.get("kind") and (digest := pair_digest(payload)) != sha:
             yield build_violation(Item, code, sha, digest)
 
 
-@build_check(
-    "sources of items",
-    "every item has one source, and versions of one transition, and only they, share a pair",
-    ItemSource,
-)
+@build_check("sources of items", ItemSource)
 def check_item_sources() -> Iterator[Violation]:
+    """Every item has one source, and versions of one transition, and only they, share a pair."""
     yield from report_rows(Item.objects.order_by().filter(source__isnull=True), "a source", "none")
     sources, item = ItemSource.objects.order_by(), "{item__code}"
     twins = sources.filter(twin__isnull=False).exclude(twin__transition=F("transition"))
@@ -72,17 +70,14 @@ def check_item_sources() -> Iterator[Violation]:
     wrong_study = sources.filter(imported__isnull=False).exclude(imported__study=F("item__study"))
     yield from report_rows(wrong_study, "an import into its study", "an import into another study", item)
     steps = sources.filter(transition__isnull=False).values("item__study__slug", "transition__code")
-    split_pairs, code = (
-        steps.annotate(n=Count("pair", distinct=True)),
-        "{item__study__slug}, transition {transition__code}",
-    )
-    yield from report_rows(split_pairs.filter(n__gt=1), "one pair", "{n} pairs", code)
+    split_pairs = steps.annotate(n=Count("pair", distinct=True)).filter(n__gt=1)
+    code = "{item__study__slug}, transition {transition__code}"
+    yield from report_rows(split_pairs, "one pair", "{n} pairs", code)
 
 
-@build_check(
-    "ratings by machines", "a model rater rated the current payload of the item, in its own study", MachineRating
-)
+@build_check("ratings by machines", MachineRating)
 def check_machine_ratings() -> Iterator[Violation]:
+    """A model rater rated the current payload of the item, in its own study."""
     ratings = MachineRating.objects.order_by()
     different = ratings.filter(~Q(payload_sha256=F("item__payload_sha256")) | ~Q(item__study=F("rater__study")))
     expected, code = "{item__payload_sha256}, of its own study", "{rater__label}, item {item__code}"
@@ -99,12 +94,9 @@ _STATUS_AFTER = {
 }  # fmt: skip
 
 
-@build_check(
-    "statuses of studies",
-    "the status of a study follows from its log, and every status change in the log is permitted",
-    Study,
-)
+@build_check("statuses of studies", Study)
 def check_study_statuses() -> Iterator[Violation]:
+    """The status of a study follows from its log, and every status change in the log is permitted."""
     moves = StudyEvent.objects.filter(kind__in=_STATUS_AFTER)
     events = moves.order_by("study_id", "pk").values_list("study_id", "kind")
     logs = {study: [kind for _, kind in log] for study, log in groupby(iter_rows(events), lambda move: move[0])}
@@ -118,12 +110,9 @@ def check_study_statuses() -> Iterator[Violation]:
             yield build_violation(Study, slug, f"{current or 'no status'}, by its log", status)
 
 
-@build_check(
-    "contents of events",
-    "an event of a study has the fields and types of its kind, or is a sentence of an early release",
-    StudyEvent,
-)
+@build_check("contents of events", StudyEvent)
 def check_event_contents() -> Iterator[Violation]:
+    """An event of a study has the fields and types of its kind, or is a sentence of an early release."""
     events = StudyEvent.objects.order_by("pk").values_list("study__slug", "kind", "data")
     for slug, kind, data in iter_rows(events):
         try:
@@ -132,12 +121,9 @@ def check_event_contents() -> Iterator[Violation]:
             yield build_violation(StudyEvent, slug, f"the data of an event of kind {kind}", error)
 
 
-@build_check(
-    "changes of members",
-    "the log of a study and the table that authorisation reads have the same role changes",
-    MembershipChange,
-)
+@build_check("changes of members", MembershipChange)
 def check_role_changes() -> Iterator[Violation]:
+    """The log of a study and the table that authorisation reads have the same role changes."""
     # Counters, because the same role can be granted and removed several times.
     logged: Counter[tuple[str, int | None, str, bool]] = Counter()
     accounts = set(User.objects.values_list("pk", flat=True))
@@ -157,8 +143,9 @@ def check_role_changes() -> Iterator[Violation]:
         yield build_violation(MembershipChange, slug, "no row without an event", found)
 
 
-@build_check("times of studies", "a study has the times of its status changes, and a draft has no items", Study)
+@build_check("times of studies", Study)
 def check_study_times() -> Iterator[Violation]:
+    """A study has the times of its status changes, and a draft has no items."""
     closed, opened = Q(status__in=("closed", "unblinded")), ~Q(status="draft")
     inconsistent = (
         (opened ^ Q(opened_at__isnull=False))
@@ -171,12 +158,9 @@ def check_study_times() -> Iterator[Violation]:
     yield from report_rows(drafts, "a draft without items", "items", "{slug}")
 
 
-@build_check(
-    "versions of guides",
-    "every version of a study's instructions is stored, and every rating names one of them",
-    GuideVersion,
-)
+@build_check("versions of guides", GuideVersion)
 def check_guide_versions() -> Iterator[Violation]:
+    """Every version of a study's instructions is stored, and every rating names one of them."""
     studies = _STUDIES.annotate(n=Count("guides"), first=Min("guides__number"), last=Max("guides__number"))
     broken = studies.exclude(n=F("guide_version"), first=1, last=F("n"))
     yield from report_rows(broken, "versions 1 to {guide_version} of its instructions", "{n} of them", "{slug}")
@@ -188,12 +172,9 @@ def check_guide_versions() -> Iterator[Violation]:
     yield from report_rows(unknown_versions, expected, "{guide_version}", "{assignment__code}")
 
 
-@build_check(
-    "roles and consent of raters",
-    "nobody rates in a study that they run or analyse, and nobody rated without consent",
-    Rater,
-)
+@build_check("roles and consent of raters", Rater)
 def check_rater_roles() -> Iterator[Violation]:
+    """Nobody rates in a study that they run or analyse, and nobody rated without consent."""
     roles = Membership.objects.filter(study=OuterRef("study"), user=OuterRef("user"))
     raters = Rater.objects.order_by("pk")
     yield from report_rows(raters.filter(Exists(roles)), "{label} is nobody with a role in the study", "has a role")
@@ -217,8 +198,9 @@ check_analysis_digests = build_digest_check(
 )  # fmt: skip
 
 
-@build_check("episodes of benchmarks", "a benchmark has the episodes that were frozen, with the same ends", Benchmark)
+@build_check("episodes of benchmarks", Benchmark)
 def check_benchmark_episodes() -> Iterator[Violation]:
+    """A benchmark has the episodes that were frozen, with the same ends."""
     for benchmark in iter_rows(Benchmark.objects.order_by("pk")):
         # The digest does not need them, and they are the largest columns of an episode.
         episodes = benchmark.episodes.defer("initial", "memory")
@@ -226,8 +208,9 @@ def check_benchmark_episodes() -> Iterator[Violation]:
             yield build_violation(Benchmark, benchmark.code, benchmark.sha256, digest)
 
 
-@build_check("reports of audits", "a blinding audit matches the digest and the result of its report", BlindingAudit)
+@build_check("reports of audits", BlindingAudit)
 def check_audit_reports() -> Iterator[Violation]:
+    """A blinding audit matches the digest and the result of its report."""
     audits = BlindingAudit.objects.order_by("pk").values_list("pk", "study__slug", "report", "sha256", "passed")
     for pk, study, report, sha, passed in iter_rows(audits):
         if (digest := audit_runner.compute_digest(report)) != sha:

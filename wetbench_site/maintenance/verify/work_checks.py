@@ -32,6 +32,7 @@ from simulation.models import (
 )
 from simulation.providers.base import Usage
 from wetbench_site import checks
+from wetbench_site.database import fetch_rows
 from wetbench_site.maintenance.verify.checks import (
     Check,
     Violation,
@@ -88,10 +89,9 @@ _TURN_COLUMNS = (*(f"{kind}_id" for kind in _OWNERS), "number", "role", "speaker
 _END_STATES = ("answered", "refused", "failed", "lost", "fenced")
 
 
-@build_check(
-    "owners of calls", "a call has the run of its episode, twin or job, and a fence that was issued", ModelCall
-)
+@build_check("owners of calls", ModelCall)
 def check_call_owners() -> Iterator[Violation]:
+    """A call has the run of its episode, twin or job, and a fence that was issued."""
     for kind in _OWNERS:
         calls = ModelCall.objects.order_by("pk").filter(**{f"{kind}__isnull": False})
         wrong_run = calls.exclude(run=F(f"{kind}__run"))
@@ -100,10 +100,9 @@ def check_call_owners() -> Iterator[Violation]:
         yield from report_rows(unknown_fence, f"a fence up to {{{kind}__fence}}", "{fence}")
 
 
-@build_check(
-    "attempts of calls", "the attempts of a turn are numbered from 1, and no turn was answered twice", ModelCall
-)
+@build_check("attempts of calls", ModelCall)
 def check_call_attempts() -> Iterator[Violation]:
+    """The attempts of a turn are numbered from 1, and no turn was answered twice."""
     answered = Count("pk", filter=Q(state__in=("answered", "refused")))
     turns = ModelCall.objects.order_by(*_TURN_COLUMNS).values(*_TURN_COLUMNS).annotate(
         n=Count("pk"), first=Min("attempt"), last=Max("attempt"), answers=answered
@@ -114,8 +113,9 @@ def check_call_attempts() -> Iterator[Violation]:
         yield build_violation(ModelCall, turn_name, f"attempts 1 to {turn['n']}, at most one answered", attempts)
 
 
-@build_check("ends of calls", "an ended call has its time, and an answered one its reply", ModelCall)
+@build_check("ends of calls", ModelCall)
 def check_call_ends() -> Iterator[Violation]:
+    """An ended call has its time, and an answered one its reply."""
     has_ended = Q(state__in=_END_STATES)
     lacks_reply = Q(state__in=("answered", "refused"), reply__isnull=True) | Q(state="failed", error_class="")
     broken = ModelCall.objects.order_by("pk").filter(has_ended ^ Q(ended_at__isnull=False) | lacks_reply)
@@ -123,12 +123,9 @@ def check_call_ends() -> Iterator[Violation]:
     yield from report_rows(broken, expected, "ended {ended_at}, no reply or error")
 
 
-@build_check(
-    "costs of calls",
-    "the cost of a call is its tokens times the stored price, unless the provider reported the cost",
-    ModelCall,
-)
+@build_check("costs of calls", ModelCall)
 def check_call_costs() -> Iterator[Violation]:
+    """The cost of a call is its tokens times the stored price, unless the provider reported the cost."""
     fields = ("code", "cost", "price", "reply", *Usage._fields)
     calls = ModelCall.objects.order_by("pk").filter(state__in=("answered", "refused", "fenced"))
     for code, cost, price, reply, *token_counts in iter_rows(calls.defer("request").values_list(*fields)):
@@ -139,8 +136,9 @@ def check_call_costs() -> Iterator[Violation]:
             yield build_violation(ModelCall, code, f"${expected}", f"${cost}")
 
 
-@build_check("budgets of runs", "the budget counters of a run equal the sums of its logged calls", Run)
+@build_check("budgets of runs", Run)
 def check_run_budgets() -> Iterator[Violation]:
+    """The budget counters of a run equal the sums of its logged calls."""
     # A budget that was set while calls were under way is counted again by the next sweep, so runs with work left
     # are skipped.
     live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
@@ -153,8 +151,9 @@ def check_run_budgets() -> Iterator[Violation]:
             yield build_violation(Run, run.code, expected, f"{totals.tokens} tokens and ${totals.cost}")
 
 
-@build_check("texts of calls", "every text that a stored request refers to is in the text store", ModelCall)
+@build_check("texts of calls", ModelCall)
 def check_request_texts() -> Iterator[Violation]:
+    """Every text that a stored request refers to is in the text store."""
     known: set[str] = set()
     for code, request in iter_rows(ModelCall.objects.order_by("pk").values_list("code", "request")):
         # Requests of an episode repeat most texts, so each is queried once.
@@ -200,10 +199,9 @@ CONTENT_CHECKS = tuple(
 )  # fmt: skip
 
 
-@build_check(
-    "pieces of files", "a job's file is complete: its chunks are in order and match its size and digest", JobFile
-)
+@build_check("pieces of files", JobFile)
 def check_file_chunks() -> Iterator[Violation]:
+    """A job's file is complete: its chunks are in order and match its size and digest."""
     chunk_rows = JobChunk.objects.order_by("file_id", "number").values_list("file_id", "number", "data")
     contents: dict[int, tuple[int, str, str]] = {}
     for file, chunks in groupby(chunk_rows.iterator(chunk_size=_CHUNKS_PER_FETCH), lambda piece: piece[0]):
@@ -249,8 +247,9 @@ _NOT_ENFORCED = {
 }
 
 
-@build_check("applied migrations", "all migrations of this version are applied, and no others", _Migration)
+@build_check("applied migrations", _Migration)
 def check_migrations() -> Iterator[Violation]:
+    """All migrations of this version are applied, and no others."""
     applied = MigrationRecorder(connection).applied_migrations()
     for app, name in checks.find_missing_migrations(applied):
         yield build_violation(_Migration, f"{app}.{name}", "applied: run manage.py migrate", "not applied")
@@ -259,8 +258,9 @@ def check_migrations() -> Iterator[Violation]:
         yield build_violation(_Migration, f"{app}.{name}", expected, "one that it does not know")
 
 
-@build_check("constraints of tables", "every constraint of the models exists in the database", _Migration)
+@build_check("constraints of tables", _Migration)
 def check_constraints() -> Iterator[Violation]:
+    """Every constraint of the models exists in the database."""
     for model in _list_models():
         names, unique = _list_constraints(model._meta.db_table)
         for name in sorted({one.name for one in model._meta.constraints} - names):
@@ -270,22 +270,24 @@ def check_constraints() -> Iterator[Violation]:
                 yield build_violation(model, str(field.column), "a unique constraint", "none")
 
 
-@build_check("integrity of tables", "the database reports no damage of its tables", _Migration)
+@build_check("integrity of tables", _Migration)
 def check_integrity() -> Iterator[Violation]:
+    """The database reports no damage of its tables."""
     if connection.vendor == "sqlite":
-        for (message,) in _fetch_rows("PRAGMA integrity_check(100)"):
+        for (message,) in fetch_rows("PRAGMA integrity_check(100)"):
             if message != "ok":
                 yield build_violation(_Migration, "", "ok from PRAGMA integrity_check", message)
         return
     for expected, query in _NOT_ENFORCED.items():
-        for table, name, found in _fetch_rows(query):
+        for table, name, found in fetch_rows(query):
             yield Violation(table, name, expected, found)
 
 
-@build_check("foreign keys", "every reference points to an existing row", _Migration)
+@build_check("foreign keys", _Migration)
 def check_references() -> Iterator[Violation]:
+    """Every reference points to an existing row."""
     if connection.vendor == "sqlite":
-        for table, row, parent, _ in _fetch_rows("PRAGMA foreign_key_check"):
+        for table, row, parent, _ in fetch_rows("PRAGMA foreign_key_check"):
             yield Violation(table, str(row), f"a row of {parent} that it refers to", "none")
         return
     # PostgreSQL has no such command: foreign keys can be violated while triggers are disabled, as in a restore.
@@ -299,9 +301,9 @@ def _list_constraints(table: str) -> tuple[set[str], set[str]]:
     """Return the names of a table's constraints, and the columns that are unique by themselves."""
     if connection.vendor == "sqlite":
         # SQLite keeps the names of constraints only in the SQL text of the table.
-        definitions = _fetch_rows(f"SELECT name, coalesce(sql, '') FROM sqlite_master WHERE tbl_name = '{table}'")
+        definitions = fetch_rows(f"SELECT name, coalesce(sql, '') FROM sqlite_master WHERE tbl_name = '{table}'")
         named = {name for _, sql in definitions for name in re.findall(r'CONSTRAINT "(\w+)"', sql)}
-        unique = _fetch_rows(f"""
+        unique = fetch_rows(f"""
             SELECT max(c.name) FROM pragma_index_list('{table}') AS i, pragma_index_info(i.name) AS c
             WHERE i."unique" AND NOT i.partial GROUP BY i.name HAVING count(*) = 1""")
         return named.union(name for name, _ in definitions), {column for (column,) in unique}
@@ -322,12 +324,6 @@ def _find_orphans(model: type[Model], field: Any) -> Iterator[Violation]:
 def _list_models() -> list[type[Model]]:
     all_models = apps.get_models(include_auto_created=True)
     return [model for model in all_models if model._meta.managed and not model._meta.proxy]
-
-
-def _fetch_rows(query: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        return list(cursor.fetchall())
 
 
 DATABASE_CHECKS = (check_migrations, check_constraints, check_integrity, check_references)

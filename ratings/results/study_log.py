@@ -107,8 +107,8 @@ def describe_content(content: Content | LegacyText) -> str:
             return _join(format_count(content.items, "item"), _describe_left(content.left))
         case events.ItemsImported():
             # Blinded archives leave the sources out.
-            sources = f": {', '.join(content.sources)}" if content.sources else ""
-            return _count_without_separator(content.items, "item") + sources
+            sources = ", ".join(content.sources)
+            return _count_without_separator(content.items, "item") + (f": {sources}" if sources else "")
         case events.ImportsRemoved():
             return f"all {content.removed} removed"
         case events.RatingsImported():

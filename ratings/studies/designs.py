@@ -96,11 +96,8 @@ def describe_identical_cases(alike: IdenticalCases) -> str:
 def index_drawable_items(candidate_items: Sequence[CandidateItem]) -> dict[str, CandidateItem]:
     """Return, by key, the pool items that may be drawn: those whose content differs from that of every imported item."""
     imported_contents = {found.candidate.content for found in candidate_items if found.origin.get("imported_id")}
-    return {
-        f.candidate.key: f
-        for f in candidate_items
-        if not f.origin.get("imported_id") and f.candidate.content not in imported_contents
-    }
+    drawable = (f for f in candidate_items if not f.origin.get("imported_id"))
+    return {f.candidate.key: f for f in drawable if f.candidate.content not in imported_contents}
 
 
 def map_conditions(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> dict[str, int]:

@@ -32,12 +32,8 @@ def describe_document(study: Study) -> list[DocumentFact]:
         "raters": _describe_raters(study, protocol),
         "screen": _describe_screen(study, protocol),
     }
-    return [
-        DocumentFact(step, name, (values,) if isinstance(values, str) else tuple(values))
-        for step, lines in facts.items()
-        for name, values in lines.items()
-        if values
-    ]
+    stated = ((step, name, values) for step, lines in facts.items() for name, values in lines.items() if values)
+    return [DocumentFact(step, name, (v,) if isinstance(v, str) else tuple(v)) for step, name, v in stated]
 
 
 def has_unreviewed_errors(study: Study) -> bool:

@@ -213,12 +213,9 @@ def _check_twins(sources: Sequence[ItemSource]) -> Check:
         return check
     pairs = _pair_with_originals(rule_twins, _build_contexts(sources))
     contrasts = compare_twins(pairs)
-    leaks = [
-        Leak("form of twins", f"{c.name}: AUC {c.auc:.2f} over {c.n} pairs, Holm p = {c.adjusted:.2g}")
-        for c in contrasts
-        if c.is_telling
-    ]
-    check.add_leaks(leaks, len(pairs))
+    telling = (c for c in contrasts if c.is_telling)
+    texts = (f"{c.name}: AUC {c.auc:.2f} over {c.n} pairs, Holm p = {c.adjusted:.2g}" for c in telling)
+    check.add_leaks((Leak("form of twins", text) for text in texts), len(pairs))
     check.measured = {"features": [contrast.to_dict() for contrast in contrasts]}
     truth = [0] * len(pairs) + [1] * len(pairs)
     rows = [list(compute_all_features(s).values()) for s in [*(o for o, _ in pairs), *(t for _, t in pairs)]]
@@ -255,10 +252,8 @@ def _pair_with_originals(
 
 def compare_twins(pairs: Sequence[tuple[ShownItem, ShownItem]]) -> list[Contrast]:
     """Return the contrast of every feature of (original, twin) pairs, with p-values corrected over the features."""
-    originals, twins = (
-        [compute_all_features(seen) | dict.fromkeys(sorted(find_signs(seen)), 1.0) for seen in items]
-        for items in zip(*pairs, strict=True)
-    )
+    both = [[compute_all_features(s) | dict.fromkeys(sorted(find_signs(s)), 1.0) for s in pair] for pair in pairs]
+    originals, twins = zip(*both, strict=True)
     names = dict.fromkeys(name for values in [*originals, *twins] for name in values)
     columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
     # Features in which too few pairs differ for any test are left out, and do not enter the correction. How many
@@ -301,11 +296,9 @@ def _compare_sources(first: str, second: str, groups: Mapping[str, Sequence[Item
     contrasts = correct_contrasts([compare_groups(*column) for column in columns])
     truth, pairs = [0] * len(ones) + [1] * len(others), [str(s.pair) for s in [*groups[first], *groups[second]]]
     all_features = compare_all_features([list(f.values()) for f in [*ones, *others]], truth, pairs)
-    known_tells = [
-        f"{first} / {second}: {c.name}, AUC {c.auc:.2f} [{c.low:.2f}, {c.high:.2f}]"
-        for c in [*contrasts, *([all_features] if all_features else [])]
-        if c.low > 0.5
-    ]
+    telling = (c for c in [*contrasts, *([all_features] if all_features else [])] if c.low > 0.5)
+    tells = (f"{c.name}, AUC {c.auc:.2f} [{c.low:.2f}, {c.high:.2f}]" for c in telling)
+    known_tells = [f"{first} / {second}: {tell}" for tell in tells]
     return {
         "between": [first, second],
         "features": [contrast.to_dict() for contrast in contrasts],

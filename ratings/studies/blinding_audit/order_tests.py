@@ -41,12 +41,9 @@ def _check_order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, s
         contrasts += [_test_contrast(f"{name} and one source", pairs, is_of_source) for name, pairs in numbers.items()]
     # Corrected over all of them together: with many sources one contrast would otherwise stand out by chance.
     corrected_contrasts = form_tests.correct_contrasts([contrast for contrast in contrasts if contrast is not None])
-    leaks = [
-        Leak("order", f"{c.name} are associated: AUC {c.auc:.2f}, Holm p = {c.adjusted:.2g}")
-        for c in corrected_contrasts
-        if c.is_telling
-    ]
-    check.add_leaks(leaks, len(wrong))
+    telling = (c for c in corrected_contrasts if c.is_telling)
+    texts = (f"{c.name} are associated: AUC {c.auc:.2f}, Holm p = {c.adjusted:.2g}" for c in telling)
+    check.add_leaks((Leak("order", text) for text in texts), len(wrong))
     check.measured = {"contrasts": [contrast.to_dict() for contrast in corrected_contrasts]}
     return check
 

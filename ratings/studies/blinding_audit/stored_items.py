@@ -159,21 +159,16 @@ def check_payloads(study: Study, sealed: SealedValues) -> list[Check]:
         findings = list(quarantine.find_names(item.payload, item.context, lexicon))
         declared_uses.update({(f.text, declared[f.text]) for _, f in findings if f.text in declared})
         # The item's code and the kind of name, never the name.
-        names.add_leaks(
-            Leak(f"item {item.code}: {_strip_indices(f'payload.{place}')}", quarantine.NAME_KINDS[finding.kind])
-            for place, finding in findings
-            if finding.text not in declared
-        )
+        undeclared = ((_strip_indices(f"payload.{place}"), f.kind) for place, f in findings if f.text not in declared)
+        names.add_leaks(Leak(f"item {item.code}: {place}", quarantine.NAME_KINDS[kind]) for place, kind in undeclared)
         is_unchanged = payload_digest(item.payload) == item.payload_sha256
         hashes.add_leaks([] if is_unchanged else [Leak("a stored payload", "it does not match its digest")])
         orders.looked_at += 1
         pairs |= dict.fromkeys(_iter_ordered_pairs(item.payload))
     # An order that varies can depend on the source.
-    orders.leaks = [
-        Leak(place, f"key order: {a!r} is before {b!r} in some items and after it in others")
-        for place, a, b in pairs
-        if a < b and (place, b, a) in pairs
-    ]
+    varying = ((place, a, b) for place, a, b in pairs if a < b and (place, b, a) in pairs)
+    text = "key order: {!r} is before {!r} in some items and after it in others"
+    orders.leaks = [Leak(place, text.format(a, b)) for place, a, b in varying]
     if declared_uses:
         uses = sorted(declared_uses.items())
         names.measured[DECLARED] = [{"word": word, "reason": said, "items": n} for (word, said), n in uses]

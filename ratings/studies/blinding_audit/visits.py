@@ -88,10 +88,8 @@ def assign_items(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
     """Assign these items as if the rater had reserved them. Call it inside `roll_back_changes` only."""
     require_scratch_copy()
     reserved_until = timezone.now() + timedelta(hours=1)
-    rows = [
-        Assignment(item_id=item, rater=rater, position=number, pair=pair, reserved_until=reserved_until)
-        for number, (item, pair) in enumerate(items.items(), start=1)
-    ]
+    numbered, shared = enumerate(items.items(), start=1), {"rater": rater, "reserved_until": reserved_until}
+    rows = (Assignment(item_id=item, position=number, pair=pair, **shared) for number, (item, pair) in numbered)
     Assignment.objects.bulk_create(rows)
     return list_assignments(rater)
 

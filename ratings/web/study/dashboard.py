@@ -89,6 +89,8 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     study_row, all_choices = request.study, filters.list_choices(request.study)
     chosen = filters.parse_query(request.GET, all_choices, other_parameters=(_ALL_ITEMS_PARAMETER,))
     look, active = store.get_or_request(study_row, chosen, request.user), chosen.to_dict()
+    # Only lists that have at least two values.
+    titles = [(name, title) for name, title in TITLES.items() if len(all_choices[name]) > 1]
     chips = []
     for name, value in active.items():
         others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
@@ -96,12 +98,7 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     context = {
         "benchmarks": benchmark_store.find_benchmarks(study_row) if request.user.is_staff else (),
         "filters": chosen,
-        # Only lists that have at least two values.
-        "fields": [
-            FilterField(name, title, all_choices[name], getattr(chosen, name))
-            for name, title in TITLES.items()
-            if len(all_choices[name]) > 1
-        ],
+        "fields": [FilterField(name, title, all_choices[name], getattr(chosen, name)) for name, title in titles],
         "chips": chips,
         "query": chosen.build_query(),
         "look": look,

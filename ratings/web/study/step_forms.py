@@ -160,11 +160,8 @@ class ItemsForm(StepForm):
         return {"allow_unblinded": False, "vetting": "rules", **super().load_values(document), **counts, **selected}
 
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        sources = [
-            {"cast": row.cast, "perturbation": row.perturbation, "count": n}
-            for row in self.iter_source_rows()
-            if (n := cleaned.get(row.field.name))
-        ]
+        counted = ((row.cast, row.perturbation, cleaned.get(row.field.name)) for row in self.iter_source_rows())
+        sources = [{"cast": cast, "perturbation": kind, "count": n} for cast, kind, n in counted if n]
         return {
             **super().build_part(cleaned),
             "sources": sources,

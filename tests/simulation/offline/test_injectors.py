@@ -14,8 +14,8 @@ from simulation.lab.materials import NOT_AVAILABLE, Inventory, Material, NewMate
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import INJECTORS, Injector, balance_shares
-from simulation.offline.injectors.edits import Case, apply_edits, plants
+from simulation.offline.injectors import Injector, balance_shares
+from simulation.offline.injectors.edits import INJECTORS, Case, apply_edits, plants
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)

@@ -10,7 +10,8 @@ from scipy.stats import binomtest, mannwhitneyu
 
 from simulation.lab.actions import SUBMIT
 from simulation.lab.outcomes import Perturbation
-from simulation.offline.injectors import INJECTORS, Injector
+from simulation.offline.injectors import Injector
+from simulation.offline.injectors.edits import INJECTORS
 
 pytestmark = pytest.mark.slow
 

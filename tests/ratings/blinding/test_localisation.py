@@ -12,7 +12,6 @@ from django.urls import reverse
 from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import ItemSource, Rating, Study
 from ratings.paper import replicate
-from ratings.paper.plan import load_plan
 from ratings.raters import simulated_raters
 from ratings.rating import next_item, submit
 from ratings.results import empty_cells
@@ -20,6 +19,7 @@ from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
 from ratings.studies import freeze, lifecycle
 from simulation.models import Run, Twin
+from simulation.runs import vetting
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -81,7 +81,8 @@ def get_located_shares(study: Study) -> dict[str, Any]:
 
 def test_localisation_includes_model_made_errors_however_they_were_accepted(client: Client, superuser: User) -> None:
     unread, read = plant("offline", "obvious"), plant("offline-lapses", "subtle")
-    replicate.Replicator(load_plan(), True, print, lambda _: lambda _: None, 1, None)._accept_unread(unread)
+    # As `manage.py paper --accept-unread` does.
+    vetting.accept_unread(unread.twins.all(), replicate.ACCEPTED_UNREAD)
     client.force_login(superuser)
     accept_by_hand(client, read)
     assert set(Twin.objects.values_list("vetting", "field")) == {("accepted", PLACE)}

@@ -222,7 +222,7 @@ def test_control_write_recorder_detects_a_form_field_that_is_stored(world: World
     """The control: the profile form, sent with another field of study and with another number of years."""
     path, fields = (
         world.build_path("ratings:profile"),
-        {"save": "about", "degree": DEGREES[-1][0], "field": "x", "years": "3"},
+        {"save": "about", "degree": DEGREES[-1], "field": "x", "years": "3"},
     )
     written = record_writes(world, "rater", path, {**fields, "field": SENTINEL})
     assert any(SENTINEL in text for text in written.texts)

@@ -134,11 +134,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
-    """Fail skipped tests under CI, where everything that a test needs must exist, and shorten long failures."""
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Fail skipped tests under CI, where everything that a test needs must exist, and shorten long failures.
+
+    Tests marked `optional` may be skipped: they need a program that no promise of the product depends on.
+    """
     result = yield
     report = result.get_result()  # type: ignore[attr-defined]  # pluggy's old-style wrapper
-    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+    is_allowed = hasattr(report, "wasxfail") or item.get_closest_marker("optional")
+    if report.skipped and os.environ.get("CI") and not is_allowed:
         report.outcome = "failed"
         report.longrepr = f"skipped under CI: {report.longrepr}"
     if traceback := getattr(report.longrepr, "reprtraceback", None):

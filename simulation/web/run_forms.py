@@ -66,6 +66,7 @@ class StartForm(forms.Form):
             return None
 
     def start(self, user: User) -> Run | Episode:
+        """Create the run or episode. Every form overrides this; raises LabError with the reason if it cannot be created."""
         raise NotImplementedError
 
 

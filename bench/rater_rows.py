@@ -22,6 +22,9 @@ from ratings.accounts import SessionStore
 from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from ratings.models.studies import TRANSITION
+from ratings.protocol import Arm
+from ratings.studies import rendered_items
+from ratings.studies.item_counts import update_item_counts
 
 RATINGS_PER_ITEM = 3  # ratings per item
 
@@ -64,6 +67,9 @@ def create_study(
     )
     created_items = Item.objects.bulk_create(iter_items(study, items * len(users) // ratings_per_item, payloads, rng))
     Assignment.objects.bulk_create(iter_assignments(created_items, raters, ratings_per_item, rng))
+    update_item_counts(study.raters.all())
+    # What opening a study does as well.
+    rendered_items.store_rendered_items(rendered_items.render_items(created_items, [Arm()]))
     return (f"/rate/study/{rater.code}/" for rater in raters)
 
 

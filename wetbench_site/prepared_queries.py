@@ -71,7 +71,8 @@ class PreparedQuery(Generic[M]):
         """Yield the objects that Django's own `ModelIterable` makes of the same rows."""
         rows = self.fetch_rows(*values)
         assert self._compiled
-        select, info = self._compiled.compiler.select, self._compiled.compiler.klass_info
+        compiler = self._compiled.compiler
+        select, info, annotated = compiler.select, compiler.klass_info, compiler.annotation_col_map or {}
         fields = info["select_fields"]
         names = [select[index][0].target.attname for index in fields]
         # Private API of Django: what `ModelIterable` does, without compiling the query again.
@@ -80,6 +81,8 @@ class PreparedQuery(Generic[M]):
             instance = info["model"].from_db(connection.alias, names, row[fields[0] : fields[-1] + 1])
             for populator in populators:
                 populator.populate(row, instance)
+            for name, position in annotated.items():
+                setattr(instance, name, row[position])
             yield instance
 
     def _compile_query(self) -> _Compiled:

@@ -134,16 +134,7 @@ def build_database_settings() -> dict[str, Any]:
 DATABASES = {"default": build_database_settings()}
 # Scratch database of blinding audits on PostgreSQL, if the role of DATABASE_URL may not create databases.
 SCRATCH_DATABASE_URL = ENVIRONMENT.get_text("WETBENCH_SCRATCH_DATABASE_URL")
-# Each process caches the items it has rendered (ratings/web/rater/rating_page.py), some 20 MB at most.
-CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    "drawn_items": {
-        "BACKEND": f"django.core.cache.backends.{'dummy.DummyCache' if DEBUG else 'locmem.LocMemCache'}",
-        "LOCATION": "drawn_items",
-        "TIMEOUT": None,
-        "OPTIONS": {"MAX_ENTRIES": 600},
-    },
-}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en-gb"

@@ -8,7 +8,7 @@ May import: ratings.protocol, simulation.models.
 
 from ratings.models.analyses import Analysis, Benchmark, MachineRater, MachineRating, StoredFigure
 from ratings.models.answers import Assignment, InitialRating, PracticeAnswer, Rating, RatingEvent, UnsavedAnswer
-from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
+from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine, RenderedItem
 from ratings.models.people import (
     ApiToken,
     BrowserSession,
@@ -47,6 +47,7 @@ __all__ = [
     "RaterProfile",
     "Rating",
     "RatingEvent",
+    "RenderedItem",
     "RightsPeriod",
     "SignInLink",
     "StoredFigure",

@@ -17,6 +17,8 @@ FIRST, SECOND = 1, 2  # occasions: the second one is the repeat for test-retest 
 
 _ANSWERED = Q(cannot_judge=False, verdict__isnull=False, confidence__gte=1, confidence__lte=5)
 _NOT_JUDGED = Q(cannot_judge=True, verdict__isnull=True, confidence__isnull=True)
+# To be answered: released assignments stay in the table for late answers, but are no longer offered.
+WAITING = Q(answered_at__isnull=True, released_at__isnull=True)
 
 
 class Assignment(models.Model):
@@ -48,12 +50,22 @@ class Assignment(models.Model):
     surplus = models.BooleanField(
         default=False, help_text="rated after its slot was reassigned: stored, but not counted"
     )
+    answered_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="when its rating was submitted; empty: there is none"
+    )
 
     class Meta:
         ordering = ["rater", "position"]
-        # A covering index for the counts of a study: the rows of one rater are spread over the whole table.
         indexes = [
-            models.Index(fields=["rater", "item", "occasion", "released_at", "surplus"], name="assignment_counts")
+            # A covering index for the counts of a study: the rows of one rater are spread over the whole table.
+            models.Index(fields=["rater", "item", "occasion", "released_at", "surplus"], name="assignment_counts"),
+            # For the next and the last item of a rater, without reading their other items.
+            models.Index(fields=["rater", "position"], condition=WAITING, name="assignment_waiting"),
+            models.Index(
+                fields=["rater", "answered_at", "position"],
+                condition=Q(answered_at__isnull=False),
+                name="assignment_answered",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["item", "rater", "occasion"], name="assignment_once_per_rater"),

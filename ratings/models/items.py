@@ -47,6 +47,30 @@ class Item(models.Model):
         return f"item {self.code}"
 
 
+class RenderedItem(models.Model):
+    """The HTML of an item in one display arm, without marked rows; it can be rendered again from the frozen payload."""
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="rendered", db_index=False)
+    layout = models.CharField(max_length=8)
+    with_context = models.BooleanField()
+    marks = models.CharField(max_length=16)
+    stage = models.CharField(
+        max_length=8, help_text="first: before the balance sheet of the confirm layout; else final"
+    )
+    version = models.CharField(max_length=16, help_text="digest of the templates and code that rendered it")
+    html = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["item", "layout", "with_context", "marks", "stage"], name="rendered_item_once_per_arm"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"item {self.item_id}, {self.layout}"
+
+
 class ImportedItem(models.Model):
     """An item imported into a draft: its record in the file, and the payload that raters will see."""
 

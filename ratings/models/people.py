@@ -121,6 +121,10 @@ class Rater(models.Model):
         help_text="when items were added after the rater had finished; empty once an e-mail was sent",
     )
     last_seen_at = models.DateTimeField(null=True, blank=True)
+    # Counted when an answer is stored or assignments change (ratings.studies.item_counts), because counting the rows for
+    # every page would take longer the more items a rater has. A count that is wrong must not reject an answer: no PositiveIntegerField.
+    answered_items = models.IntegerField(default=0, editable=False, help_text="assignments with a rating")
+    waiting_items = models.IntegerField(default=0, editable=False, help_text="assignments still to be rated")
 
     class Meta:
         ordering = ["study", "number"]

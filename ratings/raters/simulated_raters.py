@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study_events
-from ratings.models.answers import FIRST
+from ratings.models.answers import FIRST, WAITING
 from ratings.protocol.reference import DECLARED_WRONG
 from ratings.raters import invitations
 from ratings.rating import SubmissionResult, next_item, submit
@@ -155,7 +155,7 @@ def _check_can_replan(study: Study, missing: int, open_places: list[Rater]) -> N
 def _count_expected(study: Study, raters: Sequence[Rater]) -> int:
     """Return how many ratings are expected; in a pool study at most, as people may claim some, or pairs run out."""
     if not designs.is_pool_study(study):
-        return Assignment.objects.filter(rater__in=raters, rating__isnull=True, released_at__isnull=True).count()
+        return Assignment.objects.filter(WAITING, rater__in=raters).count()
     progress = [next_item.count_progress(rater) for rater in raters]
     n_taken = Assignment.objects.filter(rater__study=study, occasion=FIRST, slot__isnull=False).count()
     return min(study.items.count() * study.ratings_per_item - n_taken, sum(seen.total - seen.done for seen in progress))

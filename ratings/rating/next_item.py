@@ -6,45 +6,64 @@ In planned designs the order is fixed before the first rating; in pool studies i
 
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from ratings.models import Assignment, Rater
+from ratings.models import Assignment, Rater, RaterProfile
+from ratings.models.answers import WAITING
 from ratings.rating import pool_claims
-from ratings.studies import designs
+from ratings.studies import designs, rendered_items
 from ratings.studies.designs import get_arm as get_arm  # exported for the pages of raters
 from wetbench_site.prepared_queries import PreparedQuery
 
-# Released assignments stay in the table for late answers, but are no longer offered.
-_UNRATED = Q(rating__isnull=True, released_at__isnull=True)
-
-
-# These two queries run with every rating. They are built once, because building takes Django about ten times as long as
-# executing them.
-_NEXT_ASSIGNMENT = PreparedQuery(
-    lambda rater: (
-        Assignment.objects.filter(_UNRATED, rater=rater)
+# These queries run with nearly every rating. They are built once, because building takes Django about ten times as long as
+# executing them. The stored HTML replaces the payload.
+_ASSIGNMENT_TO_SHOW = PreparedQuery(
+    lambda key: (
+        Assignment.objects.filter(pk=key)
         .select_related("item", "unsaved_answer")
-        .order_by("position")[:1]
-    ),
-    "number",
-)
-_COUNT_PROGRESS = PreparedQuery(
-    lambda rater: (
-        Assignment.objects.filter(rater=rater)
+        .defer("item__payload", "item__context")
+        .annotate(html=rendered_items.select_html())
         .order_by()
-        .values("rater")
-        .annotate(done=Count("pk", filter=Q(rating__isnull=False)), waiting=Count("pk", filter=_UNRATED))
-        .values_list("done", "waiting")
     ),
     "number",
 )
+_PREVIOUS_ANSWER = PreparedQuery(
+    lambda rater: (
+        Assignment.objects.filter(rater=rater, answered_at__isnull=False)
+        .order_by("-answered_at", "-position")
+        .values_list("code", "rating__submitted_at", "rating__revised_at")[:1]
+    ),
+    "number",
+)
+_SINGLE_KEYS = PreparedQuery(
+    lambda user: RaterProfile.objects.filter(user=user).values_list("single_keys").order_by(), "number"
+)
+
+
+class PreviousAnswer(NamedTuple):
+    """The assignment that the rater answered last, and when that answer was saved."""
+
+    code: UUID
+    saved_at: datetime
 
 
 class Progress(NamedTuple):
+    """How many items are answered, and how many there are."""
+
     done: int
     total: int
+
+    @property
+    def number(self) -> int:
+        """The number of the item that is shown: the first that is not answered, or the last."""
+        return min(self.done + 1, self.total)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done >= self.total
 
 
 def find_next_assignment(rater: Rater, now: datetime | None = None) -> Assignment | None:
@@ -55,20 +74,13 @@ def find_next_assignment(rater: Rater, now: datetime | None = None) -> Assignmen
     return None if assignment and _is_in_washout(rater, assignment) else assignment
 
 
-def open_next_assignment(rater: Rater) -> Assignment | None:
-    """Open and return the next assignment of a planned design in the caller's transaction, or None.
-
-    Return None for pool studies: claiming runs in its own transaction, so that its failure cannot roll back the answer.
-    """
-    if designs.is_pool_study(rater.study):
-        return None
-    if assignment := _NEXT_ASSIGNMENT.find_first(rater.pk):
+def load_assignment_to_show(key: int, rater: Rater) -> Assignment | None:
+    """Return the assignment of this rater with its unsaved answer and, as `html`, the stored HTML of its item."""
+    assignment = _ASSIGNMENT_TO_SHOW.find_first(key)
+    if assignment is not None:
         # Set by hand, because joining the rater again would only return the row that the caller already has.
         assignment.rater = rater
-        if _is_in_washout(rater, assignment):
-            return None
-    # The item may be reassigned between the query and this update; then nothing is opened.
-    return assignment if assignment and mark_opened(assignment) else None
+    return assignment
 
 
 def _first_unrated(rater: Rater, *related: str) -> Assignment | None:
@@ -77,15 +89,19 @@ def _first_unrated(rater: Rater, *related: str) -> Assignment | None:
 
 def unrated_assignments(rater: Rater) -> QuerySet[Assignment]:
     """Return the rater's assignments without an answer."""
-    return rater.assignments.filter(_UNRATED)
+    return rater.assignments.filter(WAITING)
 
 
-def find_previous_assignment(rater: Rater) -> Assignment | None:
-    """Return the assignment this rater answered last, or None."""
-    rated = rater.assignments.filter(rating__isnull=False).select_related("rating")
-    # Only the columns that the link to the previous answer needs; payloads are large.
-    columns = rated.only("code", "rater", "rating__submitted_at", "rating__revised_at")
-    return columns.order_by("-rating__submitted_at", "-position").first()
+def find_previous_answer(rater: Rater) -> PreviousAnswer | None:
+    """Return the answer that this rater gave last, or None."""
+    for code, submitted_at, revised_at in _PREVIOUS_ANSWER.fetch_rows(rater.pk):
+        return PreviousAnswer(code, revised_at or submitted_at)
+    return None
+
+
+def uses_single_keys(user: int) -> bool:
+    """Return whether this user rates with single keys, which is the default."""
+    return all(is_on for (is_on,) in _SINGLE_KEYS.fetch_rows(user))
 
 
 def count_progress(rater: Rater) -> Progress:
@@ -93,9 +109,15 @@ def count_progress(rater: Rater) -> Progress:
 
     In a pool study the total includes the items that this rater could still claim, up to the limit per rater.
     """
-    done, unrated = next(iter(_COUNT_PROGRESS.fetch_rows(rater.pk)), (0, 0))
+    # Read again, because the caller's rater may have been loaded before the last answer.
+    counts = Rater.objects.filter(pk=rater.pk).order_by().values_list("answered_items", "waiting_items")
+    return build_progress(rater, *counts.get())
+
+
+def build_progress(rater: Rater, answered: int, waiting: int) -> Progress:
+    """Return the progress of a rater with this many answered and waiting items."""
     can_claim = designs.is_pool_study(rater.study) and not _has_ended(rater)
-    return Progress(done, done + unrated + (pool_claims.count_claimable_items(rater) if can_claim else 0))
+    return Progress(answered, answered + waiting + (pool_claims.count_claimable_items(rater) if can_claim else 0))
 
 
 def find_return_time(rater: Rater) -> datetime | None:
@@ -139,7 +161,7 @@ def mark_opened(assignment: Assignment) -> bool:
         assignment.opened_at = now
         return True
     # A second tab finds the time already set, which is fine; only a released item without a rating is refused.
-    return stored.filter(Q(released_at__isnull=True) | Q(rating__isnull=False)).exists()
+    return stored.filter(Q(released_at__isnull=True) | Q(answered_at__isnull=False)).exists()
 
 
 def extend_reservation(assignment: Assignment, now: datetime | None = None) -> None:

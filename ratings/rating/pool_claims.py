@@ -12,12 +12,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Q, QuerySet
 
 from ratings.models import Assignment, Item, Rater, Study
-from ratings.models.answers import FIRST, SECOND
+from ratings.models.answers import FIRST, SECOND, WAITING
 from ratings.protocol import Arm, StudyProtocol
 from ratings.studies import designs, readable_elsewhere, reassign
+from ratings.studies.item_counts import update_item_counts
 from ratings.studies.reassign import LIVE
 from wetbench_site.text import hash_text
 
@@ -46,9 +47,13 @@ def claim_item(rater: Rater, now: datetime) -> Assignment | None:
 
 def release_expired_reservations(study: Study, now: datetime, except_rater: Rater | None = None) -> int:
     """Release the slots of expired reservations and return their number. The assignments remain for late answers."""
-    expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, reserved_until__lte=now)
+    expired = Assignment.objects.filter(LIVE, WAITING, rater__study=study, reserved_until__lte=now)
     # The rater who is asking is excluded: their own expired reservation is extended, not given to others.
-    return expired.exclude(rater=except_rater).update(slot=None, released_at=now)
+    rows = dict(expired.exclude(rater=except_rater).values_list("pk", "rater"))
+    if rows:
+        Assignment.objects.filter(pk__in=rows).update(slot=None, released_at=now)
+        update_item_counts(Rater.objects.filter(pk__in=set(rows.values())))
+    return len(rows)
 
 
 def count_claimable_items(rater: Rater) -> int:
@@ -64,9 +69,7 @@ def find_next_expiry(rater: Rater) -> datetime | None:
     assigned = rater.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
     # An expired reservation does not block its pair: the rater may take the same item again.
     blocked = rater.assignments.filter(occasion=FIRST).exclude(_expired_reservations()).values("pair")
-    reserved = Assignment.objects.filter(
-        LIVE, rater__study=rater.study, rating__isnull=True, reserved_until__isnull=False
-    )
+    reserved = Assignment.objects.filter(LIVE, WAITING, rater__study=rater.study, reserved_until__isnull=False)
     reserved = reserved.exclude(rater=rater).exclude(item__in=assigned).exclude(pair__in=blocked)
     # An item that the rater can read elsewhere with its source never becomes available to them.
     reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(rater.study, rater))
@@ -88,8 +91,7 @@ def _claim_locked(rater: Rater, now: datetime) -> Assignment | None:
 
 
 def _active_assignments(rater: Rater) -> QuerySet[Assignment]:
-    active = rater.assignments.filter(rating__isnull=True, released_at__isnull=True)
-    return active.select_related("item").order_by("position")
+    return rater.assignments.filter(WAITING).select_related("item").order_by("position")
 
 
 def _renew_reservation(assignment: Assignment, study: Study, now: datetime) -> Assignment:
@@ -121,12 +123,18 @@ def _claim_free_slot(rater: Rater, study: Study, now: datetime) -> Assignment | 
         display_arm = _choose_arm(rater, designs.load_study_protocol(study), best.item)._asdict()
         place = {"rater": rater, "item_id": best.item, "pair": best.pair, "position": _last_position(rater) + 1}
         Assignment.objects.create(**place, **values, **display_arm)
+    _count_claim(rater)
     return rater.assignments.select_related("item").get(item=best.item, occasion=FIRST)
+
+
+def _count_claim(rater: Rater) -> None:
+    # Not counted again: that would read every item of the rater.
+    Rater.objects.filter(pk=rater.pk).update(waiting_items=F("waiting_items") + 1)
 
 
 def _expired_reservations() -> Q:
     """Return a filter for assignments whose reservation expired before they were rated."""
-    return Q(rating__isnull=True, released_at__isnull=False)
+    return Q(answered_at__isnull=True, released_at__isnull=False)
 
 
 def _list_open_items(rater: Rater) -> Iterator[OpenItem]:
@@ -179,7 +187,7 @@ def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
     A repeat is due if the share of repeats is below the protocol's, and an item was rated far enough back.
     """
     protocol = designs.load_study_protocol(study)
-    rated = rater.assignments.filter(occasion=FIRST, rating__isnull=False)
+    rated = rater.assignments.filter(occasion=FIRST, answered_at__isnull=False)
     repeats = rater.assignments.filter(occasion=SECOND)
     # 1e-9: 0.1 times 30 is slightly less than 3 in floating point.
     if not protocol.repeats or repeats.count() >= int(protocol.repeats * rated.count() + 1e-9):
@@ -194,6 +202,7 @@ def _claim_repeat(rater: Rater, study: Study) -> Assignment | None:
     original = random.Random(f"repeat/{study.random_seed}/{rater.number}/{last_position}").choice(eligible)
     # The arm is copied: test-retest agreement compares the same screen.
     copied = {"item": original.item, "pair": original.pair, "layout": original.layout, "marks": original.marks}
+    _count_claim(rater)
     return Assignment.objects.create(
         rater=rater, occasion=SECOND, position=last_position + 1, with_context=original.with_context, **copied
     )

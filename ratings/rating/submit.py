@@ -5,18 +5,18 @@ once.
 """
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
-from django.db.models import Q
+from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from ratings.models import Assignment, InitialRating, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.answers import FIRST
-from ratings.rating import next_item
+from ratings.rating import first_answer, next_item
+from ratings.rating.next_item import Progress
 from ratings.studies import StudyClosed, StudyError, designs, reassign
-from wetbench_site.prepared_queries import PreparedQuery
 
 
 class Answer(NamedTuple):
@@ -49,6 +49,7 @@ class SubmissionResult(NamedTuple):
     is_stored: bool  # its answer is stored, from this submission or an earlier one
     is_id_reused: bool = False  # the form's id was used for another answer before
     next_assignment: Assignment | None = None  # if it was opened in the same transaction
+    progress: Progress | None = None  # after this answer, if the next assignment was opened
 
 
 class InitialRatingResult(NamedTuple):
@@ -59,27 +60,11 @@ class InitialRatingResult(NamedTuple):
     is_stored: bool  # it equals what was submitted
 
 
-_STATE_DATES = {"assignment": ("opened_at", "reserved_until", "released_at"), "rater": ("withdrawn_at", "finished_at")}
-
-# Finds out whether this assignment has an answer or the submission id exists anywhere, and so whether two more
-# queries are needed.
-_ANY_EVENT = PreparedQuery(
-    lambda assignment, submission: (
-        RatingEvent.objects.filter(Q(assignment=assignment) | Q(submission_id=submission))
-        .order_by()
-        .values_list("pk")[:1]
-    ),
-    "number",
-    "uuid",
-)
-
-
 def answer_of(version: Rating | RatingEvent) -> Answer:
     """Return the answer stored in a rating or in one of its revisions."""
     return Answer(version.verdict, version.confidence, version.cannot_judge, tuple(version.marks), version.note)
 
 
-@transaction.atomic
 def submit_rating(
     assignment: Assignment,
     verdict: bool | None,
@@ -107,37 +92,55 @@ def submit_rating(
     another item, and ValueError if the answer is incomplete.
     """
     answer = _validate_answer(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
+    timing, now = timing or Timing(), now or timezone.now()
+    screen = {"hand": input_device, "viewport": viewport, "layout_shown": layout_shown, "interface_version": interface}
+    columns = {**_answer_columns(answer), **timing._asdict(), **screen, "submission_id": submission_id}
+    first = _build_first_answer(assignment, columns, now)
+    return _store_at_once(assignment, first, timing, open_next) or _store_step_by_step(
+        assignment, columns, timing, revision, now
+    )
+
+
+def _store_at_once(assignment: Assignment, rating: Rating, timing: Timing, open_next: bool) -> SubmissionResult | None:
+    """Store the first answer to an open item of a planned design, or return None with nothing stored."""
+    rater = assignment.rater
+    # A claim has to follow in a pool; session 2 of a crossover may not be open; an item that is not opened has no time.
+    if designs.is_pool_study(rater.study) or designs.is_crossover(rater.study) or assignment.opened_at is None:
+        return None
+    event, now = _build_event(rating, timing), rating.submitted_at
+    stored = first_answer.store_first_answer(assignment, rating, event, now, open_next=open_next)
+    if stored is None:
+        return None
+    rating.pk, rating._state.adding = stored.rating_id, False
+    following = next_item.load_assignment_to_show(stored.next_id, rater) if stored.next_id else None
+    progress = next_item.build_progress(rater, stored.answered_items, stored.waiting_items)
+    return SubmissionResult(rating, is_new=True, is_stored=True, next_assignment=following, progress=progress)
+
+
+@transaction.atomic
+def _store_step_by_step(
+    assignment: Assignment, columns: dict[str, Any], timing: Timing, revision: int, now: datetime
+) -> SubmissionResult:
     assignment = _lock_assignment(assignment)
-    # A first answer, which is the most frequent request of a study, ends after this one query.
-    has_event = bool(_ANY_EVENT.fetch_rows(assignment.pk, submission_id))
+    rating = _build_first_answer(assignment, columns, now)
     # The rating that counts is read after the lock, so a correction that another tab has just committed is not
     # overwritten.
-    if current := Rating.objects.filter(assignment=assignment).first() if has_event else None:
-        if result := _find_stored_result(assignment, current, answer, submission_id, revision):
+    if current := Rating.objects.filter(assignment=assignment).first():
+        if result := _find_stored_result(assignment, current, rating, revision):
             return result
-    # There is an event but no rating here: the submission id belongs to another item, usually because the browser
-    # restored an old form.
-    elif has_event:
+    # The browser restored an old form.
+    elif RatingEvent.objects.filter(submission_id=rating.submission_id).exists():
         raise _id_used_error()
     # Checked after repeated submissions: a form that is sent again after the study closed still gets the confirmation
     # that its answer is stored.
     _check_open_for_rating(assignment)
-    timing, now = timing or Timing(), now or timezone.now()
     if current:
-        rating = _revise_rating(assignment, current, answer, submission_id, now)
+        rating = _revise_rating(assignment, current, rating)
     else:
-        screen = {"hand": input_device, "viewport": viewport, "layout_shown": layout_shown}
-        screen["interface_version"] = interface
-        rating = _create_rating(assignment, answer, submission_id, now, timing, screen)
-    _record_event(rating, answer, now, timing)
-    # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
-    table = connection.ops.quote_name(UnsavedAnswer._meta.db_table)
-    with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {table} WHERE assignment_id = %s", [assignment.pk])
-    # A guide that was revised meanwhile is shown first, so the next item is not opened and its time does not start.
-    opens_next = open_next and assignment.rater.guide_seen >= assignment.rater.study.guide_version
-    next_assignment = next_item.open_next_assignment(assignment.rater) if opens_next else None
-    return SubmissionResult(rating, is_new=True, is_stored=True, next_assignment=next_assignment)
+        _create_rating(assignment, rating)
+    _build_event(rating, timing).save(force_insert=True)
+    UnsavedAnswer.objects.filter(assignment=assignment).delete()
+    return SubmissionResult(rating, is_new=True, is_stored=True)
 
 
 @transaction.atomic
@@ -202,17 +205,18 @@ def can_correct(assignment: Assignment) -> bool:
     # Session 2 may show the other condition of the same pair; answers of session 1 must not change with that knowledge.
     if designs.is_crossover(rater.study) and assignment.session == 1 and designs.has_begun_session_2(rater):
         return False
-    rated = rater.assignments.filter(rating__isnull=False)
-    # Two answers can have the same time, so the primary key decides which one is the last.
-    last_rated = rated.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
-    return last_rated == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
+    answered = rater.assignments.filter(answered_at__isnull=False)
+    # Two answers can have the same time, so the position decides which one is the last.
+    last_answered = answered.order_by("-answered_at", "-position").values_list("pk", flat=True).first()
+    return last_answered == assignment.pk or not next_item.unrated_assignments(rater).exists()
 
 
 def _find_stored_result(
-    assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, revision: int
+    assignment: Assignment, current: Rating, submitted: Rating, revision: int
 ) -> SubmissionResult | None:
     """Return the result of a submission that stores nothing, or None if it may be stored as a correction."""
-    if event := RatingEvent.objects.filter(submission_id=submission_id).first():
+    answer = answer_of(submitted)
+    if event := RatingEvent.objects.filter(submission_id=submitted.submission_id).first():
         if event.assignment_id != assignment.pk:
             raise _id_used_error()
         # The id is also compared with older revisions: a retry that arrives after a correction must not undo it.
@@ -235,38 +239,13 @@ def _lock_assignment(assignment: Assignment) -> Assignment:
         study = reassign.lock_study(study.pk)
     else:
         reassign.lock_study_shared(study)
-        # The state loaded for the page is still current in nearly all requests, so the rows are not read again.
-        if _lock_rows_in_sql(assignment.pk) == _row_state(assignment):
-            return assignment
     # NO KEY: inserting a rating needs only a key share lock on the assignment, and must not wait for this one.
     lockable = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
-    locked = lockable.select_related("rater").get(pk=assignment.pk)
+    locked = lockable.select_related("rater", "item").filter(pk=assignment.pk).first()
+    if locked is None:  # it was never opened, and has been reassigned
+        raise StudyError("This item has been reassigned to another rater. Please continue with the next one.")
     locked.rater.study = study
     return locked
-
-
-def _lock_rows_in_sql(assignment_id: int) -> tuple[bool | int, ...]:
-    """Lock the rows of an assignment and its rater, and return their `_row_state`. Raises StudyError if it is gone."""
-    # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
-    assignment_table, rater_table = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
-    # SQLite has no row locks; its single writer has the same effect.
-    clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
-    conditions = ", ".join(f"{table}.{column} IS NULL" for table, dates in _STATE_DATES.items() for column in dates)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {conditions}, rater.guide_seen FROM {assignment_table} assignment JOIN {rater_table} rater ON rater.id = assignment.rater_id "
-            f"WHERE assignment.id = %s{clause}",
-            [assignment_id],
-        )
-        if (state := cursor.fetchone()) is None:  # it was never opened, and has been reassigned
-            raise StudyError("This item has been reassigned to another rater. Please continue with the next one.")
-        return tuple(state)
-
-
-def _row_state(assignment: Assignment) -> tuple[bool | int, ...]:
-    """Return those values of the assignment and its rater on which it depends whether an answer is accepted."""
-    rows = zip((assignment, assignment.rater), _STATE_DATES.values(), strict=True)
-    return (*(getattr(row, date) is None for row, dates in rows for date in dates), assignment.rater.guide_seen)
 
 
 def _validate_answer(answer: Answer) -> Answer:
@@ -298,37 +277,42 @@ def _id_used_error() -> StudyError:
     return StudyError("This form was already sent for another item. Please choose your answer again and save it.")
 
 
-def _create_rating(
-    assignment: Assignment, answer: Answer, submission_id: UUID, now: datetime, timing: Timing, screen: dict[str, str]
-) -> Rating:
-    _settle_reservation(assignment)
+def _build_first_answer(assignment: Assignment, columns: dict[str, Any], now: datetime) -> Rating:
+    """Return an unsaved rating with these columns, and the times and the guide of the assignment."""
     # A clock that was set back must not give a negative duration.
     opened = min(assignment.opened_at or now, now)
-    return Rating.objects.create(
-        assignment=assignment,
-        **_answer_columns(answer),
-        submission_id=submission_id,
+    return Rating(
+        # Not the object: it would then have a rating that may never be stored.
+        assignment_id=assignment.pk,
+        **columns,
         opened_at=opened,
         submitted_at=now,
         seconds=(now - opened).total_seconds(),
-        **timing._asdict(),
-        **screen,
         # The version of the guide that this rater has confirmed, which can be older than the current one.
         guide_version=assignment.rater.guide_seen or assignment.rater.study.guide_version,
     )
 
 
-def _revise_rating(
-    assignment: Assignment, current: Rating, answer: Answer, submission_id: UUID, now: datetime
-) -> Rating:
+def _create_rating(assignment: Assignment, rating: Rating) -> None:
+    is_waiting = assignment.released_at is None
+    _settle_reservation(assignment)
+    rating.save(force_insert=True)
+    Assignment.objects.filter(pk=assignment.pk).update(answered_at=rating.submitted_at)
+    Rater.objects.filter(pk=assignment.rater_id).update(
+        answered_items=F("answered_items") + 1, waiting_items=F("waiting_items") - int(is_waiting)
+    )
+
+
+def _revise_rating(assignment: Assignment, current: Rating, submitted: Rating) -> Rating:
     """Store a new revision. Raises StudyError if the answer can no longer be corrected."""
     if not can_correct(assignment):
         advice = "You can change your last answer, and every answer on the last page."
         raise StudyError(f"This answer can no longer be changed. {advice}")
     # The times of the first answer remain: they measure the rating, not its correction.
-    for field, value in _answer_columns(answer).items():
+    for field, value in _answer_columns(answer_of(submitted)).items():
         setattr(current, field, value)
-    current.submission_id, current.revision, current.revised_at = submission_id, current.revision + 1, now
+    current.submission_id, current.revision = submitted.submission_id, current.revision + 1
+    current.revised_at = submitted.submitted_at
     current.save()
     return current
 
@@ -337,16 +321,16 @@ def _answer_columns(answer: Answer) -> dict[str, object]:
     return {**answer._asdict(), "marks": list(answer.marks)}
 
 
-def _record_event(rating: Rating, answer: Answer, now: datetime, timing: Timing) -> None:
-    RatingEvent.objects.create(
+def _build_event(rating: Rating, timing: Timing) -> RatingEvent:
+    """Return the event of this version of an answer. Events are only added, so every earlier answer can be reconstructed."""
+    return RatingEvent(
         assignment_id=rating.assignment_id,
-        # Rows of this table are only added, so every earlier answer can be reconstructed.
         kind="answer" if rating.revision == 1 else "correction",
         revision=rating.revision,
-        **_answer_columns(answer),
+        **_answer_columns(answer_of(rating)),
         submission_id=rating.submission_id,
         active_seconds=timing.active_seconds,
-        at=now,
+        at=rating.revised_at or rating.submitted_at,
     )
 
 

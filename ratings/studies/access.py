@@ -5,7 +5,6 @@ URL reveals nothing.
 """
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from django.http import Http404
 from ratings.accounts import signing_in
 from ratings.models import Assignment, Membership, MembershipChange, Rater, Study
 from ratings.models.study_events import MemberChanged
-from ratings.studies import StudyError, readable_elsewhere, reassign
+from ratings.studies import StudyError, readable_elsewhere, reassign, rendered_items
 from ratings.studies.lifecycle import Actor, log_event
 from simulation.models import Job
 from wetbench_site.prepared_queries import PreparedQuery
@@ -75,27 +74,33 @@ def get_rater_or_404(user: Visitor, code: UUID) -> Rater:
     return rater
 
 
-def get_assignment_or_404(user: Visitor, code: UUID, *related: str) -> Assignment:
+def get_assignment_or_404(user: Visitor, code: UUID, *, to_show: bool = False) -> Assignment:
     """Return the user's own assignment with its item, never anyone else's.
 
-    Assignments of a rater who withdrew raise 404. `related` names related rows to load with it: "rating",
-    "unsaved_answer".
+    Assignments of a rater who withdrew raise 404. With `to_show` it has the rating, the unsaved answer and, as `html`, the
+    stored HTML of the item, whose payload is loaded only if it is read.
     """
-    assignment = _prepare_own_assignment(*related).find_first(code, user.pk) if user.is_authenticated else None
+    query = _OWN_ASSIGNMENT_TO_SHOW if to_show else _OWN_ASSIGNMENT
+    assignment = query.find_first(code, user.pk) if user.is_authenticated else None
     if assignment is None:
         raise Http404
     return assignment
 
 
-# One prepared query for each set of related rows: it runs with every page that a rater opens.
-@cache
-def _prepare_own_assignment(*related: str) -> PreparedQuery[Assignment]:
-    def filter_own_assignments(code: UUID, user: int) -> QuerySet[Assignment]:
-        rows = Assignment.objects.select_related("item", "rater__study", *related).order_by()
-        rows = rows.filter(rater__user_id=user, rater__study__status__in=_OPENED_STATUSES)
-        return rows.filter(code=code, rater__withdrawn_at__isnull=True)
+def _filter_own_assignments(code: UUID, user: int) -> QuerySet[Assignment]:
+    rows = Assignment.objects.select_related("item", "rater__study").order_by()
+    rows = rows.filter(rater__user_id=user, rater__study__status__in=_OPENED_STATUSES)
+    return rows.filter(code=code, rater__withdrawn_at__isnull=True)
 
-    return PreparedQuery(filter_own_assignments, "uuid", "number")
+
+def _filter_assignments_to_show(code: UUID, user: int) -> QuerySet[Assignment]:
+    rows = _filter_own_assignments(code, user).select_related("item", "rater__study", "rating", "unsaved_answer")
+    return rows.defer("item__payload", "item__context").annotate(html=rendered_items.select_html())
+
+
+# One of them runs with every item that a rater opens or answers.
+_OWN_ASSIGNMENT = PreparedQuery(_filter_own_assignments, "uuid", "number")
+_OWN_ASSIGNMENT_TO_SHOW = PreparedQuery(_filter_assignments_to_show, "uuid", "number")
 
 
 @transaction.atomic

@@ -7,6 +7,7 @@ from django.db.models import Max
 from django.db.models.functions import Coalesce, Greatest
 
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
+from ratings.models.answers import WAITING
 from ratings.protocol import Arm, CandidateItem, PlanError, StudyProtocol, assign_items, draw_items, study_protocol
 from ratings.protocol.plan_types import IdenticalCases, PlannedItem, Source
 from wetbench_site.text import format_count
@@ -198,7 +199,7 @@ def compute_session_2_start(rater: Rater) -> datetime | None:
     if rater.simulated:
         return None
     session_1 = Assignment.objects.filter(rater=rater, session=1)
-    if session_1.filter(rating__isnull=True, released_at__isnull=True).exists():
+    if session_1.filter(WAITING).exists():
         return None
     ratings = Rating.objects.filter(assignment__in=session_1).order_by()
     last_answer = ratings.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
@@ -211,7 +212,7 @@ def is_too_early(assignment: Assignment, now: datetime) -> bool:
     if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
         return False
     rater = assignment.rater
-    if Assignment.objects.filter(rater=rater, session=1, rating__isnull=True, released_at__isnull=True).exists():
+    if Assignment.objects.filter(WAITING, rater=rater, session=1).exists():
         return True
     session_start = compute_session_2_start(rater)
     return session_start is not None and now < session_start

@@ -12,6 +12,7 @@ from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
 from ratings.protocol.plan_types import AssignmentMatrix, IdenticalCases, PlannedAssignment, PlannedItem
 from ratings.studies import designs, pool
+from ratings.studies.item_counts import update_item_counts
 from wetbench_site.text import format_count
 
 
@@ -168,6 +169,7 @@ def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], r
     # So that no primary key reveals an order.
     random.Random(f"assignments/{study.random_seed}").shuffle(rows)
     Assignment.objects.bulk_create(rows, batch_size=500)
+    update_item_counts(Rater.objects.filter(pk__in=[rater.pk for rater in raters]))
 
 
 def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUID) -> Assignment:

@@ -16,17 +16,18 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
-from ratings.models.answers import FIRST, SECOND
+from ratings.models.answers import FIRST, SECOND, WAITING
 from ratings.models.study_events import ItemsTakenBack
 from ratings.protocol import assign_items, balance_loads
 from ratings.protocol.balance_loads import Workload
 from ratings.protocol.plan_types import PlannedItem
 from ratings.studies import designs, readable_elsewhere
+from ratings.studies.item_counts import update_item_counts
 
 # Beyond every position in use: rows are parked here while they are reordered, new ones behind them.
 PARKED_POSITION = 1_000_000
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
-UNSEEN = Q(opened_at__isnull=True, released_at__isnull=True, rating__isnull=True)
+UNSEEN = WAITING & Q(opened_at__isnull=True)
 
 
 class Reassignment(NamedTuple):
@@ -88,6 +89,7 @@ def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
     readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
     for rater in raters:
         _shuffle_remaining_of(study, rater, {str(item) for item in readable.get(rater.pk, ())})
+    update_item_counts(Rater.objects.filter(pk__in=[rater.pk for rater in raters]))
 
 
 def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
@@ -173,17 +175,17 @@ def find_free_slots(study: Study) -> dict[str, list[int]]:
 def find_idle_raters(study: Study) -> QuerySet[Rater]:
     """Return the real raters who have rated all their items and not finished; they get e-mail about new items."""
     assignments = Assignment.objects.filter(rater=OuterRef("pk"))
-    to_do = assignments.filter(rating__isnull=True, released_at__isnull=True)
+    to_do = assignments.filter(WAITING)
     active = study.raters.filter(finished_at__isnull=True, withdrawn_at__isnull=True)
     raters = active.filter(user__isnull=False, simulated=False)
-    return raters.filter(Exists(assignments.filter(rating__isnull=False)), ~Exists(to_do))
+    return raters.filter(Exists(assignments.filter(answered_at__isnull=False)), ~Exists(to_do))
 
 
 def count_unassigned_ratings(study: Study, missing: int) -> int:
     """Return how many of the `missing` ratings are assigned to no active rater; 0 in pool studies and closed ones."""
     if not missing or study.status not in ("open", "paused") or designs.is_pool_study(study):
         return 0
-    unrated = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
+    unrated = Assignment.objects.filter(LIVE, WAITING, item__study=study)
     # An assignment of a rater who has finished or left will not be rated.
     n_expected = unrated.filter(rater__finished_at__isnull=True, rater__withdrawn_at__isnull=True).count()
     return max(0, missing - n_expected)
@@ -206,8 +208,8 @@ def _build_workloads(study: Study, raters: Sequence[Rater]) -> dict[int, Workloa
     for rater_id, readable_pairs in readable_elsewhere.find_readable_pairs(study, raters).items():
         pairs[rater_id] |= {str(pair) for pair in readable_pairs}
     # An assignment that was released unrated counts neither as waiting nor towards the maximum.
-    waiting = _count_by_rater(rows.filter(rating__isnull=True, released_at__isnull=True))
-    n_counted = _count_by_rater(rows.exclude(rating__isnull=True, released_at__isnull=False))
+    waiting = _count_by_rater(rows.filter(WAITING))
+    n_counted = _count_by_rater(rows.exclude(answered_at__isnull=True, released_at__isnull=False))
     return {
         rater.pk: Workload(
             waiting.get(rater.pk, 0),
@@ -319,12 +321,15 @@ def _count_incomplete_cases(rows: Iterable[Assignment]) -> int:
 def _reassign_released(study: Study, raters: Collection[Rater], rows: Collection[Assignment]) -> int:
     """Free these assignments and reassign them. Return how many ratings are left that nobody may give."""
     freed = Assignment.objects.filter(pk__in=[row.pk for row in rows])
+    freed_raters = Rater.objects.filter(pk__in={row.rater_id for row in rows})
     if designs.is_pool_study(study):
         freed.update(slot=None, released_at=timezone.now())  # the row remains as a record of who had reserved it
+        update_item_counts(freed_raters)
         return 0
     firsts = sum(row.occasion == FIRST for row in rows)
     # Never opened, so there is nothing to record; a deleted row also frees its slot for the assignments below.
     freed.delete()
+    update_item_counts(freed_raters)
     if designs.is_crossover(study):
         return firsts  # every other rater already has a version of every pair
     former_raters = [rater for rater in raters if rater.pk in {row.rater_id for row in rows}]

@@ -8,11 +8,13 @@ from django.utils import timezone
 
 from ratings.blinding import payload_digest
 from ratings.models import Assignment, ItemSource, Rater, Study
+from ratings.models.answers import WAITING
 from ratings.models.study_events import ItemsAdded, RatersAdded, RatersReplanned, Withdrawn
 from ratings.protocol import CandidateItem, PlanError
 from ratings.protocol.plan_types import PlannedItem
 from ratings.protocol.study_protocol import MAX_RATERS
 from ratings.studies import StudyError, designs, freeze, pool, reassign
+from ratings.studies.item_counts import update_item_counts
 from ratings.studies.lifecycle import Actor, log_event
 from ratings.studies.reassign import LIVE, Reassignment
 from wetbench_site.text import format_count
@@ -72,8 +74,8 @@ def withdraw_rater(rater: Rater, by: Actor = None) -> Reassignment:
     locked.save(update_fields=["withdrawn_at", "dropped"])
     # A link that was sent and not used must not bring the rater back.
     locked.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=locked.withdrawn_at)
-    unrated = locked.assignments.filter(rating__isnull=True, released_at__isnull=True)
-    unrated.update(slot=None, released_at=locked.withdrawn_at)
+    locked.assignments.filter(WAITING).update(slot=None, released_at=locked.withdrawn_at)
+    update_item_counts(Rater.objects.filter(pk=locked.pk))
     if locked.dropped:
         # Without a slot the rating is stored and does not count; the slot can be assigned again.
         locked.assignments.filter(slot__isnull=False).update(slot=None)

@@ -73,10 +73,8 @@ def item_page(view: RaterView) -> GuardedView:
     """Like `study_rater_page`, for URLs with `<uuid:code>`: sets `request.assignment` to the user's own one."""
 
     def set_assignment(request: RaterRequest, code: UUID) -> None:
-        # A page shows the answer and the unsaved answer, so both are loaded here. A POST reads them later, under
-        # a lock: loaded here they could be out of date.
-        related = () if request.method == "POST" else ("rating", "unsaved_answer")
-        request.assignment = access.get_assignment_or_404(request.user, code, *related)
+        # A POST reads the answer and the unsaved answer later, under a lock: loaded here they could be out of date.
+        request.assignment = access.get_assignment_or_404(request.user, code, to_show=request.method != "POST")
         request.rater = request.assignment.rater
 
     return _serve_raters(view, set_assignment)

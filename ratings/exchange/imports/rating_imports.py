@@ -27,6 +27,7 @@ from ratings.exchange.imports.item_imports import MAX_PROBLEMS, ImportRefused
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import RatingsImported
 from ratings.studies import StudyError, designs
+from ratings.studies.item_counts import update_item_counts
 from ratings.studies.lifecycle import log_event
 from wetbench_site.text import UNSTORABLE
 from wetbench_site.validation import Problem
@@ -280,11 +281,12 @@ def store_import(study: Study, parsed: ParsedTable, user: User | None = None) ->
     if checked.problems:
         raise ImportRefused(checked.problems)
     raters = _load_or_create_raters(study, checked)
-    assignments = Assignment.objects.bulk_create(_build_assignments(checked.rows, targets, raters), batch_size=200)
     now = timezone.now()
+    assignments = Assignment.objects.bulk_create(_build_assignments(checked.rows, targets, raters, now), batch_size=200)
     ratings = [_build_rating(row, assignment, now) for row, assignment in zip(checked.rows, assignments, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
     RatingEvent.objects.bulk_create(map(_build_event, ratings), batch_size=200)
+    update_item_counts(Rater.objects.filter(pk__in=[rater.pk for rater in raters.values()]))
     log_event(study, RatingsImported(ratings=len(ratings), raters=len(raters)), user)
     return checked
 
@@ -395,7 +397,7 @@ def _load_or_create_raters(study: Study, checked: CheckedRatings) -> dict[str, R
 
 
 def _build_assignments(
-    rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget], raters: Mapping[str, Rater]
+    rows: Sequence[ParsedRow], targets: Mapping[str, ItemTarget], raters: Mapping[str, Rater], import_time: datetime
 ) -> Iterator[Assignment]:
     """Yield an assignment for each row, without a slot: imported ratings add to those that the study requests."""
     earlier = Assignment.objects.filter(rater__in=raters.values())
@@ -409,8 +411,9 @@ def _build_assignments(
         seen_pairs.add((rater.pk, pair))
         last_position[rater.pk] = last_position.get(rater.pk, 0) + 1
         yield Assignment(
-            item_id=target.item_id, rater=rater, position=last_position[rater.pk], pair=pair, layout="plain"
-        )
+            item_id=target.item_id, rater=rater, position=last_position[rater.pk], pair=pair, layout="plain",
+            answered_at=row.submitted_at or import_time,
+        )  # fmt: skip
 
 
 def _build_rating(row: ParsedRow, assignment: Assignment, import_time: datetime) -> Rating:

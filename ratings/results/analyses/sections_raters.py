@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from django.db.models import Count, Q
 
 from ratings.models import PracticeAnswer, Study
 from ratings.protocol.reference import reference_to_label
@@ -44,16 +43,14 @@ class RaterSummary(NamedTuple):
 
 def list_raters(study: Study) -> list[RaterSummary]:
     """Return all raters who were not removed, in two queries."""
-    unrated = Q(assignments__rating__isnull=True, assignments__released_at__isnull=True)
-    raters = study.raters.filter(dropped=False).annotate(left=Count("assignments", filter=unrated))
-    # Practice answers need a query of their own: in a join with assignments, each count would be multiplied by the other.
+    raters = study.raters.filter(dropped=False)
     practice: dict[int, Counter[bool]] = defaultdict(Counter)
     for rater, is_right in PracticeAnswer.objects.filter(rater__study=study).values_list("rater_id", "right"):
         practice[rater][is_right] += 1
     summaries = []
     for row in raters.order_by("number", "pk"):
         who, counts = "simulated" if row.simulated else "imported" if row.imported_as else "person", practice[row.pk]
-        summaries.append(RaterSummary(row.label, who, row.left, counts[True], counts.total()))
+        summaries.append(RaterSummary(row.label, who, row.waiting_items, counts[True], counts.total()))
     return summaries
 
 

@@ -23,6 +23,7 @@ from ratings.studies import designs
 from ratings.studies.blinding_audit.browser import HTMX, Browser, Page
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.blinding_audit.scratch_copy import require_scratch_copy, roll_back_changes
+from ratings.studies.item_counts import update_item_counts
 
 _SWAPPED_COLUMNS = (
     "pair", "label", "perturbation", "truth", "reference", "experiment", "action", "transition_id", "twin_id",
@@ -53,9 +54,10 @@ def prepare_user(rater: Rater) -> User:
     Rater.objects.filter(pk=rater.pk).update(user=user, **prepared, **active)
     for answers in (Rating, RatingEvent, InitialRating, UnsavedAnswer):
         answers.objects.filter(assignment__rater=rater).delete()
-    Assignment.objects.filter(rater=rater).update(opened_at=None)
+    Assignment.objects.filter(rater=rater).update(opened_at=None, answered_at=None)
     # Session 2 of a crossover is visited as if its washout were over: opened items are shown at once.
     Assignment.objects.filter(rater=rater, session=2).update(opened_at=now)
+    update_item_counts(Rater.objects.filter(pk=rater.pk))
     return user
 
 
@@ -91,6 +93,7 @@ def assign_items(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
     numbered, shared = enumerate(items.items(), start=1), {"rater": rater, "reserved_until": reserved_until}
     rows = (Assignment(item_id=item, position=number, pair=pair, **shared) for number, (item, pair) in numbered)
     Assignment.objects.bulk_create(rows)
+    update_item_counts(Rater.objects.filter(pk=rater.pk))
     return list_assignments(rater)
 
 
@@ -146,7 +149,8 @@ def visit_after_rating(browser: Browser, rater: Rater, with_all_pages: bool) -> 
     require_scratch_copy()
     yield browser.send_request("own ratings", "get", reverse("ratings:my_ratings"))
     # As if nothing were left to rate, neither assigned nor in the pool: else the last page leads to the next item.
-    Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
+    Assignment.objects.filter(rater=rater, answered_at__isnull=True).update(released_at=timezone.now(), slot=None)
+    update_item_counts(Rater.objects.filter(pk=rater.pk))
     Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)
     last_url = reverse("ratings:done", args=[rater.code])
     yield browser.send_request("last page", "get", last_url)

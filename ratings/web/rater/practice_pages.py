@@ -87,10 +87,11 @@ def _show_question(
 ) -> HttpResponse:
     """Show an item to be answered; with `form`, the rejected answer and its errors."""
     profile = RaterProfile.objects.filter(user=request.user).first()
-    context: dict[str, Any] = {"form": form or RatingForm(request.rater.study), "action": request.path}
+    form, status = form or RatingForm(request.rater.study), 422 if form else 200
+    context: dict[str, Any] = {"form": form, "submission_id": form.next_submission_id, "action": request.path}
     context["single_keys"] = profile is None or profile.single_keys
     context |= _build_item_view(request.rater, item, request.POST.getlist("marks"), "first")
-    return _render_page(request, "ratings/practice.html", exercises, item, context, 422 if form else 200)
+    return _render_page(request, "ratings/practice.html", exercises, item, context, status)
 
 
 def _show_explanation(

@@ -15,11 +15,12 @@ from ratings.exchange.exports import format_table_lines, prepend_byte_order_mark
 from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice
 from ratings.rating import next_item, submit
+from ratings.rating.next_item import PreviousAnswer, Progress
 from ratings.studies import StudyClosed, StudyError, access
+from ratings.studies.rendered_items import FIRST_STAGE
 from ratings.web.decorators import RaterRequest, item_page, rater_page, redirect_after_post, study_rater_page
 from ratings.web.rater import rating_page
-from ratings.web.rater.rating_form import FIRST_STAGE, RatingForm, build_initial_values, parse_draft
-from ratings.web.rater.rating_page import PreviousAnswer
+from ratings.web.rater.rating_form import RatingForm, build_initial_values, parse_draft
 
 
 @study_rater_page
@@ -78,15 +79,10 @@ def _show_item(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     # Opening can fail: in a pool study the item may have gone to another rater in the meantime.
     if not (current or next_item.is_shown(assignment) or next_item.mark_opened(assignment)):
         return _redirect_to_page(request, "ratings:next")
-    return _show_rating_card(request, assignment, current)
-
-
-def _show_rating_card(
-    request: RaterRequest, assignment: Assignment, current: Rating | None = None, previous: PreviousAnswer | None = None
-) -> HttpResponse:
-    initial = build_initial_values(current or getattr(assignment, "unsaved_answer", None))
-    form = RatingForm(request.rater.study, None, assignment, initial=initial)
-    return rating_page.render_card(request, assignment, form, current=current, previous=previous)
+    if current is None:
+        return rating_page.show_unanswered(request, assignment)
+    form = RatingForm(request.rater.study, None, assignment, initial=build_initial_values(current))
+    return rating_page.render_card(request, assignment, form, current=current)
 
 
 def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
@@ -111,7 +107,7 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     if result.next_assignment:
         is_first = result.rating.revision == 1
         previous = PreviousAnswer(assignment.code, result.rating.submitted_at) if is_first else None
-        return _push_item(request, result.next_assignment, previous)
+        return _push_item(request, result.next_assignment, previous, result.progress)
     if result.is_new or result.is_stored:
         return _show_next_item(request)
     status = 422 if result.is_id_reused else 409
@@ -178,8 +174,13 @@ def _show_next_item(request: RaterRequest) -> HttpResponse:
     return _push_item(request, assignment)
 
 
-def _push_item(request: RaterRequest, assignment: Assignment, previous: PreviousAnswer | None = None) -> HttpResponse:
-    response = _show_rating_card(request, assignment, previous=previous)
+def _push_item(
+    request: RaterRequest,
+    assignment: Assignment,
+    previous: PreviousAnswer | None = None,
+    progress: Progress | None = None,
+) -> HttpResponse:
+    response = rating_page.show_unanswered(request, assignment, previous=previous, progress=progress)
     # The address bar must show the item on screen: a reload would otherwise return to the previous one.
     return push_url(response, reverse("ratings:rate", args=[assignment.code]))
 

@@ -12,9 +12,9 @@ from ratings.blinding.pseudonyms import replace_invisible
 from ratings.models import Assignment, Rating, Study, UnsavedAnswer
 from ratings.rating import Answer
 from ratings.rating.submit import Timing
+from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE
 
 INTERFACE = "2"  # increase whenever the rating page changes for raters; stored with each rating
-FIRST_STAGE, FINAL_STAGE = "first", "final"
 MAX_NOTE_LENGTH = 2000
 
 _CONFIDENCE_MISSING = "Choose how confident you are, from 1 to 5."

@@ -1,51 +1,77 @@
 """The rating screen: the item with its form, the current answer, and the rater's progress."""
 
 import uuid
-from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from django.core.cache import caches
+from django.contrib.messages import get_messages
 from django.http import HttpResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import render
-from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.safestring import mark_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import item_view
-from ratings.models import Assignment, InitialRating, RaterProfile, Rating
-from ratings.protocol import Arm
+from ratings.models import Assignment, InitialRating, Rating, UnsavedAnswer
 from ratings.rating import Answer, next_item, submit
+from ratings.rating.next_item import PreviousAnswer, Progress
+from ratings.studies import rendered_items
+from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE
 from ratings.web.decorators import RaterRequest
-from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
-from wetbench_site.text import hash_text
-
-_CACHE = caches["drawn_items"]
+from ratings.web.rater.card_frame import fill_frame
+from ratings.web.rater.rating_form import INTERFACE, RatingForm, build_initial_values
 
 
-def render_item(assignment: Assignment, stage: str, marked: Collection[str]) -> str:
-    """Return the HTML of the item in its layout at this stage of answering."""
-    payload, context = assignment.item.payload, assignment.item.context
-    screen = Arm(assignment.layout, assignment.with_context, assignment.marks)._asdict()
-    # Everything that affects the HTML: two items with the same content share one entry. The context affects it only on
-    # screens that show it.
-    shown_context = context if assignment.with_context else None
-    key = hash_text(repr((payload, shown_context, assignment.layout, assignment.marks, stage)))
-    # HTML with marked rows belongs to one rater and is not cached.
-    html: str | None = None if marked else _CACHE.get(key)
-    if html is None:
-        view = item_view.build_item_view(payload, context, **screen, marked=marked, stage=stage)
-        html = render_to_string("ratings/_item.html", view)
-        if not marked:
-            _CACHE.set(key, html)
-    return html
+def show_unanswered(
+    request: RaterRequest,
+    assignment: Assignment,
+    *,
+    previous: PreviousAnswer | None = None,
+    progress: Progress | None = None,
+) -> HttpResponse:
+    """Return the page of an item without a rating, with the choices that the rater has not saved.
+
+    `previous` and `progress` are looked up unless the caller passes them.
+    """
+    unsaved: UnsavedAnswer | None = getattr(assignment, "unsaved_answer", None)
+    partial, rater = _is_partial(request), request.rater
+    if unsaved is not None or is_two_stage(assignment) or (not partial and len(get_messages(request))):
+        form = RatingForm(request.rater.study, None, assignment, initial=build_initial_values(unsaved))
+        return render_card(request, assignment, form, previous=previous, progress=progress)
+    previous = previous or next_item.find_previous_answer(rater)
+    progress = progress or next_item.count_progress(rater)
+    saved = SavedTime.from_time(previous.saved_at) if previous else None
+    values = {
+        "item": rendered_items.load_html(assignment, FINAL_STAGE),
+        "code": assignment.code,
+        "rater": rater.code,
+        "previous": previous and previous.code,
+        "submission_id": uuid.uuid4(),
+        "csrf_token": get_token(request),
+        "done": progress.done,
+        "number": progress.number,
+        "total": progress.total,
+        "saved_date": saved and saved.date,
+        "saved_clock": saved and saved.clock,
+    }
+    html = fill_frame(
+        rater.study, "ratings/_rating_card.html" if partial else "ratings/rate.html", values, marks=assignment.marks,
+        stage=FINAL_STAGE, single_keys=None if partial else next_item.uses_single_keys(request.user.pk),
+    )  # fmt: skip
+    return HttpResponse(html)
 
 
-class PreviousAnswer(NamedTuple):
-    """The item that the rater answered last, and when that answer was saved."""
+class SavedTime(NamedTuple):
+    """When an answer was saved: for programs, and as the time of day."""
 
-    code: uuid.UUID
-    saved_at: datetime
+    date: str
+    clock: str
+
+    @classmethod
+    def from_time(cls, saved_at: datetime) -> "SavedTime":
+        utc = saved_at.astimezone(UTC)
+        return cls(utc.isoformat(), f"{utc:%H:%M:%S} UTC")
 
 
 def render_card(
@@ -56,10 +82,11 @@ def render_card(
     *,
     current: Rating | None = None,
     previous: PreviousAnswer | None = None,
+    progress: Progress | None = None,
 ) -> HttpResponse:
     """Return the item with its form; in the confirm arm first without the balance sheet, then with it and the first answer.
 
-    `previous` is looked up unless the caller passes it.
+    `previous` and `progress` are looked up unless the caller passes them.
     """
     two_stage = is_two_stage(assignment)
     initial_rating = InitialRating.objects.filter(assignment=assignment).first() if two_stage else None
@@ -68,14 +95,17 @@ def render_card(
     context = {
         "code": assignment.code,
         "form": form,
+        "submission_id": form.next_submission_id,
         "action": reverse("ratings:rate", args=[assignment.code]),
         "stage": stage,
         "look": initial_rating,
         "standing": current,
         "interface": INTERFACE,
         "marks": assignment.marks,
-        "item": render_item(assignment, stage, form.marked_rows),
+        "item": mark_safe(rendered_items.load_html(assignment, stage, form.marked_rows)),  # from templates
     }
+    if progress is not None:
+        context["progress"] = progress
     return render_rater_page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
 
 
@@ -103,25 +133,28 @@ def render_rater_page(
     previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
     """Return the page, or for htmx its fragment, with the context of every rater page. Without one, it loads in full."""
-    # Restoring from history needs the full page, although htmx sends the request.
-    partial = bool(request.htmx) and not request.htmx.history_restore_request
+    partial = _is_partial(request)
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
-    if previous is None and (last := next_item.find_previous_assignment(request.rater)):
-        previous = PreviousAnswer(last.code, last.rating.revised_at or last.rating.submitted_at)
-    saved_at = previous.saved_at if previous else None
-    more: dict[str, Any] = {"partial": partial, "previous": previous, "saved_at": saved_at}
+    previous = previous or next_item.find_previous_answer(request.rater)
+    saved = SavedTime.from_time(previous.saved_at) if previous else None
+    more: dict[str, Any] = {"partial": partial, "previous": previous, "saved": saved}
     if not partial:
         # Only the full page contains the guide with this setting; fragments save the query.
-        profile = RaterProfile.objects.filter(user_id=request.user.pk).only("single_keys").first()
-        more["single_keys"] = profile is None or profile.single_keys
+        more["single_keys"] = next_item.uses_single_keys(request.user.pk)
     return render_study_page(request, fragment if partial else name, {**more, **(context or {})}, status)
+
+
+def _is_partial(request: RaterRequest) -> bool:
+    # Restoring from history needs the full page, although htmx sends the request.
+    return bool(request.htmx) and not request.htmx.history_restore_request
 
 
 def render_study_page(request: RaterRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
     """Render a template with the rater's study and progress."""
     rater = request.rater
-    base_context = {"rater": rater, "study": rater.study, "progress": next_item.count_progress(rater)}
+    progress = context.get("progress") or next_item.count_progress(rater)
+    base_context = {"rater": rater, "study": rater.study, "progress": progress}
     return render(request, template, base_context | context, status=status)
 
 
@@ -132,4 +165,5 @@ def get_shown_layout(assignment: Assignment) -> str:
 
 def is_two_stage(assignment: Assignment) -> bool:
     """Return whether this item is answered twice: before and after the balance sheet is shown."""
-    return get_shown_layout(assignment) == item_view.CONFIRM
+    # Without reading the payload, unless the arm has two stages.
+    return assignment.layout == item_view.CONFIRM and get_shown_layout(assignment) == item_view.CONFIRM

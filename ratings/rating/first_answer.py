@@ -1,0 +1,158 @@
+"""Store a first answer and open the next item, with as few statements as the database allows.
+
+Nearly all submissions are first answers to an open item of a planned design. The conditions of such a submission are part
+of the statement that locks its rows. If one of them does not hold, nothing is stored, and `submit` handles the submission
+step by step, because a rater then needs to know the reason.
+"""
+
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+from django.db.models import Field, Model
+
+from ratings.models import Assignment, Rating, RatingEvent
+
+# One row if the answer may be stored. An older submission id may belong to an answer that has been corrected since, so it is
+# looked up in the log. `FOR ...` below locks the study first, as everywhere.
+_FIND_PLACE = """
+    SELECT rater.id AS rater_id, rater.guide_seen >= study.guide_version AS has_seen_guide
+    FROM ratings_study study
+    JOIN ratings_rater rater ON rater.study_id = study.id
+    JOIN ratings_assignment assignment ON assignment.rater_id = rater.id
+    WHERE assignment.id = %s AND rater.guide_seen = %s
+        AND study.status = 'open' AND rater.withdrawn_at IS NULL AND rater.finished_at IS NULL
+        AND assignment.answered_at IS NULL AND assignment.released_at IS NULL
+        AND assignment.reserved_until IS NULL AND assignment.opened_at IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM ratings_ratingevent WHERE submission_id = %s)"""
+_FIND_NEXT = """
+    SELECT id FROM ratings_assignment
+    WHERE rater_id = {rater} AND id <> %s AND answered_at IS NULL AND released_at IS NULL
+    ORDER BY position LIMIT 1"""
+
+
+class StoredAnswer(NamedTuple):
+    """What was stored: the key of the rating, the rater's counts, and the key of the next assignment, if it was opened."""
+
+    rating_id: int
+    answered_items: int
+    waiting_items: int
+    next_id: int | None
+
+
+def store_first_answer(
+    assignment: Assignment, rating: Rating, event: RatingEvent, now: datetime, *, open_next: bool
+) -> StoredAnswer | None:
+    """Store this unsaved rating and its event, and open the rater's next assignment, all or nothing.
+
+    Return None, with nothing stored, if the assignment is not open for a first answer, or the submission id is in use.
+    The next assignment is not opened if the rater has to read new instructions first.
+    """
+    guide_seen = assignment.rater.guide_seen
+    place = [assignment.pk, guide_seen, _adapt_value(RatingEvent, "submission_id", event.submission_id)]
+    time = _adapt_value(Assignment, "answered_at", now)
+    store = _store_on_postgres if connection.vendor == "postgresql" else _store_on_sqlite
+    return store(assignment.pk, place, rating, event, time, open_next)
+
+
+def _store_on_postgres(
+    key: int, place: list[Any], rating: Rating, event: RatingEvent, time: Any, open_next: bool
+) -> StoredAnswer | None:
+    parameters = [*place, *_list_values(rating), *_list_values(event), time, key, time, key, open_next, key]
+    with connection.cursor() as cursor:
+        cursor.execute(_build_postgres_statement(), parameters)
+        row = cursor.fetchone()
+    return StoredAnswer(*row) if row else None
+
+
+@cache
+def _build_postgres_statement() -> str:
+    """Return one statement. Each part works on the rows of the parts before it, so that without a place nothing happens."""
+    columns, event_columns = _list_columns(Rating), _list_columns(RatingEvent)
+    # NO KEY: inserting a rating needs only a key share lock on the assignment, and must not wait for this one.
+    return f"""
+        WITH place AS MATERIALIZED (
+            {_FIND_PLACE} FOR SHARE OF study FOR NO KEY UPDATE OF assignment, rater
+        ), stored AS (
+            INSERT INTO ratings_rating ({", ".join(columns)})
+            SELECT {", ".join(["%s"] * len(columns))} FROM place RETURNING id
+        ), logged AS (
+            INSERT INTO ratings_ratingevent ({", ".join(event_columns)})
+            SELECT {", ".join(["%s"] * len(event_columns))} FROM stored
+        ), answered AS (
+            UPDATE ratings_assignment SET answered_at = %s FROM stored WHERE ratings_assignment.id = %s
+        ), counted AS (
+            UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1
+            FROM place, stored WHERE ratings_rater.id = place.rater_id RETURNING answered_items, waiting_items
+        ), opened AS (
+            UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) FROM place, stored
+            WHERE ratings_assignment.id = ({_FIND_NEXT.format(rater="place.rater_id")}) AND %s AND has_seen_guide
+                AND released_at IS NULL
+            RETURNING ratings_assignment.id
+        ), discarded AS (
+            DELETE FROM ratings_unsavedanswer USING stored WHERE assignment_id = %s
+        )
+        SELECT stored.id, answered_items, waiting_items, opened.id
+        FROM stored CROSS JOIN counted LEFT JOIN opened ON true"""
+
+
+@transaction.atomic
+def _store_on_sqlite(
+    key: int, place: list[Any], rating: Rating, event: RatingEvent, time: Any, open_next: bool
+) -> StoredAnswer | None:
+    """Do the same with several statements: SQLite has one writer at a time and no WITH parts that write."""
+    next_id: int | None = None
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_PLACE, place)
+        if (found := cursor.fetchone()) is None:
+            return None
+        rater_id, has_seen_guide = found
+        cursor.execute(_build_insert(Rating), _list_values(rating))
+        rating_id = cursor.lastrowid
+        cursor.execute(_build_insert(RatingEvent), _list_values(event))
+        cursor.execute("UPDATE ratings_assignment SET answered_at = %s WHERE id = %s", [time, key])
+        cursor.execute("DELETE FROM ratings_unsavedanswer WHERE assignment_id = %s", [key])
+        cursor.execute(
+            "UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1 "
+            "WHERE id = %s RETURNING answered_items, waiting_items",
+            [rater_id],
+        )
+        answered_items, waiting_items = cursor.fetchone()
+        if open_next and has_seen_guide:
+            cursor.execute(
+                f"UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) "
+                f"WHERE id = ({_FIND_NEXT.format(rater='%s')}) RETURNING id",
+                [time, rater_id, key],
+            )
+            opened = cursor.fetchone()
+            next_id = opened[0] if opened else None
+    return StoredAnswer(rating_id, answered_items, waiting_items, next_id)
+
+
+@cache
+def _build_insert(model: type[Model]) -> str:
+    columns = _list_columns(model)
+    return f"INSERT INTO {model._meta.db_table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"
+
+
+@cache
+def _list_columns(model: type[Model]) -> list[str]:
+    """Return the names of all columns of the model except its key."""
+    return [field.column for field in model._meta.concrete_fields if not field.primary_key]
+
+
+def _list_values(row: Model) -> list[Any]:
+    """Return the values of these columns as this database stores them."""
+    return [
+        field.get_db_prep_save(getattr(row, field.attname), connection)
+        for field in row._meta.concrete_fields
+        if not field.primary_key
+    ]
+
+
+def _adapt_value(model: type[Model], name: str, value: object) -> Any:
+    """Return the value as this database stores it in this field."""
+    field = model._meta.get_field(name)
+    assert isinstance(field, Field)
+    return field.get_db_prep_save(value, connection)

@@ -1,7 +1,7 @@
 """python -m bench.rater_clients < rounds.json: raters without think time, each a thread with one persistent connection.
 
-Reads {"port", "htmx", "most", "raters": [{"cookie", "starts"}]}: a rater opens each address of `starts` and submits answers until
-the study ends or `most` ratings are given. Writes the number of ratings, the seconds, the client's own CPU seconds and the
+Reads {"port", "htmx", "raters": [{"cookie", "starts", "ratings"}]}: a rater opens each address of `starts` and submits as many
+answers as `ratings` has at the same position. Writes the number of ratings, the seconds, the client's own CPU seconds and the
 milliseconds of every request.
 """
 
@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 # Cookie and header agree, which is all that the CSRF check compares.
@@ -82,7 +81,7 @@ class BrowserConnection:
 
 
 def rate_study(browser: BrowserConnection, start: str, max_ratings: int) -> None:
-    """Rate one study from its first item to its end, or until `most` ratings are given."""
+    """Rate one study from its first item to its end, or until `max_ratings` are given."""
     reply = HttpReply(302, start, b"")
     path = start
     for _ in range(max_ratings + 1):
@@ -101,10 +100,10 @@ def rate_study(browser: BrowserConnection, start: str, max_ratings: int) -> None
                 return  # htmx redirects to another page: the study is complete
 
 
-def run_rater(browser: BrowserConnection, starts: Iterable[str], max_ratings: int, barrier: threading.Barrier) -> None:
+def run_rater(browser: BrowserConnection, rater: dict[str, Any], barrier: threading.Barrier) -> None:
     barrier.wait()
-    for start in starts:
-        rate_study(browser, start, max_ratings)
+    for start, ratings in zip(rater["starts"], rater["ratings"], strict=True):
+        rate_study(browser, start, ratings)
 
 
 def main() -> int:
@@ -112,7 +111,7 @@ def main() -> int:
     barrier = threading.Barrier(len(plan["raters"]) + 1)
     browsers = [BrowserConnection(plan["port"], rater["cookie"], plan["htmx"]) for rater in plan["raters"]]
     threads = [
-        threading.Thread(target=run_rater, args=(browser, rater["starts"], plan["most"], barrier))
+        threading.Thread(target=run_rater, args=(browser, rater, barrier))
         for browser, rater in zip(browsers, plan["raters"], strict=True)
     ]
     for thread in threads:
@@ -122,7 +121,7 @@ def main() -> int:
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - start
-    expected = plan["most"] * sum(len(rater["starts"]) for rater in plan["raters"])
+    expected = sum(sum(rater["ratings"]) for rater in plan["raters"])
     if (ratings := sum(browser.ratings for browser in browsers)) != expected:
         sys.exit(f"{ratings} ratings were submitted instead of {expected}")
     result = {"ratings": ratings, "seconds": seconds, "cpu": time.process_time()}

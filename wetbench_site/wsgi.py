@@ -5,6 +5,8 @@ In the embedded profile it serves only this machine.
 
 import os
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -12,6 +14,7 @@ from django.urls import get_resolver
 
 from wetbench_site import checks, loopback_only
 from wetbench_site.environment import InvalidConfiguration
+from wetbench_site.frame_stack import call_in_large_frame
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
@@ -23,4 +26,9 @@ except InvalidConfiguration as error:
     # gunicorn's code for an application that cannot be loaded; it would restart the worker for ever after another one.
     sys.exit(4)
 get_resolver().check()  # imports all views now instead of during the first request
-application = site if settings.PRODUCTION else loopback_only.serve_loopback_only(site)
+_served = site if settings.PRODUCTION else loopback_only.serve_loopback_only(site)
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Answer a request with enough room for the frames of Django's many calls."""
+    return call_in_large_frame(_served, environ, start_response)

@@ -10,6 +10,7 @@ from django.utils import timezone
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.raters import invitations
 from ratings.raters.invitations import JoinForm
+from ratings.studies.item_counts import update_item_counts
 
 STRANGER = AnonymousUser()
 PROFILE = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
@@ -31,6 +32,7 @@ def create_small_study(
         rater = Rater.objects.create(study=created, number=number, label=f"R{number:02}")
         for position, item in enumerate(rows, 1):
             Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code, slot=number)
+    update_item_counts(created.raters.all())
     return created
 
 

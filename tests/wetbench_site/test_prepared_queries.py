@@ -38,7 +38,7 @@ def test_prepared_query_returns_an_assignment_with_all_selected_relations() -> N
     submit.submit_rating(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
     assert rater.user
 
-    found = access.get_assignment_or_404(rater.user, place.code, "rating", "unsaved_answer")
+    found = access.get_assignment_or_404(rater.user, place.code, to_show=True)
 
     fields = [field.attname for field in Assignment._meta.concrete_fields]
     known = Assignment.objects.get(pk=place.pk)

@@ -19,6 +19,7 @@ from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterP
 from ratings.raters import email_messages, erasure, invitations, rater_overview
 from ratings.studies import StudyError, access
 from tests.support import invited_raters, run_factory, study_factory, study_log_texts
+from tests.support.rating_room import store_rating
 
 pytestmark = pytest.mark.django_db
 
@@ -314,10 +315,7 @@ def test_raters_page_shows_the_progress_of_each_rater(admin_browser: Client, stu
 
 
 def create_rating(assignment: Any, active: float) -> Rating:
-    return Rating.objects.create(
-        assignment=assignment, verdict=True, confidence=4, submission_id=assignment.code, opened_at=timezone.now(),
-        submitted_at=timezone.now(), seconds=100, active_seconds=active,
-    )  # fmt: skip
+    return store_rating(assignment, verdict=True, confidence=4, seconds=100, active_seconds=active)
 
 
 def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:

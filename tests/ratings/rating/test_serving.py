@@ -60,10 +60,11 @@ def test_next_item_follows_the_planned_order_and_previous_item_is_the_last_answe
     run_factory.create_pool()
     rater = study_factory.fill_rater_place(study_factory.create_open_study())
     order = list(rater.assignments.order_by("position"))
-    assert next_item.find_next_assignment(rater) == order[0] and next_item.find_previous_assignment(rater) is None
+    assert next_item.find_next_assignment(rater) == order[0] and next_item.find_previous_answer(rater) is None
     assert next_item.count_progress(rater) == (0, len(order))
     submit_answer(order[0])
-    assert next_item.find_next_assignment(rater) == order[1] and next_item.find_previous_assignment(rater) == order[0]
+    assert next_item.find_next_assignment(rater) == order[1]
+    assert next_item.find_previous_answer(rater) == (order[0].code, Rating.objects.get().submitted_at)
     study_factory.rate_everything(rater)
     assert next_item.find_next_assignment(rater) is None and next_item.find_return_time(rater) is None
     assert next_item.count_progress(rater) == (len(order), len(order))

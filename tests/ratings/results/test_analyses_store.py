@@ -24,6 +24,7 @@ from simulation import leases
 from simulation.jobs import jobs
 from simulation.models import Job, Transition, Twin
 from tests.support import run_factory, study_factory
+from tests.support.rating_room import store_rating
 
 pytestmark = pytest.mark.django_db
 
@@ -64,9 +65,7 @@ def import_rating(study: Study) -> None:
     rater = study.raters.create(label="R09", number=9, imported_as="Ann")
     place = rater.assignments.create(item=study.items.first(), position=1, pair=uuid.uuid4())
     plain = {"verdict": True, "confidence": 4, "submission_id": uuid.uuid4()}
-    Rating.objects.create(
-        assignment=place, opened_at=timezone.now(), submitted_at=timezone.now(), seconds=0, imported=True, **plain
-    )
+    store_rating(place, imported=True, **plain)
     RatingEvent.objects.create(assignment=place, kind="imported", revision=1, at=timezone.now(), **plain)
 
 

@@ -19,7 +19,7 @@ from ratings.raters import own_results
 from ratings.rating import submit
 from ratings.studies import StudyError
 from simulation.models import PERTURBATIONS
-from tests.support.rating_room import create_open_study, create_rater
+from tests.support.rating_room import create_open_study, create_rater, store_rating
 
 pytestmark = pytest.mark.django_db
 
@@ -52,10 +52,7 @@ def signed_in(client: Client, rater: Rater) -> Client:
 
 def rate_all(rater: Rater, verdict: bool = True, confidence: int = 4) -> None:
     for place in rater.assignments.select_related("item", "rater__study").order_by("position"):
-        Rating.objects.create(
-            assignment=place, verdict=verdict, confidence=confidence, submission_id=uuid.uuid4(),
-            opened_at=timezone.now(), submitted_at=timezone.now(), seconds=30,
-        )  # fmt: skip
+        store_rating(place, verdict=verdict, confidence=confidence)
 
 
 def become(study: Study, status: str) -> None:
@@ -321,10 +318,7 @@ def answer(rater: Rater, position: int, verdict: bool | None, confidence: int | 
         assignment = Assignment.objects.create(
             item=assignment.item, rater=rater, occasion=2, position=100 + position, pair=assignment.pair
         )
-    Rating.objects.create(
-        assignment=assignment, verdict=verdict, confidence=confidence, cannot_judge=verdict is None,
-        submission_id=uuid.uuid4(), opened_at=timezone.now(), submitted_at=timezone.now(), seconds=9,
-    )  # fmt: skip
+    store_rating(assignment, verdict=verdict, confidence=confidence, cannot_judge=verdict is None)
 
 
 @pytest.fixture

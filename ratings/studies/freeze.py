@@ -2,7 +2,7 @@
 
 import random
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.utils import timezone
@@ -11,7 +11,7 @@ from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
 from ratings.protocol.plan_types import AssignmentMatrix, IdenticalCases, PlannedAssignment, PlannedItem
-from ratings.studies import designs, pool
+from ratings.studies import designs, pool, rendered_items
 from ratings.studies.item_counts import update_item_counts
 from wetbench_site.text import format_count
 
@@ -49,6 +49,7 @@ def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> S
     chosen = _choose_usable(inventory, protocol, raters)
     pool.record_pool_decisions(study, chosen, inventory.held)
     items = freeze_items(study, chosen)
+    render_frozen_items(study, items.values())
     # From here on the plan's keys are those of items: they exist now, and assignments refer to them.
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _plan_items(protocol, chosen)]
     n_raters = _count_raters(protocol, planned, raters)
@@ -153,6 +154,12 @@ def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, 
         )  # fmt: skip
     ItemSource.objects.bulk_create(sources, batch_size=500)
     return items
+
+
+def render_frozen_items(study: Study, items: Iterable[Item]) -> None:
+    """Store the HTML of new items in every display arm of the study."""
+    arms = designs.list_arms_of(designs.load_study_protocol(study))
+    rendered_items.store_rendered_items(rendered_items.render_items(items, arms))
 
 
 def create_raters(study: Study, n: int) -> list[Rater]:

@@ -7,11 +7,25 @@ from typing import Any
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
-from ratings.models import Assignment, InitialRating, Rating, RatingEvent, StudyEvent, UnsavedAnswer
+from ratings.models import (
+    Assignment,
+    InitialRating,
+    Rater,
+    Rating,
+    RatingEvent,
+    RenderedItem,
+    StudyEvent,
+    UnsavedAnswer,
+)
 from ratings.models.answers import FIRST, SECOND
+from ratings.protocol import Arm
+from ratings.studies import rendered_items
+from ratings.studies.item_counts import count_items
+from ratings.studies.rendered_items import Screen
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows, report_rows
 
 ANSWER_COLUMNS = ("verdict", "confidence", "cannot_judge", "marks", "note")
+MAX_RENDERED = 1000  # items that are rendered again: each takes 2 ms
 CLOCK_TOLERANCE = timedelta(minutes=1)  # difference allowed between the clocks of two hosts
 _RATING_COLUMNS = (
     "assignment_id", "assignment__code", "revision", "submission_id", "imported", "submitted_at", "revised_at",
@@ -191,6 +205,38 @@ def check_remaining_assignments() -> Iterator[Violation]:
     yield from report_rows(repeats, "a first occasion of the same item and rater", "none")
 
 
+@build_check("times of answers", Assignment)
+def check_answer_times() -> Iterator[Violation]:
+    """An assignment is marked as answered at the time of its rating, and only if it has one."""
+    submitted_at = Q(rating__submitted_at=F("answered_at"))
+    wrong = _ALL.filter(Q(rating__isnull=False) | Q(answered_at__isnull=False)).exclude(submitted_at)
+    yield from report_rows(wrong, "answered at {rating__submitted_at}", "{answered_at}")
+
+
+@build_check("counts of items", Rater)
+def check_item_counts() -> Iterator[Violation]:
+    """Each rater's counts of answered and waiting items are those of the assignments."""
+    raters = Rater.objects.order_by("pk").annotate(
+        answered=count_items(Q(rating__isnull=False)),
+        waiting=count_items(Q(rating__isnull=True, released_at__isnull=True)),
+    )
+    wrong = raters.exclude(answered_items=F("answered"), waiting_items=F("waiting"))
+    found = "{answered_items} and {waiting_items}"
+    yield from report_rows(wrong, "{answered} answered and {waiting} waiting", found)
+
+
+@build_check("stored HTML of items", RenderedItem)
+def check_rendered_items() -> Iterator[Violation]:
+    """The stored HTML of items, of at most a thousand evenly chosen ones, is what their payloads give."""
+    current = RenderedItem.objects.filter(version=rendered_items.compute_version()).select_related("item")
+    step = max(1, current.count() // MAX_RENDERED)
+    chosen = current.annotate(part=F("pk") % step).filter(part=0).order_by("pk")
+    for row in iter_rows(chosen):
+        screen = Screen(Arm(row.layout, row.with_context, row.marks), row.stage)
+        if row.html != rendered_items.render_html(row.item, screen):
+            yield build_violation(RenderedItem, row.item.code, f"the HTML of its payload, {row.layout}", "other HTML")
+
+
 def _find_duplicates(
     assignments: "QuerySet[Assignment]", name: str, expected: str, *within: str
 ) -> Iterator[Violation]:
@@ -201,5 +247,5 @@ def _find_duplicates(
 
 ASSIGNMENT_CHECKS = (
     check_item_slots, check_rating_slots, check_repeated_items, check_crossover_sessions, check_assignment_studies,
-    check_remaining_assignments,
+    check_remaining_assignments, check_answer_times, check_item_counts, check_rendered_items,
 )  # fmt: skip

@@ -8,6 +8,7 @@ step by step, because a rater then needs to know the reason.
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import Field, Model
@@ -33,12 +34,12 @@ _FIND_NEXT = """
 
 
 class StoredAnswer(NamedTuple):
-    """What was stored: the key of the rating, the rater's counts, and the key of the next assignment, if it was opened."""
+    """What was stored: the key of the rating, the rater's counts, and the code of the next assignment, if it was opened."""
 
     rating_id: int
     answered_items: int
     waiting_items: int
-    next_id: int | None
+    next_code: UUID | None
 
 
 def store_first_answer(
@@ -89,11 +90,11 @@ def _build_postgres_statement() -> str:
             UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) FROM place, stored
             WHERE ratings_assignment.id = ({_FIND_NEXT.format(rater="place.rater_id")}) AND %s AND has_seen_guide
                 AND released_at IS NULL
-            RETURNING ratings_assignment.id
+            RETURNING code
         ), discarded AS (
             DELETE FROM ratings_unsavedanswer USING stored WHERE assignment_id = %s
         )
-        SELECT stored.id, answered_items, waiting_items, opened.id
+        SELECT stored.id, answered_items, waiting_items, opened.code
         FROM stored CROSS JOIN counted LEFT JOIN opened ON true"""
 
 
@@ -102,7 +103,7 @@ def _store_on_sqlite(
     key: int, place: list[Any], rating: Rating, event: RatingEvent, time: Any, open_next: bool
 ) -> StoredAnswer | None:
     """Do the same with several statements: SQLite has one writer at a time and no WITH parts that write."""
-    next_id: int | None = None
+    next_code: UUID | None = None
     with connection.cursor() as cursor:
         cursor.execute(_FIND_PLACE, place)
         if (found := cursor.fetchone()) is None:
@@ -122,12 +123,12 @@ def _store_on_sqlite(
         if open_next and has_seen_guide:
             cursor.execute(
                 f"UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) "
-                f"WHERE id = ({_FIND_NEXT.format(rater='%s')}) RETURNING id",
+                f"WHERE id = ({_FIND_NEXT.format(rater='%s')}) RETURNING code",
                 [time, rater_id, key],
             )
             opened = cursor.fetchone()
-            next_id = opened[0] if opened else None
-    return StoredAnswer(rating_id, answered_items, waiting_items, next_id)
+            next_code = UUID(opened[0]) if opened else None  # SQLite stores it as text
+    return StoredAnswer(rating_id, answered_items, waiting_items, next_code)
 
 
 @cache

@@ -48,8 +48,8 @@ class SubmissionResult(NamedTuple):
     is_new: bool  # the submission created a new revision
     is_stored: bool  # its answer is stored, from this submission or an earlier one
     is_id_reused: bool = False  # the form's id was used for another answer before
-    next_assignment: Assignment | None = None  # if it was opened in the same transaction
-    progress: Progress | None = None  # after this answer, if the next assignment was opened
+    next_code: UUID | None = None  # of the next assignment, if it was opened in the same transaction
+    progress: Progress | None = None  # after this answer, if the caller need not count again
 
 
 class InitialRatingResult(NamedTuple):
@@ -112,9 +112,8 @@ def _store_at_once(assignment: Assignment, rating: Rating, timing: Timing, open_
     if stored is None:
         return None
     rating.pk, rating._state.adding = stored.rating_id, False
-    following = next_item.load_assignment_to_show(stored.next_id, rater) if stored.next_id else None
     progress = next_item.build_progress(rater, stored.answered_items, stored.waiting_items)
-    return SubmissionResult(rating, is_new=True, is_stored=True, next_assignment=following, progress=progress)
+    return SubmissionResult(rating, is_new=True, is_stored=True, next_code=stored.next_code, progress=progress)
 
 
 @transaction.atomic

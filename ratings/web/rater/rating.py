@@ -80,7 +80,9 @@ def _show_item(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     if not (current or next_item.is_shown(assignment) or next_item.mark_opened(assignment)):
         return _redirect_to_page(request, "ratings:next")
     if current is None:
-        return rating_page.show_unanswered(request, assignment)
+        # The rater of this request was loaded with the item.
+        progress = next_item.build_progress(rater := request.rater, rater.answered_items, rater.waiting_items)
+        return rating_page.show_unanswered(request, assignment, progress=progress)
     form = RatingForm(request.rater.study, None, assignment, initial=build_initial_values(current))
     return rating_page.render_card(request, assignment, form, current=current)
 
@@ -94,7 +96,7 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     try:
         if rating_page.is_two_stage(assignment) and _is_initial_answer(assignment, form):
             return _save_initial_answer(request, assignment, form)
-        result = _submit_answer(assignment, form, go_on=bool(request.htmx))
+        result = _submit_answer(assignment, form)
     except StudyClosed:
         # The study closed while the rater was answering: the answer is kept in case it is reopened.
         submit.save_unsaved_answer(assignment, form.parsed_answer)
@@ -104,10 +106,8 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
             return rating_page.render_current_answer(request, assignment, current, form.parsed_answer, 409)
         form.add_error(None, str(error))
         return rating_page.render_card(request, assignment, form, 422)
-    if result.next_assignment:
-        is_first = result.rating.revision == 1
-        previous = PreviousAnswer(assignment.code, result.rating.submitted_at) if is_first else None
-        return _push_item(request, result.next_assignment, previous, result.progress)
+    if result.next_code:
+        return _show_opened_item(request, result)
     if result.is_new or result.is_stored:
         return _show_next_item(request)
     status = 422 if result.is_id_reused else 409
@@ -125,7 +125,7 @@ def _find_current_rating(assignment: Assignment) -> Rating | None:
     return Rating.objects.filter(assignment=assignment).first()
 
 
-def _submit_answer(assignment: Assignment, form: RatingForm, go_on: bool) -> submit.SubmissionResult:
+def _submit_answer(assignment: Assignment, form: RatingForm) -> submit.SubmissionResult:
     answer, now = form.parsed_answer, timezone.now()
     return submit.submit_rating(
         assignment,
@@ -135,7 +135,7 @@ def _submit_answer(assignment: Assignment, form: RatingForm, go_on: bool) -> sub
         revision=form.cleaned_data["revision"] or 0,
         timing=form.parse_timing(_measure_open_seconds(assignment, now)),
         layout_shown=rating_page.get_shown_layout(assignment),
-        open_next=go_on,
+        open_next=True,
         **form.client_details,
     )
 
@@ -172,6 +172,16 @@ def _show_next_item(request: RaterRequest) -> HttpResponse:
     if not (next_item.is_shown(assignment) or next_item.mark_opened(assignment)):
         return _redirect_to_page(request, "ratings:next")
     return _push_item(request, assignment)
+
+
+def _show_opened_item(request: RaterRequest, result: submit.SubmissionResult) -> HttpResponse:
+    """Show the item that was opened when the answer was stored: htmx gets it in this response."""
+    assert result.next_code is not None
+    if not request.htmx:
+        return _redirect_to_page(request, "ratings:rate", result.next_code)
+    following = next_item.load_assignment_to_show(result.next_code, request.rater)
+    previous = PreviousAnswer(request.assignment.code, result.rating.submitted_at)
+    return _push_item(request, following, previous, result.progress)
 
 
 def _push_item(

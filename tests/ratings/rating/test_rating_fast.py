@@ -70,7 +70,7 @@ def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
     result = submit.submit_rating(first, True, 4, uuid.uuid4(), open_next=True)
 
     assert (
-        result.next_assignment == get_assignment(rater, 2)
+        result.next_code == get_assignment(rater, 2).code
         and get_assignment(rater, 2).opened_at
         and not get_assignment(rater, 3).opened_at
     )
@@ -82,7 +82,7 @@ def test_submitting_an_answer_opens_no_further_item_until_a_revised_guide_is_rea
     next_item.mark_opened(first := get_assignment(rater, 1))
     lifecycle.revise_guide(rater.study, "Look at the units.")
 
-    assert submit.submit_rating(first, True, 4, uuid.uuid4(), open_next=True).next_assignment is None
+    assert submit.submit_rating(first, True, 4, uuid.uuid4(), open_next=True).next_code is None
     assert not get_assignment(rater, 2).opened_at
 
 

@@ -11,7 +11,7 @@ from ratings.web.study import builder, dashboard, export, machines, study, vetti
 app_name = "ratings"
 
 # Pages of raters, and personal links to them.
-rater_urls: list[URLPattern] = [*links.urls, *account.urls, *rater_home.urls, *rating.urls]
+rater_urls: list[URLPattern] = [*rating.urls, *links.urls, *account.urls, *rater_home.urls]
 
 # Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [

@@ -34,11 +34,12 @@ class SessionStore(db.SessionStore):
 
     def load(self) -> dict[str, Any]:
         # An expired session is not loaded, so nothing depends on when expired rows are deleted.
-        row = _OPEN_SESSION.find_first(self.session_key, timezone.now()) if self.session_key else None
-        if row is None:
+        rows = _OPEN_SESSION.fetch_rows(self.session_key, timezone.now()) if self.session_key else ()
+        if not rows:
             self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
-        data: dict[str, Any] = self.decode(row.session_data)
+        session_data, expire_date = rows[0]
+        data: dict[str, Any] = self.decode(session_data)
         # Django stores the path of the sign-in backend in each session and treats the user as signed out if the settings
         # do not list it, so moving the module would sign out everybody. Only our own class is replaced: a backend of
         # another name was removed on purpose.
@@ -46,7 +47,7 @@ class SessionStore(db.SessionStore):
         if path.startswith("ratings.") and path.endswith(".NameOrEmail") and path not in listed:
             data[BACKEND_SESSION_KEY] = listed[0]
         # Marking it as modified lets Django write the new end with this response.
-        if _expiry_time(data) - row.expire_date > UPDATE_INTERVAL:
+        if _expiry_time(data) - expire_date > UPDATE_INTERVAL:
             self.modified = True
         return data
 
@@ -59,7 +60,13 @@ class SessionStore(db.SessionStore):
 
 # This query runs with every request; it is built once, because building it takes longer than executing it.
 _OPEN_SESSION = PreparedQuery(
-    lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
+    lambda key, now: (
+        BrowserSession.objects.filter(session_key=key, expire_date__gt=now)
+        .values_list("session_data", "expire_date")
+        .order_by()
+    ),
+    "text",
+    "time",
 )
 
 

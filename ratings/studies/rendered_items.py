@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from ratings.blinding import item_view
 from ratings.models import Assignment, Item, RenderedItem
 from ratings.protocol import Arm
+from wetbench_site.text import INVISIBLE
 
 FIRST_STAGE, FINAL_STAGE = "first", "final"
 # Everything that the HTML is made with, from the project's folder.
@@ -75,7 +76,7 @@ def render_html(item: Item, screen: Screen, marked: Collection[str] = ()) -> str
     view = item_view.build_item_view(
         item.payload, item.context, **screen.arm._asdict(), marked=marked, stage=screen.stage
     )
-    return render_to_string("ratings/_item.html", view)
+    return INVISIBLE.sub("\ufffd", render_to_string("ratings/_item.html", view))
 
 
 def build_rendered_item(item: Item, screen: Screen) -> RenderedItem:

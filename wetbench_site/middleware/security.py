@@ -35,11 +35,14 @@ def invisible_characters_middleware(
 ) -> Callable[[HttpRequest], HttpResponse]:
     """Replace invisible characters in every HTML page.
 
-    This is a second protection: code that stores or shows text already removes them.
+    This is a second protection: code that stores or shows text already removes them. Searching a page takes as long as a
+    query, so a view that has searched the parts of its page already sets `has_visible_text` of the response.
     """
 
     def replace_invisible(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
+        if hasattr(response, "has_visible_text"):
+            return response
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
             text = response.content.decode(response.charset)
             if INVISIBLE.search(text):

@@ -16,6 +16,7 @@ from django.utils.safestring import mark_safe
 
 from ratings.models import Study
 from ratings.web.rater.rating_form import INTERFACE, RatingForm
+from wetbench_site.text import INVISIBLE
 
 _MAX_FRAMES = 500  # a frame has about 10 kB
 # No text of a study can contain these: they are random in each process.
@@ -81,6 +82,7 @@ def _render_frame(study: Study, key: FrameKey) -> list[str]:
         "item": mark_safe(of["item"]),  # a placeholder
         "csrf_token": of["csrf_token"],
     }
-    pieces = _ANY_PLACEHOLDER.split(render_to_string(key.template, context))
+    page = INVISIBLE.sub("\ufffd", render_to_string(key.template, context))
+    pieces = _ANY_PLACEHOLDER.split(page)
     pieces[1::2] = [_NAMES[placeholder] for placeholder in pieces[1::2]]
     return pieces

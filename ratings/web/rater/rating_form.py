@@ -1,5 +1,6 @@
 """A rater's answer to one item, as sent by the browser."""
 
+import copy
 import math
 import re
 import uuid
@@ -21,6 +22,13 @@ _CONFIDENCE_MISSING = "Choose how confident you are, from 1 to 5."
 _HANDS = ("keys", "pointer", "both")
 _VIEWPORT = re.compile(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}")
 _VERSION = re.compile(r"[0-9][0-9.]{0,11}")
+
+
+class SharedFields(dict[str, forms.Field]):
+    """The fields of a form class, which its forms share. Django would copy all of them for every form."""
+
+    def __deepcopy__(self, memo: Any) -> dict[str, forms.Field]:
+        return dict(self)
 
 
 class RatingForm(forms.Form):
@@ -50,6 +58,9 @@ class RatingForm(forms.Form):
         super().__init__(data, **kwargs)
         self.assignment = assignment
         self.missing_verdict = "Choose {} or {}.".format(*study.answer_labels)
+        # Only these two differ between forms.
+        for name in ("verdict", "marks"):
+            self.fields[name] = copy.deepcopy(self.fields[name])
         self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
@@ -116,6 +127,9 @@ class RatingForm(forms.Form):
             "viewport": _match_or_blank(_VIEWPORT, self.data.get("viewport", "")),
             "interface": _match_or_blank(_VERSION, self.data.get("interface", "")),
         }
+
+
+RatingForm.base_fields = SharedFields(RatingForm.base_fields)
 
 
 def parse_draft(data: Any, assignment: Assignment) -> Answer:

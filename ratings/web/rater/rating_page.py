@@ -59,7 +59,9 @@ def show_unanswered(
         rater.study, "ratings/_rating_card.html" if partial else "ratings/rate.html", values, marks=assignment.marks,
         stage=FINAL_STAGE, single_keys=None if partial else next_item.uses_single_keys(request.user.pk),
     )  # fmt: skip
-    return HttpResponse(html)
+    response = HttpResponse(html)
+    response.has_visible_text = True  # type: ignore[attr-defined]  # read by invisible_characters_middleware
+    return response
 
 
 class SavedTime(NamedTuple):

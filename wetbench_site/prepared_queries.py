@@ -1,15 +1,15 @@
 """Queries that Django compiles to SQL once and that are then executed with other values.
 
-Building a query takes Django ten times as long as the database takes to answer it, and saving one answer needs a dozen. A
+Building a query takes Django ten times as long as the database takes to answer it, and each rating needs several. A
 prepared query is built once from placeholders. It keeps the SQL, and executes it with values in their place.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]  # missing in the stubs
 from django.db.models.sql.compiler import SQLCompiler
@@ -32,13 +32,24 @@ class _Parameter(NamedTuple):
     constant: object
 
 
+class _Objects(NamedTuple):
+    """What Django's own `ModelIterable` finds out about a query before it reads the first row."""
+
+    model: type[Model]
+    names: list[str]
+    columns: slice
+    populators: Sequence[Any]
+    annotations: Mapping[str, int]
+
+
 class _Compiled(NamedTuple):
-    """The SQL of a query, and what turns its rows into values and objects."""
+    """The SQL of a query, and what turns its rows into values and objects. `objects` is None for a query of values."""
 
     sql: str
     parameters: list[_Parameter]
     compiler: SQLCompiler
     converters: dict[int, Any]
+    objects: _Objects | None
 
 
 class PreparedQuery(Generic[M]):
@@ -52,8 +63,10 @@ class PreparedQuery(Generic[M]):
         """Execute the query with these values and return the rows that its `values_list` would return."""
         # Two threads may compile at the same time: the results are equal, so no lock is needed.
         compiled = self._compiled = self._compiled or self._compile_query()
+        # The proxy `django.db.connection` would look up the thread's connection at every access.
+        connection = connections[DEFAULT_DB_ALIAS]
         arguments: list[Any] = [
-            constant if position is None else _adapt_value(values[position])
+            constant if position is None else _adapt_value(values[position], connection)
             for position, constant in compiled.parameters
         ]
         with connection.cursor() as cursor:
@@ -70,34 +83,43 @@ class PreparedQuery(Generic[M]):
     def iter_objects(self, *values: object) -> Iterator[M]:
         """Yield the objects that Django's own `ModelIterable` makes of the same rows."""
         rows = self.fetch_rows(*values)
-        assert self._compiled
-        compiler = self._compiled.compiler
-        select, info, annotated = compiler.select, compiler.klass_info, compiler.annotation_col_map or {}
-        fields = info["select_fields"]
-        names = [select[index][0].target.attname for index in fields]
-        # Private API of Django: what `ModelIterable` does, without compiling the query again.
-        populators = get_related_populators(info, select, connection.alias)
+        assert self._compiled and self._compiled.objects
+        model, names, columns, populators, annotations = self._compiled.objects
         for row in rows:
-            instance = info["model"].from_db(connection.alias, names, row[fields[0] : fields[-1] + 1])
+            instance: Any = model.from_db(DEFAULT_DB_ALIAS, names, row[columns])
             for populator in populators:
                 populator.populate(row, instance)
-            for name, position in annotated.items():
+            for name, position in annotations.items():
                 setattr(instance, name, row[position])
             yield instance
 
     def _compile_query(self) -> _Compiled:
+        connection = connections[DEFAULT_DB_ALIAS]
         placeholders = [_PLACEHOLDERS[kind](position) for position, kind in enumerate(self._kinds)]
         compiler = self._build(*placeholders).query.get_compiler(connection=connection)
         sql, values = compiler.as_sql()
-        adapted = [_adapt_value(placeholder) for placeholder in placeholders]
+        adapted = [_adapt_value(placeholder, connection) for placeholder in placeholders]
         parameters = [
             _Parameter(adapted.index(value), None) if value in adapted else _Parameter(None, value) for value in values
         ]
         converters = compiler.get_converters([column[0] for column in compiler.select])
-        return _Compiled(sql, parameters, compiler, converters)
+        return _Compiled(sql, parameters, compiler, converters, _describe_objects(compiler))
 
 
-def _adapt_value(value: object) -> object:
+def _describe_objects(compiler: SQLCompiler) -> _Objects | None:
+    """Return what `ModelIterable` computes for every query, with the same private functions of Django."""
+    select, info = compiler.select, compiler.klass_info
+    if not info:
+        return None
+    fields = info["select_fields"]
+    names = [select[index][0].target.attname for index in fields]
+    populators = get_related_populators(info, select, DEFAULT_DB_ALIAS)
+    return _Objects(
+        info["model"], names, slice(fields[0], fields[-1] + 1), populators, compiler.annotation_col_map or {}
+    )
+
+
+def _adapt_value(value: object, connection: Any) -> object:
     """Return the value as Django passes it to this database."""
     if isinstance(value, UUID):
         return value if connection.features.has_native_uuid_field else value.hex

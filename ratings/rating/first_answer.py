@@ -10,15 +10,21 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
-from django.db.models import Field, Model
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.models import DateTimeField, Field, JSONField, Model, UUIDField
 
 from ratings.models import Assignment, Rating, RatingEvent
+
+_CONVERTED = (
+    DateTimeField,
+    JSONField,
+    UUIDField,
+)  # fields of both tables whose values the database stores in a form of its own
 
 # One row if the answer may be stored. An older submission id may belong to an answer that has been corrected since, so it is
 # looked up in the log. `FOR ...` below locks the study first, as everywhere.
 _FIND_PLACE = """
-    SELECT rater.id AS rater_id, rater.guide_seen >= study.guide_version AS has_seen_guide
+    SELECT rater.guide_seen >= study.guide_version AS has_seen_guide
     FROM ratings_study study
     JOIN ratings_rater rater ON rater.study_id = study.id
     JOIN ratings_assignment assignment ON assignment.rater_id = rater.id
@@ -29,7 +35,7 @@ _FIND_PLACE = """
         AND NOT EXISTS (SELECT 1 FROM ratings_ratingevent WHERE submission_id = %s)"""
 _FIND_NEXT = """
     SELECT id FROM ratings_assignment
-    WHERE rater_id = {rater} AND id <> %s AND answered_at IS NULL AND released_at IS NULL
+    WHERE rater_id = %s AND id <> %s AND answered_at IS NULL AND released_at IS NULL
     ORDER BY position LIMIT 1"""
 
 
@@ -50,17 +56,32 @@ def store_first_answer(
     Return None, with nothing stored, if the assignment is not open for a first answer, or the submission id is in use.
     The next assignment is not opened if the rater has to read new instructions first.
     """
-    guide_seen = assignment.rater.guide_seen
-    place = [assignment.pk, guide_seen, _adapt_value(RatingEvent, "submission_id", event.submission_id)]
-    time = _adapt_value(Assignment, "answered_at", now)
-    store = _store_on_postgres if connection.vendor == "postgresql" else _store_on_sqlite
-    return store(assignment.pk, place, rating, event, time, open_next)
+    # The proxy `django.db.connection` would look up the thread's connection at every access.
+    connection = connections[DEFAULT_DB_ALIAS]
+    rating_values, event_values = _list_values(rating, connection), _list_values(event, connection)
+    submission_id = event_values[_list_columns(RatingEvent).index("submission_id")]
+    answer = _AnswerValues(
+        assignment.pk, assignment.rater_id, [assignment.pk, assignment.rater.guide_seen, submission_id], rating_values,
+        event_values, connection.ops.adapt_datetimefield_value(now), open_next,
+    )  # fmt: skip
+    return (_store_on_postgres if connection.vendor == "postgresql" else _store_on_sqlite)(answer, connection)
 
 
-def _store_on_postgres(
-    key: int, place: list[Any], rating: Rating, event: RatingEvent, time: Any, open_next: bool
-) -> StoredAnswer | None:
-    parameters = [*place, *_list_values(rating), *_list_values(event), time, key, time, key, open_next, key]
+class _AnswerValues(NamedTuple):
+    """The parameters of the statements."""
+
+    assignment: int
+    rater: int
+    place: list[Any]  # of _FIND_PLACE
+    rating: list[Any]
+    event: list[Any]
+    now: Any
+    open_next: bool
+
+
+def _store_on_postgres(answer: _AnswerValues, connection: Any) -> StoredAnswer | None:
+    key, rater, place, rating, event, now, open_next = answer
+    parameters = [*place, *rating, *event, now, key, rater, now, rater, key, open_next, key]
     with connection.cursor() as cursor:
         cursor.execute(_build_postgres_statement(), parameters)
         row = cursor.fetchone()
@@ -85,10 +106,10 @@ def _build_postgres_statement() -> str:
             UPDATE ratings_assignment SET answered_at = %s FROM stored WHERE ratings_assignment.id = %s
         ), counted AS (
             UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1
-            FROM place, stored WHERE ratings_rater.id = place.rater_id RETURNING answered_items, waiting_items
+            FROM stored WHERE ratings_rater.id = %s RETURNING answered_items, waiting_items
         ), opened AS (
             UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) FROM place, stored
-            WHERE ratings_assignment.id = ({_FIND_NEXT.format(rater="place.rater_id")}) AND %s AND has_seen_guide
+            WHERE ratings_assignment.id = ({_FIND_NEXT}) AND %s AND has_seen_guide
                 AND released_at IS NULL
             RETURNING code
         ), discarded AS (
@@ -99,32 +120,30 @@ def _build_postgres_statement() -> str:
 
 
 @transaction.atomic
-def _store_on_sqlite(
-    key: int, place: list[Any], rating: Rating, event: RatingEvent, time: Any, open_next: bool
-) -> StoredAnswer | None:
+def _store_on_sqlite(answer: _AnswerValues, connection: Any) -> StoredAnswer | None:
     """Do the same with several statements: SQLite has one writer at a time and no WITH parts that write."""
+    key, rater, place, rating, event, now, open_next = answer
     next_code: UUID | None = None
     with connection.cursor() as cursor:
         cursor.execute(_FIND_PLACE, place)
         if (found := cursor.fetchone()) is None:
             return None
-        rater_id, has_seen_guide = found
-        cursor.execute(_build_insert(Rating), _list_values(rating))
+        cursor.execute(_build_insert(Rating), rating)
         rating_id = cursor.lastrowid
-        cursor.execute(_build_insert(RatingEvent), _list_values(event))
-        cursor.execute("UPDATE ratings_assignment SET answered_at = %s WHERE id = %s", [time, key])
+        cursor.execute(_build_insert(RatingEvent), event)
+        cursor.execute("UPDATE ratings_assignment SET answered_at = %s WHERE id = %s", [now, key])
         cursor.execute("DELETE FROM ratings_unsavedanswer WHERE assignment_id = %s", [key])
         cursor.execute(
             "UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1 "
             "WHERE id = %s RETURNING answered_items, waiting_items",
-            [rater_id],
+            [rater],
         )
         answered_items, waiting_items = cursor.fetchone()
-        if open_next and has_seen_guide:
+        if open_next and found[0]:
             cursor.execute(
                 f"UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) "
-                f"WHERE id = ({_FIND_NEXT.format(rater='%s')}) RETURNING code",
-                [time, rater_id, key],
+                f"WHERE id = ({_FIND_NEXT}) RETURNING code",
+                [now, rater, key],
             )
             opened = cursor.fetchone()
             next_code = UUID(opened[0]) if opened else None  # SQLite stores it as text
@@ -143,17 +162,16 @@ def _list_columns(model: type[Model]) -> list[str]:
     return [field.column for field in model._meta.concrete_fields if not field.primary_key]
 
 
-def _list_values(row: Model) -> list[Any]:
+def _list_values(row: Model, connection: Any) -> list[Any]:
     """Return the values of these columns as this database stores them."""
     return [
-        field.get_db_prep_save(getattr(row, field.attname), connection)
-        for field in row._meta.concrete_fields
-        if not field.primary_key
+        getattr(row, name) if field is None else field.get_db_prep_save(getattr(row, name), connection)
+        for name, field in _list_fields(type(row))
     ]
 
 
-def _adapt_value(model: type[Model], name: str, value: object) -> Any:
-    """Return the value as this database stores it in this field."""
-    field = model._meta.get_field(name)
-    assert isinstance(field, Field)
-    return field.get_db_prep_save(value, connection)
+@cache
+def _list_fields(model: type[Model]) -> list[tuple[str, "Field[Any, Any] | None"]]:
+    """Return the attribute of each column, with its field if databases store its values in a form of their own."""
+    fields = [field for field in model._meta.concrete_fields if not field.primary_key]
+    return [(field.attname, field if isinstance(field, _CONVERTED) else None) for field in fields]

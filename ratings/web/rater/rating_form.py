@@ -1,6 +1,5 @@
 """A rater's answer to one item, as sent by the browser."""
 
-import copy
 import math
 import re
 import uuid
@@ -25,7 +24,7 @@ _VERSION = re.compile(r"[0-9][0-9.]{0,11}")
 
 
 class SharedFields(dict[str, forms.Field]):
-    """The fields of a form class, which its forms share. Django would copy all of them for every form."""
+    """The fields of a form class, which its forms share and never change. Django would copy all of them for every form."""
 
     def __deepcopy__(self, memo: Any) -> dict[str, forms.Field]:
         return dict(self)
@@ -46,9 +45,7 @@ class RatingForm(forms.Form):
         error_messages={"invalid_choice": _CONFIDENCE_MISSING},
     )  # fmt: skip
     cannot_judge = forms.BooleanField(required=False)
-    marks = forms.MultipleChoiceField(
-        required=False, error_messages={"invalid_choice": "A marked row is not part of this item."}
-    )
+    marks = forms.Field(required=False, widget=forms.SelectMultiple)
     note = forms.CharField(required=False, max_length=MAX_NOTE_LENGTH)
     revision = forms.IntegerField(required=False, min_value=0)
     stage = forms.ChoiceField(required=False, choices=[(FIRST_STAGE, FIRST_STAGE), (FINAL_STAGE, FINAL_STAGE)])
@@ -58,22 +55,17 @@ class RatingForm(forms.Form):
         super().__init__(data, **kwargs)
         self.assignment = assignment
         self.missing_verdict = "Choose {} or {}.".format(*study.answer_labels)
-        # Only these two differ between forms.
-        for name in ("verdict", "marks"):
-            self.fields[name] = copy.deepcopy(self.fields[name])
-        self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
-        marks = self.fields["marks"]
-        assert isinstance(marks, forms.MultipleChoiceField)
-        # Keys are computed only for a form that was sent: showing an item does not need them.
-        needs_keys = self.is_bound and assignment is not None and assignment.marks != "off"
-        keys = allow_list.list_mark_keys(assignment.item.payload) if assignment and needs_keys else []
-        marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
         """Return the marked rows in the order of the item, each once."""
         posted = set(self.cleaned_data["marks"])
-        choices = self.fields["marks"].choices  # type: ignore[attr-defined]  # set in __init__
-        return tuple(key for key, _ in choices if key in posted)
+        if not posted:
+            return ()
+        has_marks = self.assignment is not None and self.assignment.marks != "off"
+        keys = allow_list.list_mark_keys(self.assignment.item.payload) if self.assignment and has_marks else []
+        if not posted.issubset(keys):
+            raise forms.ValidationError("A marked row is not part of this item.")
+        return tuple(key for key in keys if key in posted)
 
     def clean_note(self) -> str:
         return _clean_note(self.cleaned_data["note"]).strip()
@@ -83,6 +75,8 @@ class RatingForm(forms.Form):
         if repeated := [name for name in self.fields if name != "marks" and len(_list_values(self.data, name)) > 1]:
             names = ", ".join(repeated)
             raise forms.ValidationError(f"The form contains more than one value for: {names}. Choose again and save.")
+        if "verdict" in self.errors:
+            self.errors["verdict"] = self.error_class([self.missing_verdict])
         # Choices made before "cannot judge" was pressed are dropped, and so are their errors.
         if values.get("cannot_judge"):
             values.update(verdict=None, confidence=None, marks=())

@@ -34,10 +34,10 @@ def show_unanswered(
 
     `previous` and `progress` are looked up unless the caller passes them.
     """
-    unsaved: UnsavedAnswer | None = getattr(assignment, "unsaved_answer", None)
     partial, rater = _is_partial(request), request.rater
-    if unsaved is not None or is_two_stage(assignment) or (not partial and len(get_messages(request))):
-        form = RatingForm(request.rater.study, None, assignment, initial=build_initial_values(unsaved))
+    if not _fits_frame(request, assignment):
+        unsaved: UnsavedAnswer | None = getattr(assignment, "unsaved_answer", None)
+        form = RatingForm(rater.study, None, assignment, initial=build_initial_values(unsaved))
         return render_card(request, assignment, form, previous=previous, progress=progress)
     previous = previous or next_item.find_previous_answer(rater)
     progress = progress or next_item.count_progress(rater)
@@ -62,6 +62,13 @@ def show_unanswered(
     response = HttpResponse(html)
     response.has_visible_text = True  # type: ignore[attr-defined]  # read by invisible_characters_middleware
     return response
+
+
+def _fits_frame(request: RaterRequest, assignment: Assignment) -> bool:
+    """Return whether the page is the ordinary one: an empty form, one stage, and no message."""
+    has_unsaved = hasattr(assignment, "unsaved_answer")
+    has_message = not _is_partial(request) and len(get_messages(request)) > 0
+    return not (has_unsaved or has_message or is_two_stage(assignment))
 
 
 class SavedTime(NamedTuple):

@@ -1,5 +1,6 @@
 """Tests of the cost of a rating: number of queries, no waiting for other raters, and stored HTML of items."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,10 +12,11 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ratings.models import Assignment, ItemSource, Rater, Rating, RenderedItem
+from ratings.models import EVIDENCE, TRANSITION, Assignment, ItemSource, Rater, Rating, RenderedItem, Study
 from ratings.protocol import Arm
 from ratings.rating import next_item, submit
 from ratings.studies import lifecycle, rendered_items
+from ratings.web.rater import rating_page
 from tests.support.rating_room import create_open_study
 from tests.support.steps import run_concurrently
 
@@ -145,6 +147,35 @@ def test_stored_html_of_earlier_templates_is_replaced(monkeypatch: pytest.Monkey
     assert "<div hx-disable" in rendered_items.load_html(assignment, "final")
     stored = RenderedItem.objects.get()
     assert stored.version == "another release" and "<div hx-disable" in stored.html
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+@pytest.mark.parametrize("marks", ["off", "always", "if_not_plausible"])
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "fragment"])
+@pytest.mark.parametrize("answered", [0, 1])
+def test_filled_frame_equals_the_rendered_page_byte_for_byte(
+    client: Client, monkeypatch: pytest.MonkeyPatch, kind: str, marks: str, headers: dict[str, str], answered: int
+) -> None:
+    study = create_open_study(items=3, raters=1, kind=kind, marks=marks)
+    Study.objects.update(guide="Units <first>.")
+    rater = study.raters.get()
+    client.force_login(rater.user)  # type: ignore[arg-type]  # the rater has a user
+    if answered:
+        submit.submit_rating(get_assignment(rater, 1), True, 4, uuid.uuid4())
+    url = f"/rate/{get_assignment(rater, 1 + answered).code}/"
+
+    def fetch_page() -> str:
+        # Both are new in every response.
+        page = client.get(url, headers=headers).content.decode()
+        page = re.sub('name="submission_id" value="[-0-9a-f]{36}"', "", page)
+        return re.sub("(csrfmiddlewaretoken. value=.|X-CSRFToken.: .)[0-9A-Za-z]{64}", "", page)
+
+    filled = [fetch_page(), fetch_page()]  # the second one from the stored frame
+    monkeypatch.setattr(rating_page, "_fits_frame", lambda request, assignment: False)
+
+    assert filled == [fetch_page()] * 2
+    assert f"{answered} saved" in filled[0] or not answered
 
 
 @pytest.mark.django_db

@@ -2,7 +2,7 @@
 
 Reads {"port", "htmx", "raters": [{"cookie", "starts", "ratings"}]}: a rater opens each address of `starts` and submits as many
 answers as `ratings` has at the same position. Writes the number of ratings, the seconds, the client's own CPU seconds and the
-milliseconds of every request.
+milliseconds of every request. The server is WetBench, a floor or oTree (bench.peers.otree), which needs no cookie.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 # Cookie and header agree, which is all that the CSRF check compares.
 _TOKEN = "a" * 32
 _SUBMISSION = re.compile(rb'name=\\?"submission_id\\?" value=\\?"([0-9a-f-]{36})')
+_OTREE_FORM = b'<form class="otree-form"'
 _LENGTH, _WHERE = (
     re.compile(rb"\r\ncontent-length: (\d+)", re.I),
     re.compile(rb"\r\n(?:location|hx-push-url): (\S+)", re.I),
@@ -32,6 +33,13 @@ class HttpReply(NamedTuple):
     body: bytes
 
 
+def build_answer(page: bytes) -> str | None:
+    """Return the answer to the form of this page, or None if the page shows no form."""
+    if match := _SUBMISSION.search(page):
+        return "verdict=yes&confidence=4&revision=0&stage=final&interface=2&submission_id=" + match[1].decode()
+    return "verdict=yes&confidence=4" if _OTREE_FORM in page else None
+
+
 # A minimal HTTP client: a library would use more processor time than the server under test, on the same cores.
 class BrowserConnection:
     """One rater's connection. `taken` has the milliseconds of each answered request."""
@@ -40,18 +48,13 @@ class BrowserConnection:
         self.address, self.taken, self.ratings = ("127.0.0.1", port), list[float](), 0
         self.socket = socket.create_connection(self.address)
         htmx_headers = "HX-Request: true\r\nHX-Target: rating-card\r\n" if htmx else ""
-        cookies = f"Cookie: {cookie}; wb_csrf={_TOKEN}\r\nX-CSRFToken: {_TOKEN}\r\n"
+        cookies = f"Cookie: {cookie}; wb_csrf={_TOKEN}\r\nX-CSRFToken: {_TOKEN}\r\n" if cookie else ""
         self.always, self.fetched = f"Host: 127.0.0.1:{port}\r\n{cookies}", htmx_headers
 
     def get_page(self, path: str) -> HttpReply:
         return self.send_request(f"GET {path} HTTP/1.1\r\n{self.always}\r\n".encode())
 
-    def submit_form(self, path: str, page: bytes) -> HttpReply:
-        """Submit the form of this page and return the reply."""
-        match = _SUBMISSION.search(page)
-        if match is None:
-            raise NotServedError(f"{path} shows no form: {page[:300]!r}")
-        form = "verdict=yes&confidence=4&revision=0&stage=final&interface=2&submission_id=" + match[1].decode()
+    def submit_form(self, path: str, form: str) -> HttpReply:
         content_headers = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n"
         return self.send_request(
             f"POST {path} HTTP/1.1\r\n{self.always}{self.fetched}{content_headers}\r\n{form}".encode()
@@ -65,7 +68,8 @@ class BrowserConnection:
             data += self.receive_bytes()
         length = _LENGTH.search(data, 0, end)
         missing = int(length[1]) if length else 0
-        while len(data) < end + 4 + missing:
+        is_chunked = length is None and b"chunked" in data[:end]  # oTree's redirects, whose body is empty
+        while len(data) < end + 4 + missing or (is_chunked and not data.endswith(b"\r\n0\r\n\r\n")):
             data += self.receive_bytes()
         self.taken.append(1000 * (time.perf_counter() - start))
         location = _WHERE.search(data, 0, end + 2)
@@ -85,14 +89,15 @@ def rate_study(browser: BrowserConnection, start: str, max_ratings: int) -> None
     reply = HttpReply(302, start, b"")
     path = start
     for _ in range(max_ratings + 1):
-        while reply.status in (302, 303):
+        while reply.status in (302, 303, 307):
             path = reply.location
             reply = browser.get_page(path)
         if reply.status != 200:
             raise NotServedError(f"{path} answered {reply.status}: {reply.body[:300]!r}")
-        if not _SUBMISSION.search(reply.body) or _ == max_ratings:
+        form = build_answer(reply.body)
+        if form is None or _ == max_ratings:
             return
-        reply = browser.submit_form(path, reply.body)
+        reply = browser.submit_form(path, form)
         browser.ratings += 1
         if reply.status == 200:
             path = reply.location

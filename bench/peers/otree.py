@@ -93,7 +93,7 @@ def build_item(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_row(label: str, row: PropertyRow) -> tuple[str, str, str]:
-    return (label, row.before, f"{row.after} {row.difference}") if row.changed else (label, row.before, "same")
+    return (label, row.before, f"{row.after} {row.difference}".rstrip()) if row.changed else (label, row.before, "same")
 
 
 @contextmanager

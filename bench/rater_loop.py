@@ -25,6 +25,7 @@ from statistics import median, quantiles
 from typing import Any, NamedTuple
 from urllib.error import URLError
 
+from bench.peers import otree
 from bench.services import ROOT, find_free_port, run_process, start_postgres
 
 # Least share of the ratings per second of the least floor: for one rater, for more, and for the journey without scripts.
@@ -32,6 +33,12 @@ MIN_RATIO_ONE, MIN_RATIO, MIN_RATIO_PLAIN = 0.9, 0.7, 0.5
 MIN_TIMES_PEER = 3.5  # times the ratings per second of oTree
 RATINGS_PER_ROUND = 100  # ratings of each rater in one round
 JOURNEYS = ("htmx", "plain")
+READ_PAYLOADS = """
+import json, sys, django
+django.setup()
+from ratings.models import Item
+json.dump(list(Item.objects.order_by("pk").values_list("payload", flat=True)[:int(sys.argv[1])]), sys.stdout)
+"""
 SERVERS = {"site": "wetbench_site.wsgi", "floor": "bench.floor.wsgi", "least": "bench.floor.wsgi"}
 
 
@@ -79,27 +86,34 @@ def summarise_rounds(rounds: Sequence[RoundResult]) -> LoopMeasurement:
 
 
 def compare_servers(
-    database: str, raters: int, items: int, rounds: int
+    database: str, raters: int, items: int, rounds: int, with_otree: bool
 ) -> Iterator[tuple[str, dict[str, LoopMeasurement]]]:
     """Yield for each journey the measurements of the site and both floors. The first round is a warm-up and not counted."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="wetbench-loop-"))
-        environ = build_environ(
-            folder, stack.enter_context(start_postgres("loop")).url if database == "PostgreSQL" else ""
-        )
+        url = stack.enter_context(start_postgres("loop")).url if database == "PostgreSQL" else ""
+        environ = build_environ(folder, url)
         visits = plan_visits(items, len(JOURNEYS) * (rounds + 1))
         plan = prepare_database(environ, raters, 1 + max(visit.study for visit in chain(*visits)), items)
-        servers = {
+        servers: dict[str, Any] = {
             name: stack.enter_context(start_server(environ, app)) for name, app in SERVERS.items() if name != "least"
         }
         servers["least"] = servers["floor"]
+        if with_otree:
+            otree_url = stack.enter_context(start_postgres("otree")).url if url else ""
+            payloads = json.loads(run_command(environ, [sys.executable, "-c", READ_PAYLOADS, str(items)]))
+            servers["otree"] = stack.enter_context(otree.start_otree(otree_url, payloads, raters))
         for turn, journey in enumerate(JOURNEYS):
-            results: dict[str, list[RoundResult]] = {name: [] for name in SERVERS}
+            names = [name for name in servers if name != "otree" or journey == "plain"]  # oTree has no fragments
+            results: dict[str, list[RoundResult]] = {name: [] for name in names}
             for number in range(rounds + 1):
                 # The order alternates, so that no server always runs first.
-                for name in SERVERS if number % 2 else reversed(SERVERS):
+                for name in names if number % 2 else reversed(names):
                     round_visits = visits[turn * (rounds + 1) + number]
                     rater_plans = [plan_rater(rater, name, n, items, round_visits) for n, rater in enumerate(plan)]
+                    if name == "otree":
+                        starts = servers[name].starts
+                        rater_plans = [{"cookie": "", "starts": [s], "ratings": [RATINGS_PER_ROUND]} for s in starts]
                     results[name].append(run_round(servers[name], journey == "htmx", rater_plans))
             yield journey, {name: summarise_rounds(all_rounds[1:]) for name, all_rounds in results.items()}
 
@@ -130,7 +144,7 @@ def plan_rater(rater: dict[str, Any], name: str, number: int, items: int, visits
     return {"cookie": cookie, "starts": starts, "ratings": [visit.ratings for visit in visits]}
 
 
-def run_round(server: ServerProcess, htmx: bool, raters: list[dict[str, Any]]) -> RoundResult:
+def run_round(server: Any, htmx: bool, raters: list[dict[str, Any]]) -> RoundResult:
     before = server.read_cpu_seconds()
     plan = {"port": server.port, "htmx": htmx, "raters": raters}
     report = json.loads(run_command({}, [sys.executable, "-m", "bench.rater_clients"], json.dumps(plan)))
@@ -198,6 +212,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--items", type=int, action="append", help="items per rater (default: 1,000)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--peer", choices=["otree"], help=f"compare with oTree as well; install it with {otree.INSTALL_COMMAND}"
+    )
     args = parser.parse_args()
     if args.quick:
         args.database, args.raters, args.items, args.rounds = "sqlite", [2], [120], 1
@@ -208,18 +225,30 @@ def main() -> int:
     args = parse_arguments()
     head = f"{'':38}{'ratings/s':>10}{'of least':>9}{'of floor':>9}{'p50 ms':>8}{'p95 ms':>8}{'CPU ms':>8}{'client':>8}"
     print(head)
-    missed = []
+    missed, htmx_rate = [], 0.0
+    if args.peer:
+        otree.find_otree()  # exits with the command that installs it
     for database in ("SQLite", "PostgreSQL"):
         if args.database not in (database.lower(), "both"):
             continue
         for raters in args.raters or [1, 8, 32]:
             for items in args.items or [1000]:
-                for journey, measured in compare_servers(database, raters, items, args.rounds):
+                for journey, measured in compare_servers(database, raters, items, args.rounds, bool(args.peer)):
                     label = f"{database}, {raters} raters, {items} items, {journey}"
                     for name, one in measured.items():
                         print(f"{f'{label}, {name}':38}{format_measurement(one, measured)}", flush=True)
                     if measured["site"].rate < get_least_ratio(raters, journey) * measured["least"].rate:
                         missed.append(label)
+                    # Of both, the journey that their own pages offer.
+                    htmx_rate = measured["site"].rate if journey == "htmx" else htmx_rate
+                    if "otree" in measured:
+                        times = htmx_rate / measured["otree"].rate
+                        print(
+                            f"{label}: the site with htmx gives {times:.1f} times the ratings per second of oTree",
+                            flush=True,
+                        )
+                        if raters == 8 and times < MIN_TIMES_PEER:
+                            missed.append(f"{label}, times oTree")
     print(f"Aims missed: {'; '.join(missed) or 'none'}.")
     return 0 if args.quick else int(bool(missed))
 

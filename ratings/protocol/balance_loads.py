@@ -148,24 +148,22 @@ class _AssignmentMatrix:
                     self._change_shared(rater, other, 1)
                 readers.append(rater)
                 self.pairs[rater].add(item.pair)
-                self._change_source_count(rater, item.source, 1)
+                self.seen[rater][item.source] += 1
                 self.loads[rater] += 1
                 self.places.append((item, rater))
 
     def even_out(self, rng: random.Random) -> None:
-        """Swap at random, and undo swaps that raise the sum of squares, until it is minimal or tries run out."""
+        """Swap at random, except if that raises the sum of squares, until it is minimal or tries run out."""
         # An excess of 0 cannot be improved, so the loop stops early.
-        excess = self._compute_excess()
-        for _ in range(min(MAX_SWAP_TRIES, TRIES_PER_ASSIGNMENT * len(self.places))):
+        excess, n_places, randrange = self._compute_excess(), len(self.places), rng.randrange
+        for _ in range(min(MAX_SWAP_TRIES, TRIES_PER_ASSIGNMENT * n_places)):
             if excess <= 0:
                 return
-            first, second = rng.randrange(len(self.places)), rng.randrange(len(self.places))
-            if self._can_swap(first, second):
-                change = self._swap_assignments(first, second)
-                if change > 0:  # neutral swaps are kept: they lead out of plateaus
-                    self._swap_assignments(first, second)
-                else:
-                    excess += change
+            first, second = randrange(n_places), randrange(n_places)
+            # Neutral swaps are made: they lead out of plateaus.
+            if self._can_swap(first, second) and (change := self._compute_change(first, second)) <= 0:
+                self._swap_assignments(first, second)
+                excess += change
 
     def _compute_excess(self) -> int:
         """Return how far the sum of squares of shared items and of items per source is above its minimum."""
@@ -182,21 +180,40 @@ class _AssignmentMatrix:
         # Versions of one pair may be exchanged between two raters: each of them still has one version.
         return x.pair == y.pair or (y.pair not in self.pairs[a] and x.pair not in self.pairs[b])
 
-    def _swap_assignments(self, one: int, two: int) -> int:
-        """Exchange the items of two assignments between their raters. Return the change of the sum of squares."""
+    def _compute_change(self, one: int, two: int) -> int:
+        """Return by how much the sum of squares would change if these assignments exchanged their items.
+
+        Most swaps are not made, and computing the change takes a third of the time of making and undoing a swap.
+        """
+        (x, a), (y, b) = self.places[one], self.places[two]
+        with_a, with_b = self._find_changing_raters(one, two)
+        shared_a, shared_b = self.shared[a], self.shared[b]
+        # (n + 1)^2 - n^2 and (n - 1)^2 - n^2 add up to 2 (n - m + 1) for the number n that grows and m that falls.
+        change = sum(shared_b[other] - shared_a[other] + 1 for other in with_a)
+        change += sum(shared_a[other] - shared_b[other] + 1 for other in with_b)
+        if x.source != y.source:
+            seen_a, seen_b = self.seen[a], self.seen[b]
+            change += seen_b[x.source] - seen_a[x.source] + 1 + seen_a[y.source] - seen_b[y.source] + 1
+        return 2 * change
+
+    def _find_changing_raters(self, one: int, two: int) -> tuple[list[int], list[int]]:
+        """Return the other raters of each of the two items, without those who have both."""
         (x, a), (y, b) = self.places[one], self.places[two]
         # Raters who have both items share one with a and b before and after, so only the others change the sums.
-        with_a = [o for o in self.readers[x.key] if o != a and o not in self.readers[y.key]]
-        with_b = [o for o in self.readers[y.key] if o != b and o not in self.readers[x.key]]
-        change = 0
-        for other in with_a:
-            change += self._change_shared(a, other, -1) + self._change_shared(b, other, 1)
-        for other in with_b:
-            change += self._change_shared(b, other, -1) + self._change_shared(a, other, 1)
-        if x.source != y.source:
-            change += self._change_source_count(a, x.source, -1) + self._change_source_count(b, x.source, 1)
-            change += self._change_source_count(b, y.source, -1) + self._change_source_count(a, y.source, 1)
+        readers_x, readers_y = self.readers[x.key], self.readers[y.key]
+        with_a = [other for other in readers_x if other != a and other not in readers_y]
+        return with_a, [other for other in readers_y if other != b and other not in readers_x]
+
+    def _swap_assignments(self, one: int, two: int) -> None:
+        """Exchange the items of two assignments between their raters."""
+        (x, a), (y, b) = self.places[one], self.places[two]
+        for others, old, new in zip(self._find_changing_raters(one, two), (a, b), (b, a), strict=True):
+            for other in others:
+                self._change_shared(old, other, -1)
+                self._change_shared(new, other, 1)
         for item, old, new in ((x, a, b), (y, b, a)):
+            self.seen[old][item.source] -= 1
+            self.seen[new][item.source] += 1
             readers = self.readers[item.key]
             readers[readers.index(old)] = new
             self.pairs[old].discard(item.pair)
@@ -204,18 +221,9 @@ class _AssignmentMatrix:
         self.pairs[a].add(y.pair)
         self.pairs[b].add(x.pair)
         self.places[one], self.places[two] = (x, b), (y, a)
-        return change
 
-    def _change_shared(self, a: int, b: int, by: int) -> int:
-        before = self.shared[a][b]
-        self.shared[a][b] = self.shared[b][a] = before + by
-        # (n + by)^2 - n^2 with by = 1 or -1.
-        return 2 * by * before + 1
-
-    def _change_source_count(self, rater: int, source: Source, by: int) -> int:
-        before = self.seen[rater][source]
-        self.seen[rater][source] = before + by
-        return 2 * by * before + 1  # as above, for the number of items of one source
+    def _change_shared(self, a: int, b: int, by: int) -> None:
+        self.shared[a][b] = self.shared[b][a] = self.shared[a][b] + by
 
 
 def _excess_over_even(numbers: Sequence[int]) -> int:

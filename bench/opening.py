@@ -261,6 +261,7 @@ def run_writer(url: str, folder: str) -> Iterator[list[tuple[float, float]]]:
     taken: list[tuple[float, float]] = []
     process = get_context("spawn").Process(target=write_all_the_time, args=(url, folder, there), daemon=True)
     process.start()
+    there.close()  # so that `recv` fails if the writer has ended
     here.recv()
     try:
         yield taken

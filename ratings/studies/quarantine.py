@@ -114,20 +114,58 @@ def separate_held(
 ) -> tuple[list[CandidateItem], list[HeldItem]]:
     """Return the candidates that may be used, and those that are held in quarantine."""
     decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
-    names = build_lexicon(study)
+    screen = TextScreen(build_lexicon(study))
     usable, held = [], []
     for found, secret in every:
-        name_findings = list(find_names(found.payload, found.context, names))
-        reasons_to_hold = [*find_reasons(found.payload, found.context, secret), *_describe_findings(name_findings)]
+        reasons_to_hold, names_found = screen.examine_item(found.payload, found.context, secret)
         digest = found.candidate.content
         # A release counts in this study only: elsewhere another person is responsible for the blinding.
         decision = decisions.get(digest, "")
         if decision == "dropped" or (reasons_to_hold and decision != "released"):
-            texts_found = tuple(dict.fromkeys(finding.text for _, finding in name_findings))
-            held.append(HeldItem(found, digest, reasons_to_hold, decision, texts_found))
+            held.append(HeldItem(found, digest, reasons_to_hold, decision, names_found))
         else:
             usable.append(found)
     return usable, held
+
+
+class TextScreen:
+    """Examines the texts of many items, each distinct text once.
+
+    The items of a study share most of their texts, and nearly all of these reveal nothing: their locations, which take
+    longer to build than to check, are built only for items with a text that has to be reported.
+    """
+
+    def __init__(self, names: Lexicon) -> None:
+        self._names = names
+        self._harmless: set[str] = set()
+
+    def examine_item(
+        self, payload: Payload, context: Payload, secret: Secret = NO_SECRET
+    ) -> tuple[list[Reason], tuple[str, ...]]:
+        """Return the reasons to hold the item, and the names that it contains, as spelt in it."""
+        if not secret.text and not self._is_suspicious(payload, context):
+            return [], ()
+        findings = list(find_names(payload, context, self._names))
+        names_found = tuple(dict.fromkeys(finding.text for _, finding in findings))
+        return [*find_reasons(payload, context, secret), *_describe_findings(findings)], names_found
+
+    def _is_suspicious(self, payload: Payload, context: Payload) -> bool:
+        texts: set[str] = set()
+        _collect_texts(payload, texts)
+        _collect_texts(context, texts)
+        new_texts = texts - self._harmless
+        suspicious = {text for text in new_texts if tell_words.find_tell_words(text) or self._names.find_names(text)}
+        self._harmless |= new_texts - suspicious
+        return bool(suspicious)
+
+
+def _collect_texts(shown: Any, texts: set[str]) -> None:
+    """Add every text of a payload that a rater reads: those of `iter_texts`, without their locations."""
+    for value in shown.values() if isinstance(shown, dict) else shown:
+        if isinstance(value, str):
+            texts.add(value)
+        elif isinstance(value, (dict, list, tuple)):
+            _collect_texts(value, texts)
 
 
 def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:

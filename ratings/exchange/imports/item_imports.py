@@ -183,12 +183,9 @@ def _find_known_items(study: Study, items: dict[int, ImportedItem]) -> list[Prob
 
 def _find_quarantine_reasons(study: Study, items: dict[int, ImportedItem]) -> list[Problem]:
     """Return every location where the text of an item might reveal its source. A person has to decide about each."""
-    names = quarantine.build_lexicon(study, {item.label for item in items.values()})
+    screen = quarantine.TextScreen(quarantine.build_lexicon(study, {item.label for item in items.values()}))
     reasons = []
     for number, item in items.items():
-        texts = [
-            *quarantine.find_reasons(item.payload, item.context),
-            *quarantine.find_name_reasons(item.payload, item.context, names),
-        ]
-        reasons += [Problem(number, field, message) for field, message in texts]
+        found, _ = screen.examine_item(item.payload, item.context)
+        reasons += [Problem(number, field, message) for field, message in found]
     return reasons

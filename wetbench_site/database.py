@@ -1,10 +1,11 @@
 """The database connection of this thread: released while it is idle, rows of SQL, snapshots, limits of `migrate`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, connections, transaction
+from django.db.models import DateTimeField, Field, JSONField, Model, UUIDField
 
 
 def fetch_rows(query: str) -> list[tuple[Any, ...]]:
@@ -12,6 +13,48 @@ def fetch_rows(query: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(query)
         return list(cursor.fetchall())
+
+
+class RowBatch(NamedTuple):
+    """Rows of one table in the form of the database, ready to be inserted."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+    def insert(self) -> None:
+        """Insert the rows with one call of the driver. Sends no signals."""
+        quote = connection.ops.quote_name
+        target = f"{quote(self.table)} ({', '.join(map(quote, self.columns))})"
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                with cursor.copy(f"COPY {target} FROM STDIN") as copy:
+                    for row in self.rows:
+                        copy.write_row(row)
+            else:
+                values = ", ".join(["%s"] * len(self.columns))
+                cursor.executemany(f"INSERT INTO {target} VALUES ({values})", self.rows)
+
+
+def build_batch(model: type[Model], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> RowBatch:
+    """Return rows to be inserted; `columns` are attributes such as "item_id", and all others get their default value.
+
+    Model objects and `bulk_create` take ten times as long, which matters for tens of thousands of rows. The default
+    value is the same for all rows, so a column with a random default must be among `columns`.
+    """
+    fields: dict[str, Field[Any, Any]] = {field.attname: field for field in model._meta.concrete_fields}
+    others = [field for name, field in fields.items() if name not in columns and not field.primary_key]
+    defaults = tuple(_to_database(field, [field.get_default()])[0] for field in others)
+    cells = [_to_database(fields[name], values) for name, values in zip(columns, zip(*rows, strict=True), strict=False)]
+    names = (*(fields[name].column for name in columns), *(field.column for field in others))
+    return RowBatch(model._meta.db_table, names, [(*row, *defaults) for row in zip(*cells, strict=True)])
+
+
+def _to_database(field: "Field[Any, Any]", values: Sequence[Any]) -> Sequence[Any]:
+    # Drivers take numbers, texts and truth values as they are.
+    if isinstance(field, DateTimeField | JSONField | UUIDField):
+        return [field.get_db_prep_save(value, connection) for value in values]
+    return values
 
 
 def release_connection() -> None:

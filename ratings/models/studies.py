@@ -18,6 +18,13 @@ def new_salt() -> str:
     return secrets.token_hex(16)
 
 
+class StudyManager(models.Manager["Study"]):
+    """All studies, without the rows that hold an opening while it is prepared (see `Study.preparation_of`)."""
+
+    def get_queryset(self) -> "models.QuerySet[Study]":
+        return super().get_queryset().filter(preparation_of=None)
+
+
 class Study(models.Model):
     """A question put to raters about a frozen set of blinded items."""
 
@@ -57,10 +64,27 @@ class Study(models.Model):
     opened_at = models.DateTimeField(null=True, blank=True)
     closed_at = models.DateTimeField(null=True, blank=True)
     unblinded_at = models.DateTimeField(null=True, blank=True)
+    preparation_of = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="not a study, but what ratings.studies.preparations stores for this draft until its opening is published",
+    )
+
+    objects: ClassVar[StudyManager] = StudyManager()
+    with_preparations: ClassVar["models.Manager[Study]"] = models.Manager()
 
     class Meta:
         ordering = ["-created_at", "-pk"]
         verbose_name_plural = "studies"
+        constraints = [
+            models.CheckConstraint(
+                name="study_preparation_is_draft", condition=models.Q(preparation_of=None) | models.Q(status="draft")
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

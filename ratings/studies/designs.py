@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce, Greatest
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
 from ratings.models.answers import WAITING
 from ratings.protocol import Arm, CandidateItem, PlanError, StudyProtocol, assign_items, draw_items, study_protocol
-from ratings.protocol.plan_types import IdenticalCases, PlannedItem, Source
+from ratings.protocol.plan_types import IdenticalCases, Source
 from wetbench_site.text import format_count
 
 
@@ -133,14 +133,6 @@ def map_arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
     """Return the display arm of each condition: its own if screens are compared, else the same for both."""
     all_arms = list_arms_of(protocol)
     return {1: all_arms[0], 2: all_arms[-1]}
-
-
-def replace_pairs(planned: Sequence[PlannedItem]) -> list[PlannedItem]:
-    """Return the planned items with the pairs that are stored for them."""
-    # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
-    rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
-    pairs = dict(rows.values_list("item_id", "pair"))
-    return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
 
 
 def _list_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:

@@ -1,19 +1,34 @@
-"""What opening a study creates: items chosen from the pool and frozen blinded, raters, and their assignments."""
+"""What opening a study creates: items chosen from the pool and frozen blinded, raters, and their assignments.
+
+`plan_opening` only reads and computes, `store_opening` stores the plan in short transactions that nobody sees, and
+`is_current` checks, when it is published, that the plan is still right.
+"""
 
 import random
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from django.utils import timezone
 
 from ratings.blinding import pair_digest, payload_digest
-from ratings.models import Assignment, Item, ItemSource, Rater, Study
+from ratings.models import Assignment, Item, ItemSource, Rater, RenderedItem, Study
+from ratings.models.items import NO_CONTEXT_SHA256
 from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
 from ratings.protocol.plan_types import AssignmentMatrix, IdenticalCases, PlannedAssignment, PlannedItem
-from ratings.studies import designs, pool, rendered_items
+from ratings.studies import designs, pool, preparations, rendered_items
 from ratings.studies.item_counts import update_item_counts
+from ratings.studies.quarantine import HeldItem
+from wetbench_site.database import RowBatch, build_batch, read_snapshot
 from wetbench_site.text import format_count
+
+T = TypeVar("T")
+# Rows of a transaction: about 50 ms on SQLite, where everybody else waits for it.
+ITEMS_AT_ONCE, ASSIGNMENTS_AT_ONCE = 250, 2_000
 
 
 class StudySize(NamedTuple):
@@ -24,6 +39,23 @@ class StudySize(NamedTuple):
     left_out: int
     shown: int
     alike: IdenticalCases
+
+
+class OpeningPlan(NamedTuple):
+    """What opening a study creates: chosen items and assignments, whose keys are those of the candidates.
+
+    It was made from `premises` and from rows of the laboratory, which may change before it is published.
+    """
+
+    chosen: list[CandidateItem]
+    held: list[HeldItem]
+    assignments: list[PlannedAssignment]
+    size: StudySize
+    premises: pool.Premises
+
+
+# Called with the number of rows stored, of all rows (0: not known yet), and a message for people.
+OnProgress = Callable[[int, int, str], None]
 
 
 class OpeningPreview(NamedTuple):
@@ -43,27 +75,61 @@ class OpeningPreview(NamedTuple):
     alike: IdenticalCases
 
 
-def freeze_study(study: Study, protocol: StudyProtocol, raters: int | None) -> StudySize:
-    """Create the items, raters (None: as few as needed) and assignments of a study, in the caller's transaction."""
-    inventory = pool.take_inventory(protocol, study)
+def plan_opening(study: Study, protocol: StudyProtocol, raters: int | None, report: OnProgress) -> OpeningPlan:
+    """Plan the items, raters (None: as few as needed) and assignments of a draft, without writing. Raises PlanError."""
+    report(0, 0, "Choosing the items")
+    # One state of the database, read without a lock: others write while the items are blinded.
+    with read_snapshot():
+        premises, inventory = pool.read_premises(study), pool.take_inventory(protocol, study)
     chosen = _choose_usable(inventory, protocol, raters)
-    pool.record_pool_decisions(study, chosen, inventory.held)
-    items = freeze_items(study, chosen)
-    render_frozen_items(study, items.values())
-    # From here on the plan's keys are those of items: they exist now, and assignments refer to them.
-    planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _plan_items(protocol, chosen)]
+    planned = _plan_items(protocol, chosen)
     n_raters = _count_raters(protocol, planned, raters)
-    planned = designs.replace_pairs(planned) if protocol.is_crossover else planned
+    if protocol.is_crossover:
+        # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
+        pairs = derive_pairs(study, chosen)
+        planned = [item._replace(pair=str(pairs[item.pair])) for item in planned]
+    report(0, 0, "Planning who rates what")
     assignments = plan_assignments(protocol, study.random_seed, planned, n_raters)
-    create_assignments(study, assignments, create_raters(study, n_raters))
-    left_out = pool.count_left_out(inventory.left_out, protocol)
-    n_shown = len(pool.select_shown_elsewhere(chosen, protocol.kind))
-    alike = designs.count_identical_cases(inventory.usable, protocol)
-    return StudySize(len(items), n_raters, left_out, n_shown, alike)
+    size = StudySize(
+        items=len(chosen),
+        raters=n_raters,
+        left_out=pool.count_left_out(inventory.left_out, protocol),
+        shown=len(pool.select_shown_elsewhere(chosen, protocol.kind)),
+        alike=designs.count_identical_cases(inventory.usable, protocol),
+    )
+    return OpeningPlan(chosen, inventory.held, assignments, size, premises)
+
+
+def store_opening(study: Study, plan: OpeningPlan, preparation: Study, report: OnProgress) -> None:
+    """Store items, raters and assignments for a preparation of this draft, in short transactions.
+
+    Raises PreparationGone if the preparation was deleted.
+    """
+    done, total = 0, len(plan.chosen) + len(plan.assignments)
+    pairs, now = derive_pairs(study, plan.chosen), timezone.now()
+    items: dict[str, int] = {}
+    for candidates in _slice(_shuffle_items(study, plan.chosen), ITEMS_AT_ONCE):
+        batch = build_items(preparation, candidates, now)
+        items |= preparations.store_rows(preparation, partial(insert_items, batch, pairs))
+        preparations.store_rows(preparation, _render_items(study, candidates, items).insert)
+        report(done := done + len(candidates), total, "Storing items and assignments")
+    n_waiting = Counter(assignment.rater for assignment in plan.assignments)
+    waiting = [n_waiting[rater] for rater in range(plan.size.raters)]
+    raters = preparations.store_rows(preparation, lambda: create_raters(preparation, len(waiting), waiting))
+    places = {one.candidate.key: (items[one.candidate.key], pairs[one.candidate.pair]) for one in plan.chosen}
+    for assignments in _slice(_shuffle_assignments(study, plan.assignments), ASSIGNMENTS_AT_ONCE):
+        rows = build_assignments(assignments, places, raters)
+        preparations.store_rows(preparation, rows.insert)
+        report(done := done + len(assignments), total, "Storing items and assignments")
+
+
+def is_current(plan: OpeningPlan, study: Study, protocol: StudyProtocol) -> bool:
+    """Return whether the draft would still get these items. Reads little, because it runs under the study's lock."""
+    return plan.premises == pool.read_premises(study) and pool.are_usable(plan.chosen, protocol)
 
 
 def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> OpeningPreview:
-    """Return what `freeze_study` would do now, without writing. Raises PlanError if it would fail."""
+    """Return what opening would create now, without writing. Raises PlanError if it would fail."""
     inventory = pool.take_inventory(protocol, study)
     chosen = _choose_usable(inventory, protocol, raters or protocol.raters)
     planned = _plan_items(protocol, chosen)
@@ -122,67 +188,125 @@ def plan_assignments(
     )  # fmt: skip
 
 
-def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> Mapping[str, Item]:
-    """Create the items and their sources, and return the items by key."""
+def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> None:
+    """Create these items, their sources and HTML in a running study, in the caller's transaction."""
+    shuffled = _shuffle_items(study, chosen)
+    items = insert_items(build_items(study, shuffled, timezone.now()), derive_pairs(study, chosen))
+    _render_items(study, shuffled, items).insert()
+
+
+def _shuffle_items(study: Study, chosen: Sequence[CandidateItem]) -> list[CandidateItem]:
+    # Together with the one time of all items: no id or time reveals what belongs together.
     shuffled = list(chosen)
-    # One shuffled batch with one time, so that no id or time reveals what belongs together.
     random.Random(f"freeze/{study.random_seed}/{len(shuffled)}").shuffle(shuffled)
-    now = timezone.now()
-    rows = [
-        Item(
-            study=study, payload=f.payload, payload_sha256=payload_digest(f.payload), pair_sha256=pair_digest(f.payload),
-            context=f.context, context_sha256=payload_digest(f.context), screen=f.screen, created_at=now,
-        )
-        for f in shuffled
-    ]  # fmt: skip
-    created = Item.objects.bulk_create(rows, batch_size=500)
-    items = dict(zip([f.candidate.key for f in shuffled], created, strict=True))
+    return shuffled
+
+
+def derive_pairs(study: Study, chosen: Sequence[CandidateItem]) -> dict[str, uuid.UUID]:
+    """Return the code of each pair of these candidates."""
     # Derived, so that versions added later get the same code; from the study's code, so that it means nothing elsewhere.
-    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in shuffled}
+    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in chosen}
     # Studies of earlier releases have random codes; versions that are added to them must get the same.
     pairs_by_step = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
-    steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in shuffled)
-    pairs |= {pair: pairs_by_step[step] for pair, step in steps if step and step in pairs_by_step}
-    sources = []
-    for f in shuffled:
-        label, perturbation = f.candidate.source
-        sources.append(
-            ItemSource(
-                item=items[f.candidate.key], pair=pairs[f.candidate.pair], label=label, perturbation=perturbation,
-                experiment=f.candidate.experiment, action=f.candidate.action, **f.origin,
-            )
-        )  # fmt: skip
-    ItemSource.objects.bulk_create(sources, batch_size=500)
-    return items
+    steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
+    return pairs | {pair: pairs_by_step[step] for pair, step in steps if step and step in pairs_by_step}
 
 
-def render_frozen_items(study: Study, items: Iterable[Item]) -> None:
-    """Store the HTML of new items in every display arm of the study."""
+class ItemBatch(NamedTuple):
+    """Items as rows that are ready to be inserted, with the candidates and codes in the same order."""
+
+    candidates: Sequence[CandidateItem]
+    codes: list[uuid.UUID]
+    rows: RowBatch
+
+
+def build_items(study: Study, candidates: Sequence[CandidateItem], now: datetime) -> ItemBatch:
+    """Return these candidates as rows of this study. All that takes long is done here, before any transaction."""
+    codes = [uuid.uuid4() for _ in candidates]
+    columns = (
+        "code", "study_id", "payload", "payload_sha256", "pair_sha256", "context", "context_sha256", "screen", "created_at"
+    )  # fmt: skip
+    rows = [
+        (
+            code, study.pk, f.payload, f.candidate.content, _digest_pair(f), f.context,
+            payload_digest(f.context) if f.context else NO_CONTEXT_SHA256, f.screen, now,
+        )
+        for code, f in zip(codes, candidates, strict=True)
+    ]  # fmt: skip
+    return ItemBatch(candidates, codes, build_batch(Item, columns, rows))
+
+
+def _digest_pair(found: CandidateItem) -> str:
+    # The pair of a candidate from the pool is this digest; a file names its pairs itself.
+    return pair_digest(found.payload) if found.origin.get("imported_id") else found.candidate.pair
+
+
+def insert_items(batch: ItemBatch, pairs: Mapping[str, uuid.UUID]) -> dict[str, int]:
+    """Insert the items and their sources in the caller's transaction. Return the primary keys by candidate key."""
+    batch.rows.insert()
+    keys = dict(Item.objects.filter(code__in=batch.codes).values_list("code", "pk"))
+    items = [keys[code] for code in batch.codes]
+    origins = ("truth", "reference", "target", "verdicts", "transition_id", "twin_id", "review_id", "imported_id")
+    empty = {name: ItemSource._meta.get_field(name.removesuffix("_id")).get_default() for name in origins}  # type: ignore[union-attr]
+    rows = [
+        (
+            item, pairs[f.candidate.pair], *f.candidate.source, f.candidate.experiment, f.candidate.action,
+            *({**empty, **f.origin}[name] for name in origins),
+        )
+        for item, f in zip(items, batch.candidates, strict=True)
+    ]  # fmt: skip
+    columns = ("item_id", "pair", "label", "perturbation", "experiment", "action", *origins)
+    build_batch(ItemSource, columns, rows).insert()
+    return {f.candidate.key: item for item, f in zip(items, batch.candidates, strict=True)}
+
+
+def _render_items(study: Study, candidates: Sequence[CandidateItem], items: Mapping[str, int]) -> RowBatch:
+    """Return the HTML of new items in every display arm of the study, as rows that are ready to be inserted."""
     arms = designs.list_arms_of(designs.load_study_protocol(study))
-    rendered_items.store_rendered_items(rendered_items.render_items(items, arms))
+    rows = (Item(pk=items[one.candidate.key], payload=one.payload, context=one.context) for one in candidates)
+    columns = ("item_id", "layout", "with_context", "marks", "stage", "version", "html")
+    rendered = map(attrgetter(*columns), rendered_items.render_items(rows, arms))
+    return build_batch(RenderedItem, columns, rendered)
 
 
-def create_raters(study: Study, n: int) -> list[Rater]:
-    """Create n open rater places, numbered after the study's last rater."""
+def create_raters(study: Study, n: int, waiting: Sequence[int] = ()) -> list[Rater]:
+    """Create n open rater places, numbered after the study's last rater. `waiting` are the numbers of their items."""
     last = max(study.raters.values_list("number", flat=True), default=0)
-    rows = [Rater(study=study, number=number, label=f"R{number:02}") for number in range(last + 1, last + n + 1)]
+    counts = [*waiting, *[0] * (n - len(waiting))]
+    rows = (
+        Rater(study=study, number=number, label=f"R{number:02}", waiting_items=count)
+        for number, count in enumerate(counts, start=last + 1)
+    )
     return Rater.objects.bulk_create(rows)
 
 
 def create_assignments(study: Study, assignments: Sequence[PlannedAssignment], raters: Sequence[Rater]) -> None:
-    """Store planned assignments, whose keys are the primary keys of items."""
-    pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
-    rows = [build_assignment(one, raters[one.rater], pairs[int(one.key)]) for one in assignments]
-    # So that no primary key reveals an order.
-    random.Random(f"assignments/{study.random_seed}").shuffle(rows)
-    Assignment.objects.bulk_create(rows, batch_size=500)
+    """Store planned assignments, whose keys are the primary keys of items, in the caller's transaction."""
+    sources = ItemSource.objects.filter(item__study=study).values_list("item_id", "pair")
+    places = {str(item): (item, pair) for item, pair in sources}
+    build_assignments(_shuffle_assignments(study, assignments), places, raters).insert()
     update_item_counts(Rater.objects.filter(pk__in=[rater.pk for rater in raters]))
 
 
-def build_assignment(assignment: PlannedAssignment, rater: Rater, pair: uuid.UUID) -> Assignment:
-    columns = ("position", "occasion", "session", "slot", "layout", "with_context", "marks")
-    values = {column: getattr(assignment, column) for column in columns}
-    return Assignment(item_id=int(assignment.key), rater=rater, pair=pair, **values)
+def _shuffle_assignments(study: Study, assignments: Sequence[PlannedAssignment]) -> list[PlannedAssignment]:
+    # So that no primary key reveals an order.
+    shuffled = list(assignments)
+    random.Random(f"assignments/{study.random_seed}").shuffle(shuffled)
+    return shuffled
+
+
+def build_assignments(
+    assignments: Sequence[PlannedAssignment], places: Mapping[str, tuple[int, uuid.UUID]], raters: Sequence[Rater]
+) -> RowBatch:
+    """Return planned assignments as rows. `places` gives the primary key and the pair of the item of each key."""
+    planned = ("position", "occasion", "session", "slot", "layout", "with_context", "marks")
+    read_planned = attrgetter(*planned)
+    rows = [(uuid.uuid4(), raters[one.rater].pk, *places[one.key], *read_planned(one)) for one in assignments]
+    return build_batch(Assignment, ("code", "rater_id", "item_id", "pair", *planned), rows)
+
+
+def _slice(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _plan_items(protocol: StudyProtocol, chosen: Sequence[CandidateItem]) -> list[PlannedItem]:

@@ -1,6 +1,6 @@
 """The life of a study: draft, open, paused, closed, unblinded. Each change is one transaction and one event."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -8,17 +8,19 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import ProtectedError, Q
+from django.db.models import ProtectedError, Q, QuerySet
 from django.utils import timezone
 
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from ratings.protocol import KnownNames, ProtocolError, StudyProtocol, study_protocol
-from ratings.studies import StudyError, designs, freeze, pool, reassign
+from ratings.studies import StudyError, designs, freeze, pool, preparations, reassign
+from ratings.studies.preparations import PreparationGone
 from simulation.models import CatalogueEntry
 from wetbench_site.observability.logs import log_security_event
 
 Actor = User | None
+_MAX_PREPARATIONS = 3  # of one opening, if what it was planned from changes each time
 _SLUG_TAKEN = "slug: {!r} is the slug of another study; choose another one"
 _SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
@@ -84,6 +86,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
 def delete_draft(study: Study) -> None:
     """Delete the draft with its log. Nobody has been asked to rate in it, so no record is kept."""
     draft = _lock_study(study, "deleted", "draft")
+    preparations.delete_preparations(draft)
     # The log, role changes and audits protect their study from deletion; those of a draft are deleted with it.
     draft.events.all().delete()
     draft.membership_changes.all().delete()
@@ -114,22 +117,56 @@ def duplicate_study(study: Study, by: Actor = None) -> Study:
     return copy
 
 
+def open_study(
+    study: Study,
+    raters: int | None = None,
+    by: Actor = None,
+    report: freeze.OnProgress = lambda done, of, message: None,
+    commit: Callable[[Callable[[], None]], None] = lambda publish: publish(),
+) -> None:
+    """Freeze the blinded items, and create raters and assignments. Raises PlanError if that is impossible.
+
+    All of it is prepared in short transactions that nobody sees, and published in one. `commit` calls the function that
+    publishes, in a transaction in which the caller can write as well.
+    """
+    for _ in range(_MAX_PREPARATIONS):
+        draft = _read_study(study, "opened", "draft")
+        protocol = parse_protocol(draft.protocol)
+        if not (protocol.sources or draft.imported_items.exists()):
+            raise StudyError(f"{draft.name} has no items: add a source, or import items")
+        if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
+            needed = f"it needs {protocol.ratings_per_item} raters, not {raters}"
+            raise StudyError(f"In a crossed design every rater rates every item: {needed}")
+        plan = freeze.plan_opening(draft, protocol, raters or protocol.raters, report)
+        with suppress(PreparationGone), preparations.begin_preparation(draft) as preparation:
+            freeze.store_opening(draft, plan, preparation, report)
+            report(0, 0, "Opening the study")
+            commit(lambda: _publish_opening(draft, protocol, plan, preparation, by))  # noqa: B023  # called at once
+            break
+    else:
+        # Also if somebody else has opened or deleted the study: then this states so.
+        _read_study(study, "opened", "draft")
+        raise StudyError(f"{study.name} was changed each time that it was prepared for opening; open it again")
+    preparations.delete_preparations(study)
+
+
 @transaction.atomic
-def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
-    """Freeze the blinded items, and create raters and assignments. Raises PlanError if that is impossible."""
-    study = _lock_study(study, "opened", "draft")
-    protocol = parse_protocol(study.protocol)
-    if not (protocol.sources or study.imported_items.exists()):
-        raise StudyError(f"{study.name} has no items: add a source, or import items")
-    if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
-        needed = f"it needs {protocol.ratings_per_item} raters, not {raters}"
-        raise StudyError(f"In a crossed design every rater rates every item: {needed}")
-    size = freeze.freeze_study(study, protocol, raters or protocol.raters)
+def _publish_opening(
+    draft: Study, protocol: StudyProtocol, plan: freeze.OpeningPlan, preparation: Study, by: Actor
+) -> None:
+    """Give the draft what was prepared for it, and open it. Raises PreparationGone if that is outdated."""
+    study = _lock_study(draft, "opened", "draft")
+    if (study.protocol, study.salt) != (draft.protocol, draft.salt):
+        raise StudyError(f"{study.name} was edited while it was being opened: read it again, then open it")
+    if not freeze.is_current(plan, study, protocol):
+        raise PreparationGone
+    preparations.publish_rows(preparation, study)
+    pool.record_pool_decisions(study, plan.chosen, plan.held)
     # The document states what was created, so that a duplicate opens with as many raters.
-    study.protocol["raters"] = size.raters
+    study.protocol["raters"] = plan.size.raters
     study.save(update_fields=["protocol"])
-    counts = {name: getattr(size, name) for name in ("items", "raters", "left_out", "shown")}
-    content = Opened(**counts, identical_cases=size.alike.cases, cases=size.alike.of)
+    counts = {name: getattr(plan.size, name) for name in ("items", "raters", "left_out", "shown")}
+    content = Opened(**counts, identical_cases=plan.size.alike.cases, cases=plan.size.alike.of)
     _change_status(study, "open", content, by, opened_at=timezone.now())
 
 
@@ -218,11 +255,17 @@ def _draft_columns(protocol: StudyProtocol) -> dict[str, Any]:
 
 
 def _lock_study(study: Study, action: str, *statuses: str) -> Study:
-    locked = Study.objects.select_for_update().get(pk=study.pk)
-    if locked.status not in statuses:
+    return _read_study(study, action, *statuses, rows=Study.objects.select_for_update())
+
+
+def _read_study(study: Study, action: str, *statuses: str, rows: "QuerySet[Study] | None" = None) -> Study:
+    current = (Study.objects if rows is None else rows).filter(pk=study.pk).first()
+    if current is None:
+        raise StudyError(f"{study.name} was deleted")
+    if current.status not in statuses:
         needed = " or ".join(statuses)
-        raise StudyError(f"{locked.name} is {locked.status}; only a study that is {needed} can be {action}")
-    return locked
+        raise StudyError(f"{current.name} is {current.status}; only a study that is {needed} can be {action}")
+    return current
 
 
 def _change_status(study: Study, status: str, content: Content, by: Actor, **times: datetime | None) -> None:

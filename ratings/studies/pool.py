@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, Model, Prefetch, QuerySet
 
 from ratings.blinding import Payload, blind_context, blind_evidence, blind_transition, pair_digest, payload_digest
 from ratings.blinding.allow_list import find_error_keys
@@ -20,6 +20,8 @@ from simulation.casts import cast_availability, casting
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting
 from simulation.runs.create import HUMAN_CAST
+
+M = TypeVar("M", bound=Model)
 
 
 def list_imported_candidates(study: Study) -> list[CandidateItem]:
@@ -120,6 +122,48 @@ def take_inventory(protocol: StudyProtocol, study: Study | None = None) -> PoolI
         undecided = vetting.filter_undecided(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
         unvetted.update(undecided.order_by().values_list("cast", "perturbation"))
     return PoolInventory(usable, held, unvetted, left_out)
+
+
+class Premises(NamedTuple):
+    """What the choice of a study's items depends on, apart from rows of the laboratory. Quick to read and to compare."""
+
+    imported: tuple[int, ...]  # items imported into the study
+    decisions: frozenset[tuple[str, str]]  # of people, on items in quarantine
+    unblinded: frozenset[int]  # studies
+    names: tuple[frozenset[str], ...]  # that items may not contain
+
+
+def read_premises(study: Study) -> Premises:
+    return Premises(
+        tuple(study.imported_items.order_by("pk").values_list("pk", flat=True)),
+        frozenset(study.quarantine.values_list("payload_sha256", "decision")),
+        frozenset(Study.objects.filter(status="unblinded").values_list("pk", flat=True)),
+        quarantine.list_source_names(study),
+    )
+
+
+def are_usable(chosen: Sequence[CandidateItem], protocol: StudyProtocol) -> bool:
+    """Return whether the items that come from the laboratory could still be chosen, with the same sources."""
+    steps = {one.origin["transition_id"] for one in chosen if "transition_id" in one.origin}
+    twins = {one.origin["twin_id"]: one.candidate.source for one in chosen if "twin_id" in one.origin}
+    verdicts = {one.origin["review_id"]: one.origin["verdicts"] for one in chosen if "review_id" in one.origin}
+    if len(_in_pieces(_filter_usable_steps(protocol).order_by(), steps)) < len(steps):
+        return False
+    usable_twins = vetting.filter_accepted(_filter_finished_twins(protocol), by_person=protocol.vetting == "person")
+    sources = {twin.pk: (twin.cast, vetting.get_error_type(twin)) for twin in _in_pieces(usable_twins, twins)}
+    reviews = EvidenceReview.objects.filter(episode__in=_filter_judged_episodes(protocol).order_by())
+    episodes = {review.episode_id: review.pk for review in _in_pieces(reviews, verdicts)}
+    current_verdicts: dict[int, dict[str, bool]] = {pk: {} for pk in episodes.values()}
+    for review in _in_pieces(EvidenceReview.objects.all(), episodes, "episode"):
+        current_verdicts[episodes[review.episode_id]][review.classifier] = review.sufficient
+    return sources == twins and current_verdicts == verdicts
+
+
+def _in_pieces(rows: QuerySet[M], keys: Collection[int], column: str = "pk") -> list[M]:
+    """Return the rows with these keys; SQLite accepts some 30,000 values in a query."""
+    ordered = sorted(keys)
+    pieces = (ordered[start : start + 10_000] for start in range(0, len(ordered), 10_000))
+    return [row for piece in pieces for row in rows.filter(**{f"{column}__in": piece})]
 
 
 def separate_unblinded(candidates: Sequence[CandidateItem]) -> tuple[list[CandidateItem], list[CandidateItem]]:
@@ -289,16 +333,10 @@ def _list_casts_of_kind(protocol: StudyProtocol, perturbation: str) -> Collectio
 
 def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWithSecret]:
     """Yield submitted episodes that a classifier has judged as candidates, each with its secret."""
-    rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_list_casts_of_kind(protocol, "none"))
-    # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
-    rows = rows.filter(experiment_sha256=F("experiment__sha256"))
-    if protocol.experiments:
-        rows = rows.filter(experiment__slug__in=protocol.experiments)
     steps = Transition.objects.exclude(action_name__in=_list_control_actions()).order_by("number")
     reviews = EvidenceReview.objects.order_by("-primary", "classifier")
     related = Prefetch("transitions", steps), Prefetch("reviews", reviews)
-    judged = rows.filter(reviews__isnull=False).distinct()
-    for episode in judged.select_related("experiment").prefetch_related(*related):
+    for episode in _filter_judged_episodes(protocol).select_related("experiment").prefetch_related(*related):
         steps_taken = [row.step for row in episode.transitions.all()]
         payload = blind_evidence(episode.experiment.goal, steps_taken)
         # The digest is also the content: two episodes that read alike are one item.
@@ -306,6 +344,15 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
         key, source = _candidate_key(episode), (episode.cast, "none")
         candidate = Candidate(key, source, digest, digest, episode.experiment.slug, "")
         verdicts = {review.classifier: review.sufficient for review in reviews_of_episode}
-        origin = {"review_id": reviews_of_episode[0].pk, "truth": None, "target": [], "verdicts": verdicts}
+        origin: dict[str, Any] = {"review_id": reviews_of_episode[0].pk, "truth": None, "target": []}
         secret = "\n".join(extract_reasoning_secret(step["outcome"]) for step in steps_taken)
-        yield CandidateItem(candidate, payload, {}, origin), Secret(secret)
+        yield CandidateItem(candidate, payload, {}, origin | {"verdicts": verdicts}), Secret(secret)
+
+
+def _filter_judged_episodes(protocol: StudyProtocol) -> QuerySet[Episode]:
+    rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_list_casts_of_kind(protocol, "none"))
+    # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
+    rows = rows.filter(experiment_sha256=F("experiment__sha256"))
+    if protocol.experiments:
+        rows = rows.filter(experiment__slug__in=protocol.experiments)
+    return rows.filter(reviews__isnull=False).distinct()

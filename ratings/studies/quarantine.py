@@ -31,15 +31,16 @@ class NamesFileError(ValueError):
     """The data file of names cannot be used; the message names the file and every problem."""
 
 
-def build_site_lexicon(labels: Iterable[str] = ()) -> Lexicon:
-    """Return the lexicon of this site, in two queries. `labels` are names of the sources of imported items."""
+def list_source_names(study: Study | None, labels: Iterable[str] = ()) -> tuple[frozenset[str], ...]:
+    """Return the names that items of this study must not contain: of models, of casts, of the sources of its imports."""
     models: set[str] = set()
     rows = LanguageModel.objects.values_list("name", "provider", "model_id", "aliases")
     for name, provider, model_id, aliases in rows:
         models |= {text for text in (name, provider, model_id, model_id.rpartition("/")[2], *aliases) if text}
     # The cast of people at the bench has a name that is an ordinary word.
     casts = {name for name in cast_availability.list_names() if name != HUMAN_CAST}
-    return compile_lexicon(frozenset(models), frozenset(casts), frozenset(labels))
+    imported = study.imported_items.order_by().values_list("label", flat=True).distinct() if study else ()
+    return frozenset(models), frozenset(casts), frozenset({*labels, *imported})
 
 
 # A lexicon compiles a pattern for its names; a site has few sets of names at a time.
@@ -182,9 +183,8 @@ def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET)
 
 
 def build_lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
-    """Return the names that items of this study must not contain: the site's, and the sources of its imported items."""
-    imported = study.imported_items.order_by().values_list("label", flat=True).distinct() if study else ()
-    return build_site_lexicon({*labels, *imported})
+    """Return the lexicon of this site, in three queries. `labels` are further names of sources."""
+    return compile_lexicon(*list_source_names(study, labels))
 
 
 def find_names(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, NameFinding]]:

@@ -112,7 +112,7 @@ def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) ->
             "does not allow that (allow_unblinded)"
         )
     pool.record_pool_decisions(study, found)
-    freeze.render_frozen_items(study, freeze.freeze_items(study, found).values())
+    freeze.freeze_items(study, found)
     is_pool = designs.is_pool_study(study)
     if is_pool and found:  # raters who have reserved and rated all they could are notified
         reassign.find_idle_raters(study).update(new_items_at=timezone.now())

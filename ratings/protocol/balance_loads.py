@@ -186,31 +186,30 @@ class _AssignmentMatrix:
         Most swaps are not made, and computing the change takes a third of the time of making and undoing a swap.
         """
         (x, a), (y, b) = self.places[one], self.places[two]
-        with_a, with_b = self._find_changing_raters(one, two)
+        readers_x, readers_y = self.readers[x.key], self.readers[y.key]
         shared_a, shared_b = self.shared[a], self.shared[b]
-        # (n + 1)^2 - n^2 and (n - 1)^2 - n^2 add up to 2 (n - m + 1) for the number n that grows and m that falls.
-        change = sum(shared_b[other] - shared_a[other] + 1 for other in with_a)
-        change += sum(shared_a[other] - shared_b[other] + 1 for other in with_b)
+        change = 0
+        # (n + 1)^2 - n^2 and (m - 1)^2 - m^2 add up to 2 (n - m + 1) for the number n that grows and m that falls.
+        # Raters who have both items share one with a and b before and after, so only the others change the sums.
+        for other in readers_x:
+            if other != a and other not in readers_y:
+                change += shared_b[other] - shared_a[other] + 1
+        for other in readers_y:
+            if other != b and other not in readers_x:
+                change += shared_a[other] - shared_b[other] + 1
         if x.source != y.source:
             seen_a, seen_b = self.seen[a], self.seen[b]
             change += seen_b[x.source] - seen_a[x.source] + 1 + seen_a[y.source] - seen_b[y.source] + 1
         return 2 * change
 
-    def _find_changing_raters(self, one: int, two: int) -> tuple[list[int], list[int]]:
-        """Return the other raters of each of the two items, without those who have both."""
-        (x, a), (y, b) = self.places[one], self.places[two]
-        # Raters who have both items share one with a and b before and after, so only the others change the sums.
-        readers_x, readers_y = self.readers[x.key], self.readers[y.key]
-        with_a = [other for other in readers_x if other != a and other not in readers_y]
-        return with_a, [other for other in readers_y if other != b and other not in readers_x]
-
     def _swap_assignments(self, one: int, two: int) -> None:
         """Exchange the items of two assignments between their raters."""
         (x, a), (y, b) = self.places[one], self.places[two]
-        for others, old, new in zip(self._find_changing_raters(one, two), (a, b), (b, a), strict=True):
-            for other in others:
-                self._change_shared(old, other, -1)
-                self._change_shared(new, other, 1)
+        for item, other_item, old, new in ((x, y, a, b), (y, x, b, a)):
+            for other in self.readers[item.key]:
+                if other != old and other not in self.readers[other_item.key]:
+                    self._change_shared(old, other, -1)
+                    self._change_shared(new, other, 1)
         for item, old, new in ((x, a, b), (y, b, a)):
             self.seen[old][item.source] -= 1
             self.seen[new][item.source] += 1

@@ -1,11 +1,11 @@
 """The database connection of this thread: released while it is idle, rows of SQL, snapshots, limits of `migrate`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from django.db import connection, connections, transaction
-from django.db.models import DateTimeField, Field, JSONField, Model, UUIDField
+from django.db.models import DateTimeField, Field, JSONField, Model, QuerySet, UUIDField
 
 
 def fetch_rows(query: str) -> list[tuple[Any, ...]]:
@@ -48,6 +48,32 @@ def build_batch(model: type[Model], columns: Sequence[str], rows: Iterable[Seque
     cells = [_to_database(fields[name], values) for name, values in zip(columns, zip(*rows, strict=True), strict=False)]
     names = (*(fields[name].column for name in columns), *(field.column for field in others))
     return RowBatch(model._meta.db_table, names, [(*row, *defaults) for row in zip(*cells, strict=True)])
+
+
+def update_column(model: type[Model], column: str, values: Mapping[int, Any]) -> None:
+    """Set a column of many rows, each to its own value; `values` are numbers or texts by primary key.
+
+    `bulk_update` builds an expression per row, which takes 50 times as long.
+    """
+    quote = connection.ops.quote_name
+    table, name, key = (quote(one) for one in (model._meta.db_table, column, str(model._meta.pk.column)))
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            # One statement: a call per row would cost the server more than the change.
+            cast = model._meta.get_field(column).db_type(connection)  # type: ignore[union-attr]  # it is a column
+            rows = f"unnest(%s::bigint[], %s::{cast}[]) AS new(key, value)"
+            sql = f"UPDATE {table} SET {name} = new.value FROM {rows} WHERE {table}.{key} = new.key"
+            cursor.execute(sql, [list(values), list(values.values())])
+        else:
+            sql = f"UPDATE {table} SET {name} = %s WHERE {key} = %s"
+            cursor.executemany(sql, [(value, pk) for pk, value in values.items()])
+
+
+def delete_rows(rows: "QuerySet[Any]", size: int = 10_000) -> None:
+    """Delete the rows to which no other row refers, without looking for such rows, as `delete` does for every row."""
+    keys = list(rows.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(keys), size):
+        rows.model._default_manager.filter(pk__in=keys[start : start + size])._raw_delete(rows.db)
 
 
 def _to_database(field: "Field[Any, Any]", values: Sequence[Any]) -> Sequence[Any]:

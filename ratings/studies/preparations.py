@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.models import Assignment, Item, ItemSource, Rater, RenderedItem, Study
+from wetbench_site.database import delete_rows
 
 _ABANDONED_AFTER = timedelta(hours=1)  # far longer than any opening takes
 _DELETED_AT_ONCE = 2_000  # rows a transaction
@@ -57,7 +58,7 @@ def publish_rows(preparation: Study, draft: Study) -> None:
     _lock(preparation)
     for model in (Item, Rater):
         model._default_manager.filter(study=preparation).update(study=draft)
-    _delete_row(preparation)
+    delete_rows(Study.with_preparations.filter(pk=preparation.pk))
 
 
 def delete_preparations(draft: Study) -> None:
@@ -80,15 +81,8 @@ def delete_preparation(preparation: Study) -> None:
     Study.with_preparations.filter(pk=preparation.pk).update(closed_at=timezone.now())
     of_item = ((model, "item__study") for model in (RenderedItem, ItemSource))
     for model, owner in ((Assignment, "rater__study"), *of_item, (Item, "study"), (Rater, "study")):
-        rows = model._default_manager.filter(**{owner: preparation}).order_by()
-        while keys := list(rows.values_list("pk", flat=True)[:_DELETED_AT_ONCE]):
-            model._default_manager.filter(pk__in=keys)._raw_delete(rows.db)
-    _delete_row(preparation)
-
-
-def _delete_row(preparation: Study) -> None:
-    # Without looking for rows that refer to it, as `delete` does: there are none.
-    Study.with_preparations.filter(pk=preparation.pk)._raw_delete("default")
+        delete_rows(model._default_manager.filter(**{owner: preparation}), _DELETED_AT_ONCE)
+    delete_rows(Study.with_preparations.filter(pk=preparation.pk))
 
 
 def _lock(preparation: Study) -> None:

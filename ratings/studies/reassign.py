@@ -4,11 +4,13 @@ All of this runs in a transaction that has locked the study's row. Rows are lock
 for a rater who is opening an item; items that have been opened are not moved.
 """
 
+import itertools
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
@@ -18,11 +20,12 @@ from django.utils import timezone
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST, SECOND, WAITING
 from ratings.models.study_events import ItemsTakenBack
-from ratings.protocol import assign_items, balance_loads
+from ratings.protocol import Arm, StudyProtocol, assign_items, balance_loads
 from ratings.protocol.balance_loads import Workload
 from ratings.protocol.plan_types import PlannedItem
 from ratings.studies import designs, readable_elsewhere
 from ratings.studies.item_counts import update_item_counts
+from wetbench_site.database import build_batch, delete_rows, update_column
 
 # Beyond every position in use: rows are parked here while they are reordered, new ones behind them.
 PARKED_POSITION = 1_000_000
@@ -66,7 +69,8 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
     other_raters = study.raters.filter(withdrawn_at__isnull=True, imported_as="")
     # Locked in the order of keys, as everywhere: two requests cannot wait for each other.
     rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSEEN, occasion=FIRST, rater__in=other_raters)
-    rows_by_key = {(row.rater_id, str(row.item_id)): row for row in rows.order_by("pk")}
+    columns = rows.order_by("pk").values_list("rater_id", "item_id", "pk", "slot")
+    rows_by_key = {(rater_id, str(item_id)): (pk, slot) for rater_id, item_id, pk, slot in columns}
     items = {item.key: item for item in _load_planned_items(study, {key for _, key in rows_by_key})}
     waiting: dict[int, list[PlannedItem]] = defaultdict(list)
     for rater_id, key in rows_by_key:
@@ -75,57 +79,88 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
     hands = _build_workloads(study, list(other_raters))
     takers, raters_by_item = [rater.pk for rater in newcomers], _find_raters_by_item(study)
     moves = balance_loads.move_to_newcomers(takers, hands, waiting, raters_by_item, rng)
-    moved = [(move, rows_by_key[move.giver, move.item.key]) for move in moves]
-    Assignment.objects.filter(pk__in=[row.pk for _, row in moved]).delete()
-    _create_assignments(study, [(move.item, move.taker, row.slot) for move, row in moved], rng)
+    moved = [(move, *rows_by_key[move.giver, move.item.key]) for move in moves]
+    delete_rows(Assignment.objects.filter(pk__in=[pk for _, pk, _ in moved]))
+    _create_assignments(study, [(move.item, move.taker, slot) for move, _, slot in moved], rng)
     shuffle_remaining(study, {move.giver for move in moves})
     return len(moves)
+
+
+class _Place(NamedTuple):
+    """The columns of an assignment that its rater's order depends on, and those that a repeat of its item copies."""
+
+    pk: int
+    rater_id: int
+    item_id: int
+    occasion: int
+    session: int
+    position: int
+    released_at: datetime | None
+    pair: UUID
+    layout: str
+    with_context: bool
+    marks: str
 
 
 def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
     """Shuffle the items that these raters have not been shown, session 1 first, and plan their repeats again."""
     raters = list(study.raters.filter(pk__in=set(rater_ids)))
+    protocol = designs.load_study_protocol(study)
     # Needed for repeats only, and not cheap.
-    readable = readable_elsewhere.find_readable(study, raters) if designs.load_study_protocol(study).repeats else {}
+    readable = readable_elsewhere.find_readable(study, raters) if protocol.repeats else {}
+    # Statements for all raters together: those for each of 95 raters took ten times as long.
+    unseen_rows = Assignment.objects.filter(UNSEEN, rater__in=raters)
+    delete_rows(unseen_rows.filter(occasion=SECOND).select_for_update(of=("self",)))
+    unseen = set(unseen_rows.order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    places: dict[int, list[_Place]] = {rater.pk: [] for rater in raters}
+    rows = Assignment.objects.filter(rater__in=raters).order_by("rater", "position").values_list(*_Place._fields)
+    for place in itertools.starmap(_Place, rows):
+        places[place.rater_id].append(place)
+    unseen_items = {str(place.item_id) for own in places.values() for place in own if place.pk in unseen}
+    items = {item.key: item for item in _load_planned_items(study, unseen_items)}
+    positions: dict[int, int] = {}
+    repeats = []
     for rater in raters:
-        _shuffle_remaining_of(study, rater, {str(item) for item in readable.get(rater.pk, ())})
+        served = [place for place in places[rater.pk] if place.pk not in unseen]
+        waiting = [place for place in places[rater.pk] if place.pk in unseen]
+        own_readable = {str(item) for item in readable.get(rater.pk, ())}
+        order = _order_remaining(study, protocol, rater, served, waiting, items, own_readable)
+        positions |= {place.pk: order[place.item_id, FIRST] for place in waiting}
+        firsts = (place for place in places[rater.pk] if place.occasion == FIRST)
+        # Repeats are shown in the arm of their first occasion.
+        repeats += [
+            (uuid4(), rater.pk, place.item_id, place.pair, SECOND, order[place.item_id, SECOND], *place[-3:])
+            for place in firsts
+            if (place.item_id, SECOND) in order
+        ]
+    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new position.
+    unseen_rows.filter(position__lt=PARKED_POSITION).update(position=F("position") + PARKED_POSITION)
+    update_column(Assignment, "position", positions)
+    columns = ("code", "rater_id", "item_id", "pair", "occasion", "position", "layout", "with_context", "marks")
+    build_batch(Assignment, columns, repeats).insert()
     update_item_counts(Rater.objects.filter(pk__in=[rater.pk for rater in raters]))
 
 
-def _shuffle_remaining_of(study: Study, rater: Rater, readable: Collection[str] = ()) -> None:
-    """Shuffle the unseen items of one rater. Items in `readable` are not repeated."""
-    protocol = designs.load_study_protocol(study)
-    repeats = rater.assignments.select_for_update(of=("self",)).filter(UNSEEN, occasion=SECOND)
-    rater.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
-    rows = {row.pk: row for row in rater.assignments.select_for_update(of=("self",)).filter(UNSEEN)}
-    served = list(rater.assignments.exclude(pk__in=rows).order_by("position"))
-    shown_first = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
-    repeated = {str(row.item_id) for row in served if row.occasion == SECOND}
+def _order_remaining(
+    study: Study,
+    protocol: StudyProtocol,
+    rater: Rater,
+    served: Sequence[_Place],
+    waiting: Sequence[_Place],
+    items: Mapping[str, PlannedItem],
+    readable: Collection[str],
+) -> dict[tuple[int, int], int]:
+    """Return the new position of each item and occasion that follows those already served. `readable` are not repeated."""
+    shown_first = [str(place.item_id) for place in served if place.occasion == FIRST and place.released_at is None]
+    repeated = {str(place.item_id) for place in served if place.occasion == SECOND}
     excluded = {key for key in shown_first if key in readable} - repeated
-    unseen = [str(row.item_id) for row in rows.values()]
-    sources = {item.key: item for item in _load_planned_items(study, set(unseen))}
-    rng = random.Random(f"order/{study.random_seed}/{rater.number}/{len(served)}/{len(unseen)}")
-    to_order, distance = [sources[key] for key in unseen], protocol.repeat_distance
+    to_order, distance = [items[str(place.item_id)] for place in waiting], protocol.repeat_distance
+    rng = random.Random(f"order/{study.random_seed}/{rater.number}/{len(served)}/{len(waiting)}")
     order = assign_items.order_items(shown_first, to_order, repeated, protocol.repeats, distance, rng, excluded)
-    session = {str(row.item_id): row.session for row in rows.values()}
-    order.sort(key=lambda place: session.get(place[0], 1))  # stable, and repeats have session 1: a crossover has none
-    start = max((row.position for row in served), default=0) + 1
-    places = {(int(key), occasion): start + index for index, (key, occasion) in enumerate(order)}
-    # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new position.
-    old = rater.assignments.filter(pk__in=rows, position__lt=PARKED_POSITION)
-    old.update(position=F("position") + PARKED_POSITION)
-    for row in rows.values():
-        row.position = places[row.item_id, FIRST]
-    Assignment.objects.bulk_update(rows.values(), ["position"], batch_size=200)
-    # Repeats are shown in the arm of their first occasion.
-    to_repeat = [item for item, occasion in places if occasion == SECOND]
-    Assignment.objects.bulk_create(
-        Assignment(
-            rater=rater, item_id=row.item_id, pair=row.pair, occasion=SECOND, position=places[row.item_id, SECOND],
-            layout=row.layout, with_context=row.with_context, marks=row.marks,
-        )
-        for row in rater.assignments.filter(occasion=FIRST, item__in=to_repeat)
-    )  # fmt: skip
+    session = {str(place.item_id): place.session for place in waiting}
+    order.sort(key=lambda entry: session.get(entry[0], 1))  # stable, and repeats have session 1: a crossover has none
+    start = max((place.position for place in served), default=0) + 1
+    return {(int(key), occasion): start + index for index, (key, occasion) in enumerate(order)}
 
 
 def _create_assignments(
@@ -139,18 +174,16 @@ def _create_assignments(
     numbers, all_arms = dict(study.raters.values_list("pk", "number")), designs.list_arms_of(protocol)
     arms = assign_items.assign_arms(items_by_rater, all_arms, protocol.display.by, study.random_seed, numbers, rng)
     rows = [
-        Assignment(
-            item_id=int(item.key), rater_id=rater, slot=slot, pair=item.pair, position=2 * PARKED_POSITION + index,
-            **arms[rater, item.key]._asdict(),
-        )
+        (uuid4(), int(item.key), rater, slot, UUID(item.pair), 2 * PARKED_POSITION + index, *arms[rater, item.key])
         for index, (item, rater, slot) in enumerate(places)
-    ]  # fmt: skip
+    ]
     # So that primary keys reveal no order.
     rng.shuffle(rows)
     # Before the new rows exist: afterwards nobody would be idle.
     idle_raters = find_idle_raters(study).filter(pk__in={rater for _, rater, _ in places})
     idle_raters.update(new_items_at=timezone.now())
-    Assignment.objects.bulk_create(rows, batch_size=500)
+    columns = ("code", "item_id", "rater_id", "slot", "pair", "position", *Arm._fields)
+    build_batch(Assignment, columns, rows).insert()
     shuffle_remaining(study, {rater for _, rater, _ in places})
 
 

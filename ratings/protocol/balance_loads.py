@@ -99,18 +99,20 @@ class SharedItems:
 
     def __init__(self, readers: Mapping[str, Iterable[int]]) -> None:
         self.readers: dict[str, set[int]] = defaultdict(set)
-        self.shared: Counter[tuple[int, int]] = Counter()
+        self.shared: dict[tuple[int, int], int] = defaultdict(int)
         for key, those in readers.items():
             for rater in those:
                 self.add_rater(key, rater)
 
     def add_rater(self, key: str, rater: int) -> None:
-        self.shared.update(_sorted_pair(rater, other) for other in self.readers[key])
+        for other in self.readers[key]:
+            self.shared[_sorted_pair(rater, other)] += 1
         self.readers[key].add(rater)
 
     def remove_rater(self, key: str, rater: int) -> None:
         self.readers[key].discard(rater)
-        self.shared.subtract(_sorted_pair(rater, other) for other in self.readers[key])
+        for other in self.readers[key]:
+            self.shared[_sorted_pair(rater, other)] -= 1
 
     def count_shared(self, key: str, rater: int) -> int:
         """Return the number of items that this rater shares with each rater of this item, summed over those raters."""

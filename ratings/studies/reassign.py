@@ -54,7 +54,8 @@ def assign_free_slots(study: Study, raters: Sequence[Rater]) -> Reassignment:
     if designs.is_crossover(study):
         # A case is rated in full, one version in each session: its free slots wait for a new rater, who gets both.
         return Reassignment(0, sum(map(len, slots_by_item.values())))
-    needs = [item._replace(needed=len(slots_by_item[item.key])) for item in _load_planned_items(study, slots_by_item)]
+    lacking = (item for item in _load_planned_items(study) if item.key in slots_by_item)
+    needs = [item._replace(needed=len(slots_by_item[item.key])) for item in lacking]
     n_wanted = sum(item.needed for item in needs)
     # Seeded by what is different at each reassignment, so that the result is reproducible from the stored study.
     rng = random.Random(f"deal/{study.random_seed}/{n_wanted}/{len(raters)}/{study.events.count()}")
@@ -71,7 +72,7 @@ def even_out_workload(study: Study, newcomers: Sequence[Rater]) -> int:
     rows = Assignment.objects.select_for_update(of=("self",)).filter(UNSEEN, occasion=FIRST, rater__in=other_raters)
     columns = rows.order_by("pk").values_list("rater_id", "item_id", "pk", "slot")
     rows_by_key = {(rater_id, str(item_id)): (pk, slot) for rater_id, item_id, pk, slot in columns}
-    items = {item.key: item for item in _load_planned_items(study, {key for _, key in rows_by_key})}
+    items = {item.key: item for item in _load_planned_items(study)}
     waiting: dict[int, list[PlannedItem]] = defaultdict(list)
     for rater_id, key in rows_by_key:
         waiting[rater_id].append(items[key])
@@ -95,11 +96,16 @@ class _Place(NamedTuple):
     occasion: int
     session: int
     position: int
+    opened_at: datetime | None
     released_at: datetime | None
-    pair: UUID
+    rating: int | None
     layout: str
     with_context: bool
     marks: str
+
+    @property
+    def is_unseen(self) -> bool:  # as UNSEEN
+        return self.opened_at is None and self.released_at is None and self.rating is None
 
 
 def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
@@ -109,32 +115,28 @@ def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:
     # Needed for repeats only, and not cheap.
     readable = readable_elsewhere.find_readable(study, raters) if protocol.repeats else {}
     # Statements for all raters together: those for each of 95 raters took ten times as long.
-    unseen_rows = Assignment.objects.filter(UNSEEN, rater__in=raters)
-    delete_rows(unseen_rows.filter(occasion=SECOND).select_for_update(of=("self",)))
-    unseen = set(unseen_rows.order_by("pk").select_for_update(of=("self",)).values_list("pk", flat=True))
+    rows = Assignment.objects.select_for_update(of=("self",)).filter(rater__in=raters).order_by("pk")
+    delete_rows(rows.filter(UNSEEN, occasion=SECOND))
     places: dict[int, list[_Place]] = {rater.pk: [] for rater in raters}
-    rows = Assignment.objects.filter(rater__in=raters).order_by("rater", "position").values_list(*_Place._fields)
-    for place in itertools.starmap(_Place, rows):
+    for place in itertools.starmap(_Place, rows.values_list(*_Place._fields)):
         places[place.rater_id].append(place)
-    unseen_items = {str(place.item_id) for own in places.values() for place in own if place.pk in unseen}
-    items = {item.key: item for item in _load_planned_items(study, unseen_items)}
+    items = {item.key: item for item in _load_planned_items(study)}
     positions: dict[int, int] = {}
     repeats = []
     for rater in raters:
-        served = [place for place in places[rater.pk] if place.pk not in unseen]
-        waiting = [place for place in places[rater.pk] if place.pk in unseen]
+        own_places = sorted(places[rater.pk], key=lambda place: place.position)
         own_readable = {str(item) for item in readable.get(rater.pk, ())}
-        order = _order_remaining(study, protocol, rater, served, waiting, items, own_readable)
-        positions |= {place.pk: order[place.item_id, FIRST] for place in waiting}
-        firsts = (place for place in places[rater.pk] if place.occasion == FIRST)
+        order = _order_remaining(study, protocol, rater, own_places, items, own_readable)
+        positions |= {place.pk: order[place.item_id, FIRST] for place in own_places if place.is_unseen}
         # Repeats are shown in the arm of their first occasion.
         repeats += [
-            (uuid4(), rater.pk, place.item_id, place.pair, SECOND, order[place.item_id, SECOND], *place[-3:])
-            for place in firsts
-            if (place.item_id, SECOND) in order
+            (uuid4(), rater.pk, item, UUID(items[str(item)].pair), SECOND, order[item, SECOND], *place[-3:])
+            for place in own_places
+            if place.occasion == FIRST and ((item := place.item_id), SECOND) in order
         ]
     # Positions are unique for a rater at every moment, so all rows are parked before the first gets its new position.
-    unseen_rows.filter(position__lt=PARKED_POSITION).update(position=F("position") + PARKED_POSITION)
+    unseen = Assignment.objects.filter(UNSEEN, rater__in=raters, position__lt=PARKED_POSITION)
+    unseen.update(position=F("position") + PARKED_POSITION)
     update_column(Assignment, "position", positions)
     columns = ("code", "rater_id", "item_id", "pair", "occasion", "position", "layout", "with_context", "marks")
     build_batch(Assignment, columns, repeats).insert()
@@ -145,12 +147,13 @@ def _order_remaining(
     study: Study,
     protocol: StudyProtocol,
     rater: Rater,
-    served: Sequence[_Place],
-    waiting: Sequence[_Place],
+    places: Sequence[_Place],
     items: Mapping[str, PlannedItem],
     readable: Collection[str],
 ) -> dict[tuple[int, int], int]:
     """Return the new position of each item and occasion that follows those already served. `readable` are not repeated."""
+    served = [place for place in places if not place.is_unseen]
+    waiting = [place for place in places if place.is_unseen]
     shown_first = [str(place.item_id) for place in served if place.occasion == FIRST and place.released_at is None]
     repeated = {str(place.item_id) for place in served if place.occasion == SECOND}
     excluded = {key for key in shown_first if key in readable} - repeated
@@ -187,11 +190,10 @@ def _create_assignments(
     shuffle_remaining(study, {rater for _, rater, _ in places})
 
 
-def _load_planned_items(study: Study, keys: Iterable[str]) -> list[PlannedItem]:
-    """Return these items with their sources and pairs, which only a plan may use."""
-    rows = ItemSource.objects.filter(item__study=study, item__in=[int(key) for key in keys])
+def _load_planned_items(study: Study) -> list[PlannedItem]:
+    """Return all items with their sources and pairs, which only a plan may use."""
     # In the order of their content, which is the same in every database; keys are not.
-    rows = rows.order_by("item__payload_sha256")
+    rows = ItemSource.objects.filter(item__study=study).order_by("item__payload_sha256")
     values = rows.values_list("item_id", "label", "perturbation", "pair")
     return [PlannedItem(str(item), (label, perturbation), str(pair), 1) for item, label, perturbation, pair in values]
 

@@ -4,6 +4,7 @@ The first job parses the file and reports its content; nothing is written. The s
 that report, parses the same stored file and imports all of it or nothing.
 """
 
+import io
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,8 @@ from simulation.models import Job
 from wetbench_site.text import format_count
 from wetbench_site.validation import Problem
 
-MIN_JOB_LINES = 2_000  # lines; smaller files are checked within the request
+# Files with fewer lines and bytes are checked within the request.
+MIN_JOB_LINES, MIN_JOB_BYTES = 2_000, 4 << 20
 MAX_SHOWN_PROBLEMS = 200  # on a page
 ITEMS_KIND, RATINGS_KIND = "import_items", "import_ratings"  # kinds of job, also the names of their URLs
 _INPUT_NAME = "upload"
@@ -53,13 +55,14 @@ class CheckReport(NamedTuple):
 
 
 def is_large(stream: BinaryIO) -> bool:
-    """Return whether the file has so many lines that a worker should parse it."""
+    """Return whether the file has so many lines or bytes that a worker should parse it."""
+    n_bytes = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     n_lines = 0
-    while n_lines < MIN_JOB_LINES and (piece := stream.read(1 << 16)):
+    while n_lines < MIN_JOB_LINES and n_bytes < MIN_JOB_BYTES and (piece := stream.read(1 << 16)):
         n_lines += piece.count(b"\n")
     stream.seek(0)
-    return n_lines >= MIN_JOB_LINES
+    return n_lines >= MIN_JOB_LINES or n_bytes >= MIN_JOB_BYTES
 
 
 def request_check(kind: str, study: Study, stream: BinaryIO, name: str, user: User) -> Job:

@@ -362,7 +362,8 @@ def _blind_transition(
     # Replaced together: a barcode must have the same replacement in this step and in the earlier ones.
     *before, step = replace_barcodes([*_to_records(line.steps_before), line.to_record()])
     outcome_paths = [_resolve_error_path(path, step["outcome"]) for path in paths]
-    target = find_error_keys(step, step["outcome"], filter(None, outcome_paths), lineage=lineage)
+    # Only for lines that state a location: finding keys blinds the step once more.
+    target = find_error_keys(step, step["outcome"], filter(None, outcome_paths), lineage=lineage) if paths else []
     if not all(outcome_paths) or (paths and not target):
         message = f"is {format_quoted(stated)}; no part of the outcome that raters see has this path"
         problems.append(("field", message))

@@ -11,11 +11,10 @@ from ratings.exchange.rating_tables import PACKED_MAGIC
 from wetbench_site.text import UNSTORABLE, reject_constant, reject_duplicates
 from wetbench_site.validation import Problem
 
-MAX_BYTES = 20 * 1024 * 1024
 MAX_LINES = 10_000
-MAX_LINE_LENGTH = 256 * 1024
+MAX_LINE_LENGTH = 256 * 1024  # bytes
 MAX_TEXT_LENGTH = 20_000
-_LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB"
+_LINE_TOO_LONG = f"longer than {MAX_LINE_LENGTH // 1024} KiB, the most that a line may have"
 _MAX_DEPTH = 24  # levels of nesting
 _MAX_DIGITS = 18  # of a whole number; it then fits into 64 bits, also in other tools
 
@@ -53,16 +52,15 @@ def iter_raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
             check_is_text(raw)
             raw = raw.removeprefix(BOM_UTF8)
         if number > MAX_LINES:
-            raise FileError(f"more than {MAX_LINES:,} lines")
+            raise FileError(f"more than {MAX_LINES:,} lines; split the file between two lines")
         yield number, raw if len(raw.rstrip(b"\r\n")) <= MAX_LINE_LENGTH else Problem(number, "", _LINE_TOO_LONG)
         # skip the rest of the line that is too long
         while len(raw) > MAX_LINE_LENGTH and not raw.endswith(b"\n"):
             raw = stream.readline(MAX_LINE_LENGTH + 1)
             n_bytes += len(raw)
-            if n_bytes > MAX_BYTES:
-                break
-        if n_bytes > MAX_BYTES:
-            raise FileError(f"larger than {MAX_BYTES // 1024**2} MiB")
+            # standard input may never end
+            if n_bytes > MAX_LINES * MAX_LINE_LENGTH:
+                raise FileError(f"line {number} has no end")
     if not number:
         raise FileError("the file is empty")
 

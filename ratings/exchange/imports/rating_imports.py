@@ -34,6 +34,7 @@ from wetbench_site.validation import Problem
 
 REQUIRED_COLUMNS = ("item", "rater", "verdict", "confidence")
 OPTIONAL_COLUMNS = ("submitted_at", "seconds", "note", "simulated")
+MAX_BYTES = 20 * 1024 * 1024  # of a file, which is read as a whole
 MAX_ROWS = 10_000
 MAX_NOTE_LENGTH = 4_000
 # "p" and "s" are short for plausible and sufficient; here, unlike in `long_tables`, they cannot be names of categories.
@@ -105,9 +106,9 @@ def _find_contradicting_rows(rows: Iterable[ParsedRow]) -> list[Problem]:
 
 def _decode_file(stream: BinaryIO) -> str:
     # one byte more than allowed, to see whether there is more
-    raw = stream.read(json_lines.MAX_BYTES + 1)
-    if len(raw) > json_lines.MAX_BYTES:
-        raise rating_tables.TableError(0, f"larger than {json_lines.MAX_BYTES // 1024**2} MiB")
+    raw = stream.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise rating_tables.TableError(0, f"larger than {MAX_BYTES // 1024**2} MiB")
     try:
         json_lines.check_is_text(raw)
         return raw.decode("utf-8-sig")

@@ -29,7 +29,8 @@ class Command(BaseCommand):
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:
-            raise list_problems(self.stderr, refused.problems, "nothing was imported") from refused
+            outcome = f"nothing was imported from {escape_for_terminal(options['file'])}"
+            raise list_problems(self.stderr, refused.problems, outcome) from refused
         except (StudyError, PlanError) as error:
             raise CommandError(str(error), returncode=2) from error
         self._print_summary(checked, options["dry_run"])

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from ratings.accounts import reauthentication, sessions
 from ratings.exchange import exports
 from ratings.exchange.archive import archive_requests, study_facts
-from ratings.exchange.imports import ImportRefused, import_jobs, item_imports, json_lines, rating_imports
+from ratings.exchange.imports import ImportRefused, import_jobs, item_imports, rating_imports
 from ratings.exchange.imports.import_jobs import MAX_SHOWN_PROBLEMS, CheckedFile
 from ratings.models import Study
 from ratings.protocol import PlanError
@@ -30,6 +30,7 @@ from ratings.web.results import items
 from ratings.web.results.result_files import as_attachment
 from simulation.jobs import job_files
 from simulation.models import Job
+from wetbench_site.middleware.uploads import MAX_FILE_BYTES
 from wetbench_site.text import format_count
 
 
@@ -135,10 +136,15 @@ def _json_attachment(data: object, name: str) -> HttpResponse:
 class UploadForm(forms.Form):
     file = forms.FileField(label="File", max_length=200, error_messages={"required": "Choose a file."})
 
+    def __init__(self, kind: str, *args: Any) -> None:
+        super().__init__(*args)
+        self._max_bytes = MAX_FILE_BYTES[f"ratings:{kind}"]
+
     def clean_file(self) -> UploadedFile:
         file: UploadedFile = self.cleaned_data["file"]
-        if (file.size or 0) > json_lines.MAX_BYTES:
-            raise forms.ValidationError(f"The file is larger than {json_lines.MAX_BYTES // 1024**2} MiB.")
+        # A little more than is allowed passes the limit of the whole request.
+        if (file.size or 0) > self._max_bytes:
+            raise forms.ValidationError(f"The file is larger than {self._max_bytes // 1024**2:,} MiB.")
         return file
 
 
@@ -180,7 +186,7 @@ def _handle_import(
     kind: str,
 ) -> HttpResponse:
     """Check the file that was sent, or import the file checked before; problems give status 422. Large files become jobs."""
-    context |= {"study": request.study, "form": UploadForm(), "may_run": True}
+    context |= {"study": request.study, "form": UploadForm(kind), "may_run": True}
     if request.method != "POST":
         return render(request, page, context | _describe_job(request, kind))
     # A checked file can be imported only by the same admin and into the same study.
@@ -190,7 +196,7 @@ def _handle_import(
             return _import_checked_file(request, token, owner, import_file, kind)
         if "job" in request.POST:
             return _import_by_job(request, kind)
-        context["form"] = form = UploadForm(request.POST, request.FILES)
+        context["form"] = form = UploadForm(kind, request.POST, request.FILES)
         if not form.is_valid():
             return render(request, page, context, status=422)
         uploaded = form.cleaned_data["file"]
@@ -201,9 +207,10 @@ def _handle_import(
         checked = check(request.study, uploaded.file)
         problems = checked.problems
         context |= {"checked": import_jobs.summarise_file(checked), "n_problems": len(problems)}
+        context["file_name"] = uploaded.name
         context["problems"] = problems[:MAX_SHOWN_PROBLEMS]
         if not checked.problems:
-            context |= {"token": import_jobs.store_upload(uploaded.file, owner), "file_name": uploaded.name}
+            context["token"] = import_jobs.store_upload(uploaded.file, owner)
     except import_jobs.UploadGone:
         context["refused"] = "The checked file is no longer stored. Choose it again."
     except ImportRefused as refused:
@@ -223,8 +230,9 @@ def _describe_job(request: StudyRequest, kind: str) -> dict[str, Any]:
     if check is None:
         return {"job": job}
     context = {"checked": check.summary, "problems": check.problems, "n_problems": check.n_problems}
+    context["file_name"] = job.params["name"]
     cannot_import = check.n_problems or "inputs_removed" in job.result
-    return context if cannot_import else context | {"from_job": job, "file_name": job.params["name"]}
+    return context if cannot_import else context | {"from_job": job}
 
 
 def _find_job(study: Study, kind: str, code: str) -> Job | None:

@@ -98,14 +98,14 @@ class _Place(NamedTuple):
     position: int
     opened_at: datetime | None
     released_at: datetime | None
-    rating: int | None
+    answered_at: datetime | None
     layout: str
     with_context: bool
     marks: str
 
     @property
     def is_unseen(self) -> bool:  # as UNSEEN
-        return self.opened_at is None and self.released_at is None and self.rating is None
+        return self.opened_at is None and self.released_at is None and self.answered_at is None
 
 
 def shuffle_remaining(study: Study, rater_ids: Iterable[int]) -> None:

@@ -4,7 +4,7 @@ The person who generated an item could recognise its content.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -20,11 +20,11 @@ from ratings.api.responses import STALE_CURSOR, CursorError, PageQuery
 from ratings.api.studies import get_readable_study
 from ratings.api.tokens import ApiRequest, read_operation
 from ratings.exchange import exports
+from ratings.exchange.exports import Cells
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.models.study_events import ApiExported
 from ratings.protocol.reference import public_perturbation
-from ratings.results import BlindRow, rating_rows
 from ratings.studies import lifecycle
 
 router = Router(tags=["items"])
@@ -124,33 +124,33 @@ def list_ratings(request: ApiRequest, slug: str, window: Query[PageQuery]) -> sc
     blinded = not shows_sources(request, study)
     list_name = f"ratings/{study.code}/{'blinded' if blinded else 'full'}"
 
-    def locate_row(row: BlindRow) -> list[Any]:
-        # a cursor is signed but readable, so it must not reveal which item an imported rating belongs to
-        item = "" if blinded and row.imported else str(row.item)
-        return [item, row.rater, row.occasion, row.position]
+    def locate_row(cells: Cells) -> list[Any]:
+        # a cursor is signed but readable; in blinded rows of imported ratings the cell of the item is empty
+        return [cells[name] for name in ("item", "rater", "occasion", "position")]
 
     load = partial(_load_page, study, blinded)
     page = responses.select_page(request, list_name, window, load, locate_row)
     if not window.cursor:
         _log_export(request, study, blinded)
-    data = [_convert_cells(exports.format_rating_cells(study, row, blinded)) for row in page.rows]
+    data = [_convert_cells(row) for row in page.rows]
     return schemas.Ratings(blinded=blinded, data=data, next=page.next)
 
 
-def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[BlindRow]:
+def _load_page(study: Study, blinded: bool, last_row: LastRow, max_rows: int) -> list[Cells]:
     """Return at most `max_rows` rows that follow the last row of the previous page."""
     if not blinded:
         # Restricting the query to a few items keeps its cost independent of the position of the page.
         within = _build_item_filter(study, last_row, max_rows)
-        return list(rating_rows.iter_rating_rows(study, within=within, limit=max_rows))
-    page_rows: list[BlindRow] = []
+        return list(exports.iter_rating_cells(study, blinded, within, max_rows))
+    page_rows: list[Cells] = []
     if last_row is None or last_row[0]:
         within = _build_item_filter(study, last_row, max_rows, imported=False)
-        page_rows = list(rating_rows.iter_blind_rows(study, within, max_rows))
+        page_rows = list(exports.iter_rating_cells(study, blinded, within, max_rows))
     # before unblinding, imported ratings come last and without their items, so they are sorted by rater
     if len(page_rows) < max_rows:
         after_last = _build_filter_after_rater(study, last_row) if last_row and not last_row[0] else Q()
-        page_rows += rating_rows.iter_blind_rows(study, after_last & Q(imported=True), max_rows - len(page_rows))
+        within = after_last & Q(imported=True)
+        page_rows += exports.iter_rating_cells(study, blinded, within, max_rows - len(page_rows))
     return page_rows
 
 
@@ -189,7 +189,7 @@ def _log_export(request: ApiRequest, study: Study, blinded: bool) -> None:
         lifecycle.log_event(study, content, request.auth.user)
 
 
-def _convert_cells(cells: Mapping[str, object]) -> Any:
+def _convert_cells(cells: Cells) -> Any:
     """Return the cells of a CSV row as JSON values."""
     return schemas.Rating(
         **{field.name: _convert_cell(field.kind, cells[field.name]) for field in exports.RATING_FIELDS}
@@ -201,7 +201,7 @@ def _convert_cell(kind: str, cell: Any) -> Any:
         return None
     match kind:
         case "flag":
-            return bool(cell)
+            return bool(int(cell))
         case "number":
             return float(cell)
         case "list":

@@ -3,5 +3,5 @@
 An import stores the whole file or nothing, and lists every problem. Every CSV file is written by `exports`.
 
 May import: ratings.blinding, ratings.models, ratings.protocol, ratings.raters, ratings.results, ratings.stats,
-ratings.studies, simulation.jobs, simulation.lab, simulation.models.
+ratings.studies, simulation.jobs, simulation.lab, simulation.models, wetbench_site.database.
 """

@@ -17,6 +17,7 @@ _ALL: Final = (PLANTED, UNPERTURBED, DECLARED_WRONG, DECLARED_RIGHT, UNKNOWN)
 CHOICES: Final = [(name, name or "not known") for name in _ALL]
 WITH_ERROR: Final = (PLANTED, DECLARED_WRONG)
 WITHOUT_ERROR: Final = (UNPERTURBED, DECLARED_RIGHT)
+STATED: Final = (PLANTED, UNPERTURBED)  # the references of items whose perturbation is stated
 
 
 def find_reference(perturbation: str | None, truth: bool | None) -> str:
@@ -40,12 +41,12 @@ def reference_to_label(reference: str) -> int | None:
 # An unknown origin must not appear as "none": files would then count the item as unperturbed.
 def public_perturbation(perturbation: str, reference: str) -> str | None:
     """Return the perturbation for files and programs: None if nobody stated what was done to the item."""
-    return perturbation if reference in (PLANTED, UNPERTURBED) else None
+    return perturbation if reference in STATED else None
 
 
 def name_contrast_group(perturbation: str, reference: str) -> str:
     """Return the group of an item in contrasts: its perturbation if stated, else its reference label or "not known"."""
-    return perturbation if reference in (PLANTED, UNPERTURBED) else reference or "not known"
+    return perturbation if reference in STATED else reference or "not known"
 
 
 def is_declared(reference: str) -> bool:

@@ -9,7 +9,7 @@ not surplus, and the rater was not removed. Rates and agreement also leave out r
 not judge. Ratings of removed raters are in no row at all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -118,10 +118,15 @@ class RatingRow(BlindRow):
     @property
     def localised(self) -> bool | None:
         """Return whether the rater marked a row with the planted error; None if unknown, or if marks were not offered."""
-        if not self.target or self.marks == "off" or self.verdict is None:
-            return None
-        # If the verdict is that nothing is wrong, the error counts as not localised, as in localisation ROC studies.
-        return self.verdict is False and not set(self.target).isdisjoint(self.marked)
+        return is_localised(self.verdict, self.marks, self.marked, self.target)
+
+
+def is_localised(verdict: bool | None, marks: str, marked: Iterable[str], target: Collection[str]) -> bool | None:
+    """Return whether one of the marked rows is in the target; None if that is unknown, or if marks were not offered."""
+    if not target or marks == "off" or verdict is None:
+        return None
+    # If the verdict is that nothing is wrong, the error counts as not localised, as in localisation ROC studies.
+    return verdict is False and not set(target).isdisjoint(marked)
 
 
 _ASSIGNMENT = "assignment__"
@@ -145,17 +150,15 @@ def iter_rating_rows(
 ) -> Iterator[RatingRow]:
     """Yield every rating with its source, in one query and constant memory.
 
-    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
+    `items` limits the rows to these item codes. `within` is a further condition, `limit` the largest number of rows.
 
     Raises SealedError before the study is unblinded.
     """
-    # The check is here and not only in views, because exports, jobs and the API also call this function.
-    check_unsealed(study)
-    ratings = _select_ratings(study).filter(within)
+    ratings = select_ratings(study, blinded=False).filter(within)
     if items:
         ratings = ratings.filter(assignment__item__code__in=items)
     columns = (*_BLIND_COLUMNS, *(f"{_ASSIGNMENT}item__source__{name}" for name in _SOURCE_COLUMNS))
-    # A generator over a cursor: exports of any size run in constant memory.
+    # A generator over a cursor: results of any size are read in constant memory.
     return (RatingRow(*row) for row in ratings.values_list(*columns)[:limit].iterator(chunk_size=500))
 
 
@@ -165,25 +168,16 @@ def check_unsealed(study: Study) -> None:
         raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
 
 
-def iter_blind_rows(study: Study, within: Q = ALL_RATINGS, limit: int | None = None) -> Iterator[BlindRow]:
-    """Yield every rating without its source, in one query. `within`: a condition. `limit`: the largest number of rows.
-
-    The rows are sorted by random item code, with imported ratings last, so the order reveals no source.
-    """
-    # The person who imported ratings knows the items of the imported rows. If these rows were sorted by item code, their
-    # positions would reveal which other ratings are of the same item, so their sort key has no item code.
-    item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
-    names = ("rater__number", "rater", "occasion", "position")
-    ratings = (
-        _select_ratings(study).filter(within).order_by("imported", item, *(f"{_ASSIGNMENT}{name}" for name in names))
-    )
-    return (BlindRow(*row) for row in ratings.values_list(*_BLIND_COLUMNS)[:limit].iterator(chunk_size=500))
+def iter_blind_rows(study: Study) -> Iterator[BlindRow]:
+    """Yield every rating without its source, in one query."""
+    ratings = select_ratings(study, blinded=True)
+    return (BlindRow(*row) for row in ratings.values_list(*_BLIND_COLUMNS).iterator(chunk_size=500))
 
 
 def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
     """Yield (item, rater, verdict) of the ratings that enter rates, without sources, to compute the expected precision."""
     # The same conditions as BlindRow.is_judged, as SQL.
-    judged = _select_ratings(study).filter(
+    judged = select_ratings(study, blinded=True).filter(
         verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
     )
     columns = f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__label", "verdict"
@@ -191,11 +185,22 @@ def iter_blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
     return verdicts
 
 
-def _select_ratings(study: Study) -> Any:
-    rows = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
-    return rows.order_by(
-        f"{_ASSIGNMENT}item__code", f"{_ASSIGNMENT}rater__number", f"{_ASSIGNMENT}rater", f"{_ASSIGNMENT}occasion"
-    )
+def select_ratings(study: Study, *, blinded: bool) -> QuerySet[Rating]:
+    """Return the ratings of all raters who were not removed, in the order of every file.
+
+    Raises SealedError unless the study is unblinded or the ratings are for a blinded file. Blinded ratings are sorted by
+    random item code, with imported ratings last, so the order reveals no source.
+    """
+    ratings = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    of_item = [f"{_ASSIGNMENT}{name}" for name in ("rater__number", "rater_id", "occasion", "position")]
+    if not blinded:
+        # The check is here and not only in views, because exports, jobs and the API also call this function.
+        check_unsealed(study)
+        return ratings.order_by(f"{_ASSIGNMENT}item__code", *of_item)
+    # The person who imported ratings knows the items of the imported rows. If these rows were sorted by item code, their
+    # positions would reveal which other ratings are of the same item, so their sort key has no item code.
+    item = Case(When(imported=False, then=F(f"{_ASSIGNMENT}item__code")))
+    return ratings.order_by("imported", item, *of_item)
 
 
 # The conditions of BlindRow.counts as a database expression: assignments with a rating that counts, of raters not removed.

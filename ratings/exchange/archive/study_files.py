@@ -11,7 +11,7 @@ from django.db.models import Case, Count, F, Q, Value, When
 
 from ratings.exchange.archive import archive_files
 from ratings.exchange.archive.archive_files import ArchiveFile, create_table_file
-from ratings.exchange.exports import COLUMNS, RATING_FIELDS, Field, iter_rating_cells
+from ratings.exchange.exports import RATING_FIELDS, Field, iter_rating_lines
 from ratings.models import Item, MachineRating, PracticeAnswer, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.protocol.reference import public_perturbation
@@ -43,14 +43,14 @@ def list_common_files(study: Study, blinded: bool) -> list[ArchiveFile]:
         )
     ]
     return [
-        create_table_file(
+        ArchiveFile(
             "ratings.csv",
             "One row for each rating, including those that are not counted (counts is 0). For ratings that count, import_ratings "
             "imports into another copy of this study: item, verdict, confidence, submitted_at, seconds"
             + (" and simulated. Imported ratings are left out because their items are not named before unblinding; there are no notes."
                if blinded else ", note and simulated."),
+            lambda: iter_rating_lines(study, blinded),
             RATING_FIELDS,
-            lambda: ([row[name] for name in COLUMNS] for row in iter_rating_cells(study, blinded)),
         ),
         create_table_file(
             "ratings_wide.csv",

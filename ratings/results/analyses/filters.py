@@ -1,11 +1,11 @@
 """Filters select which ratings of a study are analysed. They are part of the URL, the same for all tables and files."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
 from ratings.models import Assignment, ItemSource, Study
@@ -13,42 +13,48 @@ from ratings.stats.ratings_table import natural_sort_key
 
 
 class _Column(NamedTuple):
-    """A column to filter by: its title, how a row's value is read, and labels of values; others are their own label.
+    """A column to filter by: its title, the condition for a value, and labels of values; others are their own label.
 
     `sealed_column`: the column of ItemSource that has the values. It is a filter only after unblinding.
     """
 
     title: str
-    read: Callable[[Any], str]
+    build_condition: Callable[[str], Q]
     labels: Mapping[str, str] = {}
     sealed_column: str = ""
 
 
+def _create_sealed_column(title: str, name: str, labels: Mapping[str, str] = {}) -> _Column:
+    return _Column(title, lambda value: Q((f"assignment__item__source__{name}", value)), labels, name)
+
+
+_WHO = {
+    "people": Q(imported=False, assignment__rater__simulated=False),
+    "simulated": Q(imported=False, assignment__rater__simulated=True),
+    "imported": Q(imported=True),
+}
 # How ratings collected elsewhere were displayed is not known.
 _COLUMNS: Mapping[str, _Column] = {
-    "source": _Column("cast", lambda row: row.source, sealed_column="label"),
-    "experiment": _Column("experiment", lambda row: row.experiment, sealed_column="experiment"),
-    "action": _Column("action", lambda row: row.action, sealed_column="action"),
-    "error": _Column(
+    "source": _create_sealed_column("cast", "label"),
+    "experiment": _create_sealed_column("experiment", "experiment"),
+    "action": _create_sealed_column("action", "action"),
+    "error": _create_sealed_column(
         "planted error",
-        lambda row: row.perturbation,
-        {"none": "no planted error", "obvious": "obvious error", "subtle": "subtle error"},
         "perturbation",
+        {"none": "no planted error", "obvious": "obvious error", "subtle": "subtle error"},
     ),
-    "error_kind": _Column("kind of error", lambda row: row.error_kind or "", sealed_column="twin__kind"),
-    "layout": _Column("layout", lambda row: "" if row.imported else row.layout),
+    "error_kind": _create_sealed_column("kind of error", "twin__kind"),
+    "layout": _Column("layout", lambda value: Q(imported=False, assignment__layout=value)),
     "context": _Column(
         "goal and earlier steps",
-        lambda row: "" if row.imported else str(int(row.context)),
+        lambda value: Q(imported=False, assignment__with_context=value == "1"),
         {"1": "shown", "0": "not shown"},
     ),
-    "marks": _Column("marks", lambda row: "" if row.imported else row.marks, {"if_not_plausible": "if not plausible"}),
-    "rater": _Column("rater", lambda row: row.rater),
-    "who": _Column(
-        "who rated",
-        lambda row: "imported" if row.imported else "simulated" if row.simulated else "people",
-        {"simulated": "simulated raters", "imported": "collected elsewhere"},
+    "marks": _Column(
+        "marks", lambda value: Q(imported=False, assignment__marks=value), {"if_not_plausible": "if not plausible"}
     ),
+    "rater": _Column("rater", lambda value: Q(assignment__rater__label=value)),
+    "who": _Column("who rated", _WHO.__getitem__, {"simulated": "simulated raters", "imported": "collected elsewhere"}),
 }
 TITLES: Mapping[str, str] = {name: column.title for name, column in _COLUMNS.items()}
 SEALED = tuple(name for name, column in _COLUMNS.items() if column.sealed_column)
@@ -109,12 +115,14 @@ class Filters:
         parts = [f"{TITLES[name]}: {describe_value(name, value)}" for name, value in self.to_dict().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
 
-    def select_rows(self, rows: Iterable[Any]) -> Iterable[Any]:
-        """Return the rows that pass the filters. Filters by SEALED columns need rows of type RatingRow."""
-        conditions = [(_COLUMNS[name].read, value) for name, value in self.to_dict().items()]
-        if not conditions:
-            return rows
-        return (row for row in rows if all(read(row) == value for read, value in conditions))
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether a filter is by a column that only unblinded studies may read."""
+        return any(getattr(self, name) for name in SEALED)
+
+    def build_condition(self) -> Q:
+        """Return the condition for ratings that pass the filters."""
+        return Q(*(_COLUMNS[name].build_condition(value) for name, value in self.to_dict().items()))
 
 
 def describe_value(name: str, value: str) -> str:

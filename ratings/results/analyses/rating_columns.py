@@ -104,7 +104,7 @@ class AnalysisData:
 
 def load_analysis_data(study: Study, filters: Filters) -> AnalysisData:
     """Load the ratings that pass the filters, with their sources. Raises SealedError before the study is unblinded."""
-    data = build_analysis_data(filters.select_rows(iter_rating_rows(study)))
+    data = build_analysis_data(iter_rating_rows(study, within=filters.build_condition()))
     # Evidence records have no planted errors, so without a declared truth there are no results on errors.
     if study.kind == EVIDENCE and data.table.reference_name == ratings_table.UNKNOWN:
         return replace(data, table=replace(data.table, reference_name=ratings_table.NO_TRUTH))

@@ -19,8 +19,8 @@ MAX_NOTE_LENGTH = 2000
 
 _CONFIDENCE_MISSING = "Choose how confident you are, from 1 to 5."
 _HANDS = ("keys", "pointer", "both")
-_VIEWPORT = re.compile(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}")
-_VERSION = re.compile(r"[0-9][0-9.]{0,11}")
+VIEWPORT = re.compile(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}")
+VERSION = re.compile(r"[0-9][0-9.]{0,11}")
 
 
 class SharedFields(dict[str, forms.Field]):
@@ -118,8 +118,8 @@ class RatingForm(forms.Form):
         hand = self.data.get("hand", "")
         return {
             "input_device": hand if hand in _HANDS else "",
-            "viewport": _match_or_blank(_VIEWPORT, self.data.get("viewport", "")),
-            "interface": _match_or_blank(_VERSION, self.data.get("interface", "")),
+            "viewport": _match_or_blank(VIEWPORT, self.data.get("viewport", "")),
+            "interface": _match_or_blank(VERSION, self.data.get("interface", "")),
         }
 
 

@@ -240,8 +240,9 @@ def list_contested(study: Study, document: Json, filters: Filters) -> list[Conte
     if not first:
         return []
     by_item: dict[str, list[RatingRow]] = defaultdict(list)
-    for rating in filters.select_rows(iter_rating_rows(study, *(UUID(row["item"]) for row in first))):
-        # The filters apply to ratings, as in every other part of the page.
+    codes = [UUID(row["item"]) for row in first]
+    # The filters apply to ratings, as in every other part of the page.
+    for rating in iter_rating_rows(study, *codes, within=filters.build_condition()):
         by_item[str(rating.item)].append(rating)
     return [_make_contested(row, by_item[row["item"]], study) for row in first]
 

@@ -1,6 +1,7 @@
 """Downloads of a study: ratings, archives, protocol and blinding certificate."""
 
 import json
+import tempfile
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 from uuid import UUID
@@ -10,7 +11,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count
-from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
@@ -38,7 +39,7 @@ from wetbench_site.text import format_count
 @never_cache
 @require_safe
 def stream_ratings_csv(request: StudyRequest) -> HttpResponseBase:
-    """Stream one row per rating. Until the study is unblinded, sealed columns are blank and cannot be filtered."""
+    """Send one row per rating. Until the study is unblinded, sealed columns are blank and cannot be filtered."""
     active_filters = filters.parse_query(request.GET, filters.list_choices(request.study))
     if active_filters.unknown:
         text = "\n".join((*active_filters.unknown, ""))
@@ -52,8 +53,12 @@ def stream_ratings_csv(request: StudyRequest) -> HttpResponseBase:
     if refusal := _check_export_allowed(request):
         return refusal
     lines = exports.export_csv_lines(request.study, not request.study.is_unblinded, request.user, active_filters)
-    body = StreamingHttpResponse(exports.prepend_byte_order_mark(lines), content_type=content_type)
-    return as_attachment(body, name)
+    # On disk, not in memory. The file is complete before its first byte is sent: an error gives an error page and not a
+    # part of the file, and a slow client occupies no database connection.
+    file = tempfile.TemporaryFile(dir=settings.VAR_DIR)  # noqa: SIM115  # the response closes it
+    file.writelines(text.encode() for text in exports.prepend_byte_order_mark(lines))
+    file.seek(0)
+    return as_attachment(FileResponse(file, content_type=content_type), name)
 
 
 class ArchiveVariant(NamedTuple):

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime
 
 import pytest
 from django.db import connection
@@ -10,7 +11,9 @@ from ratings.exchange import exports
 from ratings.exchange.exports import COLUMN_MEANINGS, COLUMNS, SEALED, export_csv_lines
 from ratings.exchange.rating_tables import escape_cell
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
+from ratings.results import iter_rating_rows
 from ratings.studies import SealedError
+from ratings.web.rater import rating_form
 from tests.support import run_factory, study_factory
 
 
@@ -62,18 +65,19 @@ def test_export_before_unblinding_has_empty_sealed_columns(study) -> None:
     assert [row["item"] for row in found] == sorted(row["item"] for row in found)
 
 
-@pytest.mark.both_databases
 def test_blinded_export_does_not_query_the_sources(study) -> None:
     with CaptureQueriesContext(connection) as asked:
-        table(study, blinded=True)
-    assert not any(ItemSource._meta.db_table in query["sql"] for query in asked.captured_queries)
+        assert len(table(study, blinded=True)) == len(list(exports.iter_rating_cells(study, blinded=True))) == 20
+    queries = [query["sql"] for query in asked if Rating._meta.db_table in query["sql"]]
+    assert len(queries) == 2 and not any(ItemSource._meta.db_table in sql for sql in queries)
 
 
-@pytest.mark.both_databases
 def test_export_reads_all_ratings_in_one_query(study, admin_user, django_assert_num_queries) -> None:
     study_factory.unblind_study(study, admin_user)
     with django_assert_num_queries(1):
         assert len(list(exports.iter_rating_cells(study, blinded=False))) == 20
+    with django_assert_num_queries(1):
+        assert "".join(exports.iter_rating_lines(study, blinded=False)).count("\r\n") == 21
 
 
 @pytest.mark.parametrize("blinded", [True, False])
@@ -111,6 +115,69 @@ def test_export_escapes_formulas(study, admin_user) -> None:
     found = table(study_factory.unblind_study(study, admin_user), blinded=False)
     assert {row["source"] for row in found} == {"'=HYPERLINK(1)"}
     assert {row["action"] for row in found} == {'\'@SUM(1,"2")'}
+
+
+@pytest.mark.both_databases
+def test_export_formats_moments_and_numbers_exactly(study, admin_user) -> None:
+    first, second = Rating.objects.order_by("pk")[:2]
+    nine = datetime(2026, 1, 5, 9, tzinfo=UTC)
+    # Halves of a thousandth: 1.0005 is stored as a number below it; the other two are exact, and the even digit is taken.
+    times = {"opened_at": nine, "seconds": 1.0005, "active_seconds": 0.0625, "first_verdict_seconds": 0.1875}
+    Rating.objects.filter(pk=first.pk).update(submitted_at=nine.replace(microsecond=120_000), **times)
+    Rating.objects.filter(pk=second.pk).update(imported=True, seconds=0)
+    found = {
+        row["item"] + row["rater"]: row for row in table(study_factory.unblind_study(study, admin_user), blinded=False)
+    }
+
+    def cells(rating: Rating, *names: str) -> list[str]:
+        return [found[str(rating.assignment.item.code) + rating.assignment.rater.label][name] for name in names]
+
+    moments = ["2026-01-05T09:00:00+00:00", "2026-01-05T09:00:00.120000+00:00"]
+    assert cells(first, "opened_at", "submitted_at") == moments
+    assert cells(first, "seconds", "active_seconds", "first_verdict_seconds") == ["1.000", "0.062", "0.188"]
+    assert cells(second, "seconds", "active_seconds", "layout", "changes", "imported") == ["", "", "", "", "1"]
+
+
+FREE_TEXTS = ("", "=1", '"', '"=1"', 'a","b', ',"=1', "%s 100%", "\r\n=1", "\ttab", "two\nlines", "'quoted", "＝1", " =1", "µL", "\\N", "{}")  # fmt: skip
+
+
+@pytest.mark.both_databases
+def test_export_writes_any_text_as_the_table_writer_does(study, admin_user) -> None:
+    ratings = list(Rating.objects.order_by("pk")[: len(FREE_TEXTS)])
+    for rating, text in zip(ratings, FREE_TEXTS, strict=True):
+        rating.note, rating.marks = text, [text, "é"]
+        rating.save()
+        texts = dict.fromkeys(("label", "experiment", "action"), text)
+        ItemSource.objects.filter(item=rating.assignment.item_id).update(**texts)
+    study_factory.unblind_study(study, admin_user)
+    rows = list(iter_rating_rows(study))
+    names = ("note", "marked", "source", "experiment", "action")
+    expected = list(exports.format_table_lines(names, [[getattr(row, name) for name in names] for row in rows]))
+    file = csv.DictReader(io.StringIO("".join(export_csv_lines(study, blinded=False)), newline=""))
+    written = list(csv.reader(io.StringIO("".join(expected), newline="")))[1:]
+    assert [[row[name] for name in names] for row in file] == written
+    assert {row.note for row in rows} == set(FREE_TEXTS)
+
+
+def test_export_texts_of_the_rating_page_need_no_escaping() -> None:
+    characters = [chr(number) for number in range(0x10000)]
+    starts = {one for one in characters if rating_form.VERSION.fullmatch(one)}
+    starts |= {one for one in characters if rating_form.VIEWPORT.fullmatch(f"{one}440x900")}
+    assert starts == set("0123456789")
+    assert not rating_form.VERSION.fullmatch('2"') and not rating_form.VIEWPORT.fullmatch('1"40x900')
+
+
+def test_export_escapes_every_text_that_has_no_fixed_values() -> None:
+    choices = {
+        "layout": Assignment, "marks": Assignment, "layout_shown": Rating, "hand": Rating, "perturbation": ItemSource, "reference": ItemSource,
+    }  # fmt: skip
+    for name, model in choices.items():
+        values = [value for value, _ in model._meta.get_field(name).flatchoices]
+        assert values and [escape_cell(value) for value in values] == values and '"' not in "".join(values)
+    # The study is a slug, item and pair are codes, raters are R01, R02 ..., and the two last come from the rating page.
+    others = {"study", "item", "pair", "rater", "viewport", "interface_version"}
+    unescaped = {field.name for field in exports.RATING_FIELDS if field.kind == "text"} - set(exports.FREE_TEXTS)
+    assert unescaped == others | choices.keys()
 
 
 @pytest.mark.parametrize(

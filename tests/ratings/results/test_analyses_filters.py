@@ -8,11 +8,11 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from ratings.exchange import exports
-from ratings.models import Study
-from ratings.results import iter_rating_rows
+from ratings.models import Rater, Rating, Study
+from ratings.results import RatingRow, iter_rating_rows
 from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters
-from ratings.studies import lifecycle
+from ratings.studies import SealedError, lifecycle
 from tests.support import run_factory, study_factory, study_log_texts
 
 pytestmark = pytest.mark.django_db
@@ -59,14 +59,33 @@ def test_unknown_filter_values_are_reported_and_filter_nothing(study, query, tol
 
 
 def test_filters_select_the_rows_that_have_the_chosen_values(study) -> None:
+    def select(**values: str) -> list[RatingRow]:
+        return list(iter_rating_rows(study, within=Filters(**values).build_condition()))
+
     every = list(iter_rating_rows(study))
-    kept = list(Filters(error="subtle", rater="R02").select_rows(every))
+    kept = select(error="subtle", rater="R02")
     assert kept == [row for row in every if row.perturbation == "subtle" and row.rater == "R02"]
     assert 0 < len(kept) < len(every)
-    assert list(Filters().select_rows(every)) == every
+    assert select() == every
     kinds = {row.error_kind for row in every}
     assert kinds == {None, "LEAK-kind"}
-    assert {row.perturbation for row in Filters(error_kind="LEAK-kind").select_rows(every)} == {"obvious", "subtle"}
+    assert {row.perturbation for row in select(error_kind="LEAK-kind")} == {"obvious", "subtle"}
+
+
+def test_display_filters_leave_out_imported_ratings(study) -> None:
+    def count(**values: str) -> int:
+        return len(list(iter_rating_rows(study, within=Filters(**values).build_condition())))
+
+    total = count()
+    Rating.objects.filter(assignment__rater__label="R01").update(imported=True)
+    n_imported = count(who="imported")
+    assert n_imported == count(rater="R01") and 0 < n_imported < total
+    assert (
+        count(who="people") == count(layout="aligned") == count(context="0") == count(marks="off") == total - n_imported
+    )
+    Rater.objects.filter(label="R02").update(simulated=True)
+    assert count(who="simulated") == count(rater="R02") == total - n_imported - count(who="people")
+    assert count(context="1") == count(layout="confirm") == 0
 
 
 def test_ratings_file_uses_the_filters_and_logs_them(study, admin_client) -> None:
@@ -98,6 +117,9 @@ def test_sealed_file_cannot_be_filtered_by_sealed_columns(admin_client) -> None:
     address = reverse("ratings:ratings_csv", kwargs={"slug": study.slug})
     refused = admin_client.get(f"{address}?error=subtle")
     assert (refused.status_code, "it is sealed" in refused.content.decode()) == (400, True)
+    with pytest.raises(SealedError, match="cannot be filtered by their sources"):
+        exports.export_csv_lines(study, blinded=True, filters=Filters(error="subtle"))
+    assert not study.events.filter(kind="exported").exists()
     found = b"".join(admin_client.get(f"{address}?rater=R02").streaming_content).decode()
     assert {row["rater"] for row in csv.DictReader(io.StringIO(found, newline=""))} == {"R02"}
 

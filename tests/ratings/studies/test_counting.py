@@ -11,6 +11,7 @@ from ratings.exchange import exports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.rating import submit
 from ratings.studies import interim_analysis, progress
+from ratings.studies.item_counts import update_item_counts
 from ratings.web.study.study import add_list_counts
 from tests.support import run_factory, study_factory
 
@@ -56,8 +57,10 @@ def test_repeat_surplus_and_released_ratings_count_nowhere(study: Study, change:
     assert everywhere(study) == {11}
     first, second = Assignment.objects.filter(rater__study=study)[:2]
     Assignment.objects.filter(pk=first.pk).update(**change)
+    update_item_counts(study.raters.all())
     assert everywhere(study) == {10} and interim_look(study) == [10]
     Assignment.objects.filter(pk=second.pk).update(**change)
+    update_item_counts(study.raters.all())
     assert everywhere(study) == {9} and interim_look(study) == [None]
 
 

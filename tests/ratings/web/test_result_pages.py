@@ -109,7 +109,7 @@ def test_results_page_lists_every_statistic_of_the_analysis(staff: Client, ada: 
     study = unblinded(rated(ada))
     listed = staff.get(at("study", study)).context["sections"]
     assert sum(one.total for one in listed) == len(Analysis.objects.get(study=study).document["results"]) > 40
-    undefined = [line for one in listed for line in one.section.lines if line.value == "undefined"]
+    undefined = [line for one in listed for line in one.lines if line.value == "undefined"]
     assert undefined
     assert all(line.reason for line in undefined)
 

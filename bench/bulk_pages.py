@@ -85,11 +85,14 @@ def measure_page(name: str, slug: str, browsers: dict[str, Any]) -> Measurement:
 
 
 def store_analysis(study: Any) -> None:
-    """Store the analysis, as after the first visit to the page. bench.statistics measures how long that takes."""
+    """Store the analysis with its figures and HTML, as the job of the first visit does. bench.statistics measures it."""
     from ratings.results.analyses import analysis_job, store
     from ratings.results.analyses.filters import Filters
+    from ratings.web.results import rendered_results
 
-    analysis_job.draw_figures(store.compute_analysis(study, Filters()))
+    analysis = store.compute_analysis(study, Filters())
+    analysis_job.draw_figures(analysis)
+    rendered_results.load_results(study, analysis, Filters(), is_final=True)
 
 
 def get_client(user: Any, clients: dict[str, Any]) -> Any:

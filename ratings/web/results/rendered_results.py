@@ -1,4 +1,4 @@
-"""The results of an analysis as HTML for its study's page, stored in the database.
+"""The results of an analysis as HTML for its study's page, stored in the database, and the job that computes all of it.
 
 An analysis never changes, so its HTML depends only on the templates and the code. Rendering it takes as long as ten other
 pages, and a document can have megabytes of which the page shows a small part.
@@ -11,16 +11,19 @@ from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.safestring import mark_safe
 
 from ratings.models import Analysis, RenderedResults, Study
 from ratings.results import stored_figures
-from ratings.results.analyses.filters import Filters
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Choice, Filters, list_choices
 from ratings.results.paper_values import find_paper_value
 from ratings.stats import Estimate
 from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import progress, rendered_items
 from ratings.web.results import items, result_sections
+from simulation.jobs import Work, jobs
 
 MAX_SECTION_ROWS = 100  # rows per section of the statistics; the JSON contains all of them
 # Everything that the HTML is made with, from the project's folder.
@@ -34,28 +37,63 @@ _FRAGMENTS = ("contents", "parts", "raters")  # of the templates ratings/_study_
 _LONG_PARTS = ("tables", "results")  # the parts of a document that grow with the study
 
 
-def load_results(study: Study, analysis: Analysis, filters: Filters, *, is_final: bool) -> dict[str, Any]:
-    """Return what the study's page shows of this analysis: stored, or rendered and, if it is final, stored now.
+@jobs.register_handler("analysis")
+def run_analysis(work: Work) -> Mapping[str, Any]:
+    """Compute, draw and render the requested analysis of the current ratings. Later requests find all of it stored."""
+    from ratings.results.analyses import analysis_job  # imported here, because only workers need the plotting libraries
 
-    `document` has the parts of the document that do not grow with the study, `report` has sentences about the ratings of
-    the whole study, and `html` has the rest of the page.
+    study = Study.objects.filter(code=work.params["study"]).first()
+    if study is None or not study.is_unblinded:
+        raise jobs.JobFailed("The study is not unblinded or no longer exists. Reload its page.")
+    filters = Filters.from_dict(work.params["filters"])
+    try:
+        analysis = store.compute_analysis(study, filters, work.report_progress)
+    except store.DataChangingError as error:
+        # Ratings that are changing now will probably have stopped changing after two sweeps; the job waits until then.
+        raise jobs.RetryLater(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
+    n_figures = analysis_job.draw_figures(analysis, work)
+    results = render_results(study, analysis, filters)
+    work.commit_write(lambda: _store_results(analysis, results))
+    page = reverse("ratings:study", kwargs={"slug": study.slug})
+    return {
+        "analysis": analysis.pk,
+        "said": f"{analysis.n_ratings:,} ratings analysed, {n_figures} figures drawn.",
+        "href": f"{page}?{filters.build_query()}" if filters else page,
+        "label": "View results",
+    }
+
+
+def load_results(study: Study, analysis: Analysis, filters: Filters, *, is_final: bool) -> dict[str, Any]:
+    """Return what the study's page shows of this analysis: as stored, else rendered now and, if it is final, stored.
+
+    `choices` has the values to filter by, `document` the parts of the document that do not grow with the study, `report`
+    sentences about the ratings of the whole study, and `html` the rest of the page.
     """
-    version = rendered_items.compute_version(_RENDERED_WITH)
-    stored = RenderedResults.objects.filter(analysis=analysis, version=version).values_list("content", flat=True)
+    stored = RenderedResults.objects.filter(analysis=analysis, version=_compute_version())
     # While the site is developed, templates change at any time.
-    if not settings.DEBUG and (content := stored.first()) is not None:
+    content = None if settings.DEBUG else stored.values_list("content", flat=True).first()
+    if content is not None:
         results: dict[str, Any] = json.loads(zlib.decompress(content))
+        results["choices"] = {name: [Choice(*pair) for pair in pairs] for name, pairs in results["choices"].items()}
         # Safe to mark: templates rendered it, and they escape.
         return results | {"html": {name: mark_safe(html) for name, html in results["html"].items()}}
     results = render_results(study, analysis, filters)
-    if is_final and not settings.DEBUG:
-        content = zlib.compress(json.dumps(results, ensure_ascii=False).encode())
-        # Two requests may render the same results.
-        RenderedResults.objects.bulk_create(
-            [RenderedResults(analysis=analysis, version=version, content=content)],
-            update_conflicts=True, unique_fields=["analysis"], update_fields=["version", "content"],
-        )  # fmt: skip
+    if is_final:
+        _store_results(analysis, results)
     return results
+
+
+def _store_results(analysis: Analysis, results: Mapping[str, Any]) -> None:
+    """Store the results; what is stored for the same analysis is replaced."""
+    content = zlib.compress(json.dumps(results, ensure_ascii=False).encode())
+    RenderedResults.objects.bulk_create(
+        [RenderedResults(analysis=analysis, version=_compute_version(), content=content)],
+        update_conflicts=True, unique_fields=["analysis"], update_fields=["version", "content"],
+    )  # fmt: skip
+
+
+def _compute_version() -> str:
+    return rendered_items.compute_version(_RENDERED_WITH)
 
 
 def render_results(
@@ -79,6 +117,7 @@ def render_results(
         "sections": _build_sections(document["results"], study),
     }
     return {
+        "choices": list_choices(study),
         "document": {name: part for name, part in document.items() if name not in _LONG_PARTS},
         "report": {"simulated": report.simulated, "imported": report.imported},
         "html": {name: render_to_string(f"ratings/_study_{name}.html", context) for name in _FRAGMENTS},

@@ -1,6 +1,6 @@
 """The page of one study: as a draft what is left to do, then its progress and, once unblinded, its results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class FilterField(NamedTuple):
 
     name: str
     title: str
-    choices: tuple[filters.Choice, ...]
+    choices: Sequence[filters.Choice]
     chosen: str
 
 
@@ -77,27 +77,25 @@ def _build_progress_context(study: Study, counts: progress.StudyCounts) -> dict[
 
 
 def _build_results_context(request: StudyRequest) -> dict[str, Any]:
-    study_row, all_choices = request.study, filters.list_choices(request.study)
-    chosen = filters.parse_query(request.GET, all_choices, other_parameters=(_ALL_ITEMS_PARAMETER,))
-    look, active = store.get_or_request(study_row, chosen, request.user), chosen.to_dict()
-    # Only lists that have at least two values.
-    titles = [(name, title) for name, title in TITLES.items() if len(all_choices[name]) > 1]
-    chips = []
-    for name, value in active.items():
-        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
-        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
+    study_row, parameters = request.study, set(request.GET)
+    show_all_items = request.GET.get(_ALL_ITEMS_PARAMETER) == "all"
+    # Without a filter in the URL, the list of possible ones is stored with the results.
+    choices = filters.list_choices(study_row) if parameters - {_ALL_ITEMS_PARAMETER} else None
+    chosen = filters.parse_query(request.GET, choices, (_ALL_ITEMS_PARAMETER,)) if choices else Filters()
+    look = store.get_or_request(study_row, chosen, request.user)
     context = {
         "benchmarks": benchmark_store.find_benchmarks(study_row) if request.user.is_staff else (),
         "filters": chosen,
-        "fields": [FilterField(name, title, all_choices[name], getattr(chosen, name)) for name, title in titles],
-        "chips": chips,
+        "chips": _list_chips(chosen),
         "query": chosen.build_query(),
         "look": look,
     }
     # The results are computed by a job; the page shows its progress until they are stored.
     if look.analysis is None:
-        return context | _build_progress_context(study_row, progress.count_study(study_row))
-    if request.GET.get(_ALL_ITEMS_PARAMETER) == "all":
+        counts = progress.count_study(study_row)
+        fields = _list_fields(choices or filters.list_choices(study_row), chosen)
+        return context | _build_progress_context(study_row, counts) | {"fields": fields}
+    if show_all_items:
         results = rendered_results.render_results(study_row, look.analysis, chosen, show_all_items=True)
     else:
         # While a job is under way, figures are missing, or another analysis will replace this one.
@@ -106,14 +104,32 @@ def _build_results_context(request: StudyRequest) -> dict[str, Any]:
     return context | {
         "analysis": look.analysis,
         "document": document,
-        "report": results["report"],
-        "results": results["html"],
+        "fields": _list_fields(results["choices"], chosen),
         "headline": result_sections.build_key_numbers(document),
         "design": result_sections.describe_design(document),
         "stop": document["interim"],
         # The active filters are described in a separate banner.
         "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.description))],
+        "report": results["report"],
+        "results": results["html"],
     }
+
+
+def _list_fields(choices: filters.Choices, chosen: Filters) -> list[FilterField]:
+    """Return the lists that have at least two values."""
+    return [
+        FilterField(name, title, choices[name], getattr(chosen, name))
+        for name, title in TITLES.items()
+        if len(choices[name]) > 1
+    ]
+
+
+def _list_chips(chosen: Filters) -> list[FilterChip]:
+    active, chips = chosen.to_dict(), []
+    for name, value in active.items():
+        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
+        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
+    return chips
 
 
 class InviteForm(forms.Form):

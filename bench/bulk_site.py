@@ -30,6 +30,7 @@ from ratings.models import (
     StudyEvent,
 )
 from ratings.models.studies import TRANSITION
+from ratings.studies.item_counts import update_item_counts
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import QUIT, SUBMIT
 from simulation.lab.bench import Bench, step_to_json
@@ -102,6 +103,7 @@ def create_site(plans: list[StudyPlan]) -> None:
     load_rows(Assignment, (row for plan, first in planned for row in iter_assignment_rows(plan, first, rng)))
     load_rows(Rating, (row for plan, first in planned for row in iter_rating_rows(plan, first)))
     load_rows(RatingEvent, (build_event_row(row) for plan, first in planned for row in iter_rating_rows(plan, first)))
+    update_item_counts(Rater.objects.all())
     finish_loading()
 
 
@@ -186,19 +188,20 @@ def iter_source_rows(plan: StudyPlan, first: FirstIds, rng: random.Random) -> It
 
 def iter_assignment_rows(plan: StudyPlan, first: FirstIds, rng: random.Random) -> Iterator[dict[str, Any]]:
     """Yield assignments item by item; each rater's positions count up from item to item."""
-    position = [0] * plan.raters
+    position, ratings = [0] * plan.raters, iter_rating_rows(plan, first)
     for n in range(plan.total_items):
         for k in range(RATINGS_PER_ITEM):
             rater = (n * RATINGS_PER_ITEM + k) % plan.raters
             position[rater] += 1
             yield {"id": first.place + n * RATINGS_PER_ITEM + k, "code": f"{rng.getrandbits(128):032x}", "item_id": first.item + n,
                    "rater_id": first.rater + rater, "position": position[rater], "slot": k + 1,
-                   "pair": derive_code("pair", first.item + n), "opened_at": str(START) if n < plan.rated_items else None}  # fmt: skip
+                   "pair": derive_code("pair", first.item + n), "opened_at": str(START) if n < plan.rated_items else None,
+                   "answered_at": next(ratings)["submitted_at"] if n < plan.rated_items else None}  # fmt: skip
 
 
 def iter_rating_rows(plan: StudyPlan, first: FirstIds) -> Iterator[dict[str, Any]]:
     """Yield ratings: four in five verdicts agree with the truth, one in a hundred is "cannot judge"; all times differ."""
-    # A generator of its own: this runs twice, for ratings and for events, and must yield the same rows.
+    # A generator of its own: this runs for assignments, ratings and events, and must yield the same rows each time.
     rng = random.Random(first.study)
     for n in range(plan.ratings):
         truth = SOURCES[n // RATINGS_PER_ITEM % len(SOURCES)][2]

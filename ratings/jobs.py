@@ -7,7 +7,7 @@ shows. Of the project's modules, this one imports only the registry.
 from simulation.jobs import jobs
 
 JOB_KINDS = (
-    ("analysis", "Analysis of a study", "ratings.results.analyses.analysis_job"),
+    ("analysis", "Analysis of a study", "ratings.web.results.rendered_results"),
     ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_runner"),
     ("benchmark", "Benchmark", "ratings.results.benchmarks.benchmark_job"),
     ("comparison", "Comparison of two studies", "ratings.results.analyses.analysis_job"),

@@ -6,7 +6,14 @@ them to render it.
 May import: ratings.protocol, simulation.models.
 """
 
-from ratings.models.analyses import Analysis, Benchmark, MachineRater, MachineRating, StoredFigure
+from ratings.models.analyses import (
+    Analysis,
+    Benchmark,
+    MachineRater,
+    MachineRating,
+    RenderedResults,
+    StoredFigure,
+)
 from ratings.models.answers import Assignment, InitialRating, PracticeAnswer, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine, RenderedItem
 from ratings.models.people import (
@@ -48,6 +55,7 @@ __all__ = [
     "Rating",
     "RatingEvent",
     "RenderedItem",
+    "RenderedResults",
     "RightsPeriod",
     "SignInLink",
     "StoredFigure",

@@ -87,6 +87,17 @@ class StoredFigure(models.Model):
         return f"{self.name}, {self.profile}"
 
 
+class RenderedResults(models.Model):
+    """The HTML of an analysis on its study's page; it can be rendered again from the document."""
+
+    analysis = models.OneToOneField(Analysis, on_delete=models.CASCADE, related_name="rendered")
+    version = models.CharField(max_length=16, help_text="digest of the templates and code that rendered it")
+    content = models.BinaryField(help_text="compressed JSON of ratings.web.results.rendered_results")
+
+    def __str__(self) -> str:
+        return f"results of analysis {self.analysis_id}"
+
+
 class MachineRater(models.Model):
     """A model rater or the rule-based checker, which rates the items of a study in addition to people."""
 

@@ -125,6 +125,10 @@ class Rater(models.Model):
     # every page would take longer the more items a rater has. A count that is wrong must not reject an answer: no PositiveIntegerField.
     answered_items = models.IntegerField(default=0, editable=False, help_text="assignments with a rating")
     waiting_items = models.IntegerField(default=0, editable=False, help_text="assignments still to be rated")
+    counted_items = models.IntegerField(
+        default=0, editable=False, help_text="ratings that count, unless the rater is dropped"
+    )
+    corrections = models.IntegerField(default=0, editable=False, help_text="how often an answer was corrected")
 
     class Meta:
         ordering = ["study", "number"]

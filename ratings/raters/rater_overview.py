@@ -1,16 +1,14 @@
 """The raters of a study and their progress, under pseudonymous labels; only admins see the address they invited."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Count, Max, Q
 from django.utils import timezone
 
-from ratings.models import Invitation, PracticeAnswer, Study
+from ratings.models import Invitation, PracticeAnswer, Rater, Study
 from ratings.protocol.study_protocol import load_protocol
-from ratings.studies.progress import RaterCounts, count_study
-
-NO_PROGRESS = RaterCounts(0, 0, 0, 0, None, None)  # for a rater added after the counts were made
+from ratings.studies.progress import RaterTimes, count_study
 
 
 class RaterRow(NamedTuple):
@@ -52,19 +50,20 @@ def list_raters(study: Study) -> list[RaterRow]:
     rows = []
     # One annotation instead of a query for each rater.
     for rater in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number"):
-        progress, invitation = counts.get(rater.pk, NO_PROGRESS), invitations.get(rater.pk)
-        times = (rater.last_seen_at, rater.last_shown, progress.last_rated)
+        # A rater can have been added after the counts were made.
+        own, invitation = counts.get(rater.pk, RaterTimes()), invitations.get(rater.pk)
+        times = (rater.last_seen_at, rater.last_shown, own.last_rated)
         rows.append(
             RaterRow(
                 label=rater.label,
                 simulated=rater.simulated,
                 imported=bool(rater.imported_as),
-                state=_describe_state(rater, progress, invitation, is_pool),
-                done=progress.live_rated,
-                total=None if is_pool else progress.live,
+                state=_describe_state(rater, invitation, is_pool),
+                done=rater.answered_items,
+                total=None if is_pool else rater.answered_items + rater.waiting_items,
                 practice=practice.get(rater.pk),
                 # The times in an import were not measured by this site.
-                median_seconds=None if rater.imported_as else progress.median_seconds,
+                median_seconds=None if rater.imported_as else own.median_seconds,
                 last_seen=max((time for time in times if time), default=None),
                 invitation=invitation,
                 taken=rater.user_id is not None,
@@ -76,24 +75,24 @@ def list_raters(study: Study) -> list[RaterRow]:
 
 def count_unrated(study: Study) -> dict[int, int | None]:
     """Return the number of unrated items by rater; None if unknown (in a pool, or before joining)."""
-    is_pool, progress = load_protocol(study.protocol).design == "pool", count_study(study).raters
-    rows = ((rater, progress.get(rater.pk, NO_PROGRESS)) for rater in study.raters.order_by("number"))
+    is_pool = load_protocol(study.protocol).design == "pool"
     return {
-        rater.pk: None if is_pool or not rater.user_id else counts.live - counts.live_rated for rater, counts in rows
+        rater.pk: None if is_pool or not rater.user_id else rater.waiting_items
+        for rater in study.raters.order_by("number")
     }
 
 
-def _describe_state(rater: Any, progress: RaterCounts, invitation: Invitation | None, is_pool: bool) -> str:
+def _describe_state(rater: Rater, invitation: Invitation | None, is_pool: bool) -> str:
     """Return the state of a rater in one or two words."""
     if rater.withdrawn_at:
         return "withdrawn, ratings dropped" if rater.dropped else "withdrawn"
     if rater.imported_as:
         return "imported"
     # In a pool, a rater who has rated every claimed item can still claim more.
-    if rater.finished_at or (not is_pool and progress.live and progress.live_rated == progress.live):
+    if rater.finished_at or (not is_pool and rater.answered_items and not rater.waiting_items):
         return "finished"
-    if progress.live_rated or rater.simulated:
-        return "rating" if progress.live_rated else "not begun"
+    if rater.answered_items or rater.simulated:
+        return "rating" if rater.answered_items else "not begun"
     if rater.started_at:
         return "ready"
     if rater.user_id:

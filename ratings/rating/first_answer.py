@@ -14,6 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import DateTimeField, Field, JSONField, Model, UUIDField
 
 from ratings.models import Assignment, Rating, RatingEvent
+from ratings.models.answers import FIRST
 
 _CONVERTED = (
     DateTimeField,
@@ -61,7 +62,7 @@ def store_first_answer(
     rating_values, event_values = _list_values(rating, connection), _list_values(event, connection)
     submission_id = event_values[_list_columns(RatingEvent).index("submission_id")]
     answer = _AnswerValues(
-        assignment.pk, assignment.rater_id, [assignment.pk, assignment.rater.guide_seen, submission_id], rating_values,
+        assignment.pk, assignment.rater_id, int(assignment.occasion == FIRST), [assignment.pk, assignment.rater.guide_seen, submission_id], rating_values,
         event_values, connection.ops.adapt_datetimefield_value(now), open_next,
     )  # fmt: skip
     return (_store_on_postgres if connection.vendor == "postgresql" else _store_on_sqlite)(answer, connection)
@@ -72,6 +73,7 @@ class _AnswerValues(NamedTuple):
 
     assignment: int
     rater: int
+    counted: int  # what it adds to the rater's counted_items: 1, or 0 for a repeated item
     place: list[Any]  # of _FIND_PLACE
     rating: list[Any]
     event: list[Any]
@@ -80,8 +82,8 @@ class _AnswerValues(NamedTuple):
 
 
 def _store_on_postgres(answer: _AnswerValues, connection: Any) -> StoredAnswer | None:
-    key, rater, place, rating, event, now, open_next = answer
-    parameters = [*place, *rating, *event, now, key, rater, now, rater, key, open_next, key]
+    key, rater, counted, place, rating, event, now, open_next = answer
+    parameters = [*place, *rating, *event, now, key, counted, rater, now, rater, key, open_next, key]
     with connection.cursor() as cursor:
         cursor.execute(_build_postgres_statement(), parameters)
         row = cursor.fetchone()
@@ -105,7 +107,8 @@ def _build_postgres_statement() -> str:
         ), answered AS (
             UPDATE ratings_assignment SET answered_at = %s FROM stored WHERE ratings_assignment.id = %s
         ), counted AS (
-            UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1
+            UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1,
+                counted_items = counted_items + %s
             FROM stored WHERE ratings_rater.id = %s RETURNING answered_items, waiting_items
         ), opened AS (
             UPDATE ratings_assignment SET opened_at = coalesce(opened_at, %s) FROM place, stored
@@ -122,7 +125,7 @@ def _build_postgres_statement() -> str:
 @transaction.atomic
 def _store_on_sqlite(answer: _AnswerValues, connection: Any) -> StoredAnswer | None:
     """Do the same with several statements: SQLite has one writer at a time and no WITH parts that write."""
-    key, rater, place, rating, event, now, open_next = answer
+    key, rater, counted, place, rating, event, now, open_next = answer
     next_code: UUID | None = None
     with connection.cursor() as cursor:
         cursor.execute(_FIND_PLACE, place)
@@ -134,9 +137,9 @@ def _store_on_sqlite(answer: _AnswerValues, connection: Any) -> StoredAnswer | N
         cursor.execute("UPDATE ratings_assignment SET answered_at = %s WHERE id = %s", [now, key])
         cursor.execute("DELETE FROM ratings_unsavedanswer WHERE assignment_id = %s", [key])
         cursor.execute(
-            "UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1 "
-            "WHERE id = %s RETURNING answered_items, waiting_items",
-            [rater],
+            "UPDATE ratings_rater SET answered_items = answered_items + 1, waiting_items = waiting_items - 1, "
+            "counted_items = counted_items + %s WHERE id = %s RETURNING answered_items, waiting_items",
+            [counted, rater],
         )
         answered_items, waiting_items = cursor.fetchone()
         if open_next and found[0]:

@@ -298,7 +298,9 @@ def _create_rating(assignment: Assignment, rating: Rating) -> None:
     rating.save(force_insert=True)
     Assignment.objects.filter(pk=assignment.pk).update(answered_at=rating.submitted_at)
     Rater.objects.filter(pk=assignment.rater_id).update(
-        answered_items=F("answered_items") + 1, waiting_items=F("waiting_items") - int(is_waiting)
+        answered_items=F("answered_items") + 1,
+        waiting_items=F("waiting_items") - int(is_waiting),
+        counted_items=F("counted_items") + int(assignment.occasion == FIRST and not assignment.surplus),
     )
 
 
@@ -313,6 +315,7 @@ def _revise_rating(assignment: Assignment, current: Rating, submitted: Rating) -
     current.submission_id, current.revision = submitted.submission_id, current.revision + 1
     current.revised_at = submitted.submitted_at
     current.save()
+    Rater.objects.filter(pk=assignment.rater_id).update(corrections=F("corrections") + 1)
     return current
 
 

@@ -21,8 +21,11 @@ class SummaryLine(NamedTuple):
 
 
 class Section(NamedTuple):
+    """A section of the summary with its first lines; `total` is the number of its results."""
+
     title: str
     lines: list[SummaryLine]
+    total: int
 
 
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -109,13 +112,17 @@ _COUNTS: Mapping[str, str] = {
 }
 
 
-def build_sections(rows: Iterable[Estimate]) -> list[Section]:
-    """Return the results as text, in sections and in the order of the summary."""
+def build_sections(rows: Iterable[Estimate], max_lines: int | None = None) -> list[Section]:
+    """Return the results as text, in sections and in the order of the summary, at most `max_lines` of each section."""
     place = {stat: (title, index) for title, stats in _SECTIONS.items() for index, stat in enumerate(stats)}
     by_title: dict[str, list[Estimate]] = {title: [] for title in (*_SECTIONS, OTHER_SECTION)}
     for row in sorted(rows, key=lambda row: place.get(row.stat, (OTHER_SECTION, 0))[1]):
         by_title[place.get(row.stat, (OTHER_SECTION, 0))[0]].append(row)
-    return [Section(title, list(map(describe_estimate, results))) for title, results in by_title.items() if results]
+    return [
+        Section(title, [describe_estimate(row) for row in results[:max_lines]], len(results))
+        for title, results in by_title.items()
+        if results
+    ]
 
 
 def describe_estimate(row: Estimate) -> SummaryLine:

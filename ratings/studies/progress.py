@@ -13,21 +13,20 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Sum, Value, When, Window
+from django.db.models import Case, Count, F, Max, Q, QuerySet, Sum, Value, When, Window
 from django.db.models.functions import Coalesce, Least, RowNumber
 from django.utils import timezone
 
-from ratings.models import TRANSITION, Assignment, ItemSource, PracticeAnswer, Rater, Rating, RatingEvent, Study
+from ratings.models import TRANSITION, Assignment, ItemSource, PracticeAnswer, Rater, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol import study_protocol
+from ratings.studies.item_counts import ITEM_COUNTS
 from wetbench_site.text import format_count, hash_text
 
 # Minutes for one outcome, for a full record: an estimate, shown before anybody has rated.
 _MINUTES_PER_ITEM = {True: 2, False: 5}
 _PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
 _IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
-_LIVE = Q(assignments__released_at__isnull=True)
-_RATED = Q(assignments__rating__isnull=False)
 # The sum of the keys alone stays the same when two rows exchange their states.
 _KEY_SQUARE = F("pk") * F("pk") % 1_000_003
 _RATER = "assignment__rater"
@@ -88,8 +87,7 @@ def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTal
     protocol, counts = study_protocol.load_protocol(study.protocol), tally or tally_ratings(study)
     given, planned = counts.given, counts.items * study.ratings_per_item
     if protocol.stop == "deadline" and study.deadline:
-        # The deadline's day is included: raters read it as the last day on which they can rate.
-        met = (today or timezone.localdate()) > study.deadline
+        met = is_deadline_over(study, today)
         day = f"{study.deadline.day} {study.deadline:%B %Y}"
         text = f"The last day was {day}." if met else f"Ratings are collected until the end of {day}."
         return StopStatus(met, given, planned, text)
@@ -99,6 +97,12 @@ def evaluate_stop_rule(study: Study, today: date | None = None, tally: RatingTal
     if not planned:
         return StopStatus(False, given, planned, "It has no items to rate yet.")
     return StopStatus(counts.missing == 0, given, planned, _describe_missing(counts.missing))
+
+
+def is_deadline_over(study: Study, today: date | None = None) -> bool:
+    """Return whether the study has a deadline that has passed."""
+    # The deadline's day is included: raters read it as the last day on which they can rate.
+    return study.deadline is not None and (today or timezone.localdate()) > study.deadline
 
 
 def tally_ratings(study: Study) -> RatingTally:
@@ -131,10 +135,10 @@ def _describe_missing(missing: int) -> str:
 
 
 def compute_state_digest(study: Study) -> str:
-    """Return the digest of the state of the study's ratings, from counts and keys alone, in five or six queries.
+    """Return the digest of the state of the study's ratings, from counts in the rows of raters, in three or four queries.
 
-    It changes with any answer, correction, import, withdrawal, dropped rater, assignment released or added, rating by
-    a model, or new verdict of the checker on what was rated.
+    It changes with any answer, correction, import, withdrawal, dropped rater, change in the number of a rater's
+    assignments, rating by a model, or new verdict of the checker on what was rated.
     """
     values = [*_collect_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
     if study.is_unblinded:
@@ -147,7 +151,7 @@ def compute_state_digest(study: Study) -> str:
 
 
 def compute_progress_digest(study: Study) -> str:
-    """Return a digest of raters' answers and assignments alone, in five queries."""
+    """Return a digest of raters' answers and assignments alone, in three queries."""
     # Neither sources nor model ratings are read: pages of a sealed study use this digest.
     return _hash_values(["progress", study.items.count(), *_collect_progress(study)])
 
@@ -157,38 +161,13 @@ def _hash_values(values: list[Any]) -> str:
 
 
 def _collect_progress(study: Study) -> list[Any]:
-    places = _aggregate_rows(Assignment.objects.filter(rater__study=study), **_ASSIGNMENT_AGGREGATES)
-    # The log is only added to, so three columns of one index distinguish its states. A study's assignments mostly
-    # have consecutive keys: with their range, PostgreSQL reads that part of the index in one scan.
-    keys = {"assignment__gte": places["first"] or 0, "assignment__lte": places["last"] or 0}
-    events = RatingEvent.objects.filter(assignment__rater__study=study, **keys)
-    left = {**_sum_keys("out", dropped=True), **_sum_keys("left", withdrawn_at__isnull=False)}
+    practice = PracticeAnswer.objects.filter(rater__study=study).order_by()
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
-        _aggregate_rows(events, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
-        places,
-        _aggregate_rows(study.raters, n=Count("pk"), **left),
-        _aggregate_rows(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
+        # Answers are never removed, so these counts distinguish the states of a rater's answers.
+        list(study.raters.order_by("pk").values_list("pk", "dropped", "withdrawn_at", *ITEM_COUNTS, "corrections")),
+        practice.aggregate(n=Count("pk"), last=Max("pk")),
     ]
-
-
-def _sum_keys(name: str, **conditions: Any) -> dict[str, Sum]:
-    """Return sums over keys that change if other rows match, even if the number of rows is the same."""
-    return {name: Sum("pk", filter=Q(**conditions)), f"{name}_squares": Sum(_KEY_SQUARE, filter=Q(**conditions))}
-
-
-_ASSIGNMENT_AGGREGATES = {
-    "n": Count("pk"),
-    "first": Min("pk"),
-    "last": Max("pk"),
-    **_sum_keys("back", released_at__isnull=False),
-    **_sum_keys("over", surplus=True),
-}
-
-
-def _aggregate_rows(rows: Any, **aggregates: Any) -> dict[str, Any]:
-    values: dict[str, Any] = rows.order_by().aggregate(**aggregates)
-    return values
 
 
 def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
@@ -209,26 +188,18 @@ def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
     return {key: mean(times) for key, times in middle.items()}
 
 
-class RaterCounts(NamedTuple):
-    """The progress of one rater.
+class RaterTimes(NamedTuple):
+    """When a rater last answered, and the median time per item; each is None before the first such time is known."""
 
-    `rated` and `dealt` count all assignments except those that were released unrated; `live_rated` and `live` count
-    those that were not released at all. `median_seconds` is None before the first rating with a known time.
-    """
-
-    rated: int = 0
-    dealt: int = 0
-    live_rated: int = 0
-    live: int = 0
     last_rated: datetime | None = None
     median_seconds: float | None = None
 
 
 class StudyCounts(NamedTuple):
-    """The counts of the study, and of its raters by key."""
+    """The counts of the study, and the times of its raters by key."""
 
     study: RatingTally
-    raters: Mapping[int, RaterCounts]
+    raters: Mapping[int, RaterTimes]
 
 
 def count_study(study: Study) -> StudyCounts:
@@ -249,15 +220,9 @@ def count_study(study: Study) -> StudyCounts:
 def _compute_counts(study: Study) -> StudyCounts:
     medians = compute_median_times(Rating.objects.filter(assignment__rater__study=study))
     # One query for all raters: a query for each would make the page slower with every rater.
-    raters: Any = study.raters.order_by().values_list("pk").annotate(
-        rated=Count("assignments", filter=_RATED),
-        dealt=Count("assignments", filter=_RATED | _LIVE),
-        live_rated=Count("assignments__rating", filter=_LIVE),
-        live=Count("assignments", filter=_LIVE),
-        last_rated=Max("assignments__rating__submitted_at"),
-    )  # fmt: skip
-    counts_by_rater = {pk: RaterCounts._make((*numbers, medians.get(pk))) for pk, *numbers in raters}
-    return StudyCounts(tally_ratings(study), counts_by_rater)
+    last_rated = study.raters.order_by().values_list("pk", Max("assignments__answered_at"))
+    times_by_rater = {pk: RaterTimes(last, medians.get(pk)) for pk, last in last_rated}
+    return StudyCounts(tally_ratings(study), times_by_rater)
 
 
 class StudyProgress(NamedTuple):
@@ -303,10 +268,11 @@ def build_report(study: Study, counted: StudyCounts | None = None) -> StudyRepor
     tally = counts.study
     raters = []
     for rater in study.raters.order_by("number", "pk"):
-        own = counts.raters.get(rater.pk, RaterCounts())
+        times = counts.raters.get(rater.pk, RaterTimes())
         # A dropped rater's times would suggest that their ratings count.
-        median_seconds = None if rater.dropped else own.median_seconds
-        raters.append(RaterProgress(rater, own.rated, own.dealt, median_seconds))
+        median_seconds = None if rater.dropped else times.median_seconds
+        total = rater.answered_items + rater.waiting_items
+        raters.append(RaterProgress(rater, rater.answered_items, total, median_seconds))
     planned, n_finished = tally.given + tally.missing, sum(line.done == line.total for line in raters)
     imported = f"{tally.imported} of {tally.given} ratings were collected elsewhere and imported."
     return StudyReport(

@@ -35,10 +35,10 @@ class Screen(NamedTuple):
 
 
 @cache
-def compute_version() -> str:
-    """Return the digest of the templates and modules that items are rendered with."""
+def compute_version(patterns: tuple[str, ...] = _RENDERED_WITH) -> str:
+    """Return the digest of the templates and modules, given as patterns of paths, that stored HTML is rendered with."""
     digest = hashlib.sha256(django.__version__.encode())
-    for pattern in _RENDERED_WITH:
+    for pattern in patterns:
         for path in sorted(settings.BASE_DIR.glob(pattern)):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

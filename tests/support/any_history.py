@@ -17,6 +17,8 @@ from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
 from ratings.rating import next_item, submit
 from ratings.studies import lifecycle, pool, progress, running_raters
+from ratings.studies.item_counts import ITEM_COUNTS
+from ratings.web.study.study import add_list_counts
 from tests.support import study_factory
 from tests.support.steps import DatabaseOutage
 
@@ -290,11 +292,24 @@ class StudyHistory:
             == rows
         )
         n_counted = sum(n for row, n in rows.items() if row[-1])
+        [listed] = add_list_counts([self.study])
         assert (
             progress.build_report(self.study).progress.done
             == progress.evaluate_stop_rule(self.study).given
+            == listed.given
             == n_counted
         )
+        counts: dict[int, Counter[str]] = {rater: Counter() for rater in self.study.raters.values_list("pk", flat=True)}
+        for assignment in assignments:
+            own, rating, is_live = counts[assignment.rater_id], ratings.get(assignment.pk), not assignment.released_at
+            own["answered"] += rating is not None
+            own["waiting"] += rating is None and is_live
+            own["counted"] += bool(rating and assignment.occasion == 1 and is_live and not assignment.surplus)
+            own["corrected"] += rating.revision - 1 if rating else 0
+        stored = self.study.raters.values_list("pk", *ITEM_COUNTS, "corrections")
+        assert {pk: tuple(numbers) for pk, *numbers in stored} == {
+            pk: (own["answered"], own["waiting"], own["counted"], own["corrected"]) for pk, own in counts.items()
+        }
 
     # ------------------------------------------------------------------ the end
 

@@ -67,6 +67,8 @@ RATINGS = (
           "ratings_assignment", "None"),
     plant_fault("counts of items", "UPDATE ratings_rater SET answered_items = answered_items + 1 WHERE number = 1", "ratings_rater", "waiting"),
     plant_fault("counts of items", "UPDATE ratings_rater SET waiting_items = -1 WHERE number = 2", "ratings_rater", "-1"),
+    plant_fault("counts of items", "UPDATE ratings_rater SET counted_items = counted_items + 1 WHERE number = 1", "ratings_rater", "counted"),
+    plant_fault("counts of items", "UPDATE ratings_rater SET corrections = 7 WHERE number = 1", "ratings_rater", "7"),
     plant_fault("stored HTML of items", "UPDATE ratings_rendereditem SET html = html || 'x' WHERE id = (SELECT min(id) FROM ratings_rendereditem)",
           "ratings_rendereditem", "other HTML"),
     plant_fault("payloads of items", f"UPDATE ratings_item SET payload = '{{}}' WHERE id = {AN_ITEM}", "ratings_item", "44136fa"),

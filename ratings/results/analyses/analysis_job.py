@@ -1,43 +1,19 @@
-"""The jobs that compute a full analysis, or compare two studies, and draw the figures.
+"""The figures of an analysis, and the job that compares two studies.
 
-They import the plotting libraries, so only workers import this module.
+This module imports the plotting libraries, so only workers import it.
 """
 
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.urls import reverse
 
 from ratings.models import Analysis, StoredFigure, Study
 from ratings.results.analyses import document, sections_contrasts, store
-from ratings.results.analyses.filters import Filters
 from ratings.results.figures import render
 from ratings.results.figures.registry import FIGURES
 from simulation.jobs import Work, jobs
-
-
-@jobs.register_handler("analysis")
-def run_analysis(work: Work) -> Mapping[str, Any]:
-    """Compute and store the requested analysis of the current ratings. Later requests find it stored."""
-    study = Study.objects.filter(code=work.params["study"]).first()
-    if study is None or not study.is_unblinded:
-        raise jobs.JobFailed("The study is not unblinded or no longer exists. Reload its page.")
-    filters = Filters.from_dict(work.params["filters"])
-    try:
-        analysis = store.compute_analysis(study, filters, work.report_progress)
-    except store.DataChangingError as error:
-        # Ratings that are changing now will probably have stopped changing after two sweeps; the job waits until then.
-        raise jobs.RetryLater(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
-    n_figures = draw_figures(analysis, work)
-    page = reverse("ratings:study", kwargs={"slug": study.slug})
-    return {
-        "analysis": analysis.pk,
-        "said": f"{analysis.n_ratings:,} ratings analysed, {n_figures} figures drawn.",
-        "href": f"{page}?{filters.build_query()}" if filters else page,
-        "label": "View results",
-    }
 
 
 def draw_figures(analysis: Analysis, work: Work | None = None) -> int:

@@ -1,14 +1,15 @@
 """Filters select which ratings of a study are analysed. They are part of the URL, the same for all tables and files."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import QueryDict
 
-from ratings.models import Assignment, ItemSource, Study
+from ratings.models import ItemSource, Study
+from ratings.protocol import study_protocol
 from ratings.stats.ratings_table import natural_sort_key
 
 
@@ -68,7 +69,7 @@ class Choice(NamedTuple):
     label: str
 
 
-Choices = Mapping[str, tuple[Choice, ...]]
+Choices = Mapping[str, Sequence[Choice]]
 
 
 @dataclass(frozen=True)
@@ -131,19 +132,23 @@ def describe_value(name: str, value: str) -> str:
 
 
 def list_choices(study: Study) -> Choices:
-    """Return the filter values by column, in three queries. While the study is sealed, they reveal no source."""
+    """Return the filter values by column, in two queries. While the study is sealed, they reveal no source."""
     # Even the list of values would reveal which models took part.
     values_by_column: dict[str, set[str]] = {name: set() for name in SEALED}
     if study.is_unblinded:
         rows, columns = ItemSource.objects.filter(item__study=study), [_COLUMNS[name].sealed_column for name in SEALED]
-        values_by_column = dict(zip(SEALED, _list_distinct(rows, *columns), strict=True))
-    arms = Assignment.objects.filter(item__study=study, rater__imported_as="")
-    layouts, contexts, marks = _list_distinct(arms, "layout", "with_context", "marks")
+        combinations = list(rows.order_by().values_list(*columns).distinct())
+        values_by_column = {
+            name: {row[i] for row in combinations if row[i] not in (None, "")} for i, name in enumerate(SEALED)
+        }
     raters = list(study.raters.filter(dropped=False).values_list("label", "simulated", "imported_as"))
+    # The arms of the protocol and not those of the assignments, of which a study can have a hundred thousand.
+    display = study_protocol.load_protocol(study.protocol).display
+    has_arms = not all(known_as for _, _, known_as in raters)
     values_by_column |= {
-        "layout": layouts,
-        "context": {str(int(value)) for value in contexts},
-        "marks": marks,
+        "layout": set(display.layouts) if has_arms else set(),
+        "context": {str(int(value)) for value in display.context} if has_arms else set(),
+        "marks": set(display.marks) if has_arms else set(),
         "rater": {label for label, _, _ in raters},
         "who": {
             "imported" if known_as else "simulated" if is_simulated else "people"
@@ -154,11 +159,6 @@ def list_choices(study: Study) -> Choices:
         name: tuple(Choice(value, describe_value(name, value)) for value in sorted(values, key=natural_sort_key))
         for name, values in values_by_column.items()
     }
-
-
-def _list_distinct(rows: QuerySet[Any], *columns: str) -> list[set[Any]]:
-    combinations = list(rows.order_by().values_list(*columns).distinct())
-    return [{row[i] for row in combinations if row[i] not in (None, "")} for i in range(len(columns))]
 
 
 def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Collection[str] = ()) -> Filters:
@@ -182,7 +182,7 @@ def parse_query(query: QueryDict, choices_by_name: Choices, other_parameters: Co
     return Filters(**selected, unknown=tuple(unknown))
 
 
-def _explain_unknown(name: str, value: str, available: tuple[Choice, ...]) -> str:
+def _explain_unknown(name: str, value: str, available: Sequence[Choice]) -> str:
     if not available and name in SEALED:
         return f"This study cannot be filtered by {TITLES[name]}: it is sealed or there is none."
     listing = ", ".join(choice.value for choice in available[:_LISTED])

@@ -31,7 +31,7 @@ from simulation.models import Job
 from wetbench_site.text import hash_text
 
 # Increase the version with every change of what is computed or how it is written. Documents of other versions are not shown.
-VERSION = 8
+VERSION = 9
 # The libraries whose version can change a number.
 LIBRARIES = ("numpy", "scipy")
 
@@ -117,7 +117,8 @@ def get_or_request(study: Study, filters: Filters, user: Any = None) -> Analysis
     # An out-of-date analysis is more useful than none; the message states that it is out of date. Full ones are preferred.
     # Pages can only show documents of the current version.
     keys = [] if quick else [row.pk for row in _iter_same_request(study, filters) if row.version == VERSION]
-    available = quick or Analysis.objects.filter(pk__in=keys).order_by("-full", "-created_at", "-pk").first()
+    older = Analysis.objects.defer("document").filter(pk__in=keys).order_by("-full", "-created_at", "-pk")
+    available = quick or older.first()
     if available is not None:
         message = f"{describe_freshness(available)} {message}"
         if quick is None:
@@ -184,12 +185,14 @@ def _refuse_sealed(study: Study) -> None:
 def _compute_state(study: Study) -> str:
     """Return a digest of everything on which the document depends, including whether a deadline has passed."""
     # A deadline passes without a change in the database, and the document states whether the stop rule is met.
-    ended = progress.evaluate_stop_rule(study).met if study.protocol.get("stop") == "deadline" else None
+    ended = progress.is_deadline_over(study) if study.protocol.get("stop") == "deadline" else None
     return hash_text(f"{progress.compute_state_digest(study)}/{ended}")
 
 
 def _find_stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:
-    return Analysis.objects.filter(key=build_key(study, filters, state, seed, resamples)).first()
+    # Not the document, which can have megabytes: the study's page is stored as HTML.
+    key = build_key(study, filters, state, seed, resamples)
+    return Analysis.objects.defer("document").filter(key=key).first()
 
 
 def _get_quick(study: Study, filters: Filters, state: str) -> Analysis | None:

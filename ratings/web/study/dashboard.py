@@ -1,6 +1,6 @@
 """The page of one study: as a draft what is left to do, then its progress and, once unblinded, its results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -16,20 +16,16 @@ from ratings.models import Rater, Study
 from ratings.protocol import PlanError, study_protocol
 from ratings.raters import email_messages, invitations, rater_overview
 from ratings.raters.email_messages import AddressError, SendResult
-from ratings.results import stored_figures, study_log
+from ratings.results import study_log
 from ratings.results.analyses import filters, store
 from ratings.results.analyses.filters import TITLES, Filters
 from ratings.results.benchmarks import store as benchmark_store
-from ratings.results.paper_values import find_paper_value
-from ratings.stats import Estimate
-from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import StudyError, progress, protocol_words, reassign, running_raters
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.results import items, result_sections
+from ratings.web.results import rendered_results, result_sections
 from ratings.web.study import builder
 from wetbench_site.text import format_count
 
-MAX_SECTION_ROWS = 100  # rows per section of the statistics; the JSON contains all of them
 _ALL_ITEMS_PARAMETER = "matrix"  # "?matrix=all" shows every item of the matrix
 
 
@@ -38,7 +34,7 @@ class FilterField(NamedTuple):
 
     name: str
     title: str
-    choices: tuple[filters.Choice, ...]
+    choices: Sequence[filters.Choice]
     chosen: str
 
 
@@ -47,14 +43,6 @@ class FilterChip(NamedTuple):
 
     description: str
     without: str
-
-
-# Sections may list every pair of raters, which is too long for a page.
-class ListedSection(NamedTuple):
-    """A section of the statistics with the first of its `total` rows."""
-
-    section: Section
-    total: int
 
 
 @study_page("admin", "analyst")
@@ -74,78 +62,74 @@ def show_study(request: StudyRequest) -> HttpResponse:
         counted = "counted" in request.GET
         context |= builder.describe_availability(study_row) if counted else builder.describe_needs(study_row)
         return render(request, "ratings/study_draft.html", {**context, "counted": counted})
-    counts = progress.count_study(study_row)
-    context["report"] = progress.build_report(study_row, counts)
-    context["stop"] = progress.evaluate_stop_rule(study_row, tally=counts.study)
-    context["unplaced"] = reassign.count_unassigned_ratings(study_row, counts.study.missing)
     if study_row.is_unblinded:
-        context |= _build_results_context(request)
-    else:
-        context["precision"] = store.compute_blind_precision(study_row, counts.study.given)
+        return render(request, "ratings/study.html", context | _build_results_context(request))
+    counts = progress.count_study(study_row)
+    context |= _build_progress_context(study_row, counts)
+    context["unplaced"] = reassign.count_unassigned_ratings(study_row, counts.study.missing)
+    context["precision"] = store.compute_blind_precision(study_row, counts.study.given)
     return render(request, "ratings/study.html", context)
 
 
+def _build_progress_context(study: Study, counts: progress.StudyCounts) -> dict[str, Any]:
+    stop = progress.evaluate_stop_rule(study, tally=counts.study)
+    return {"report": progress.build_report(study, counts), "stop": stop}
+
+
 def _build_results_context(request: StudyRequest) -> dict[str, Any]:
-    study_row, all_choices = request.study, filters.list_choices(request.study)
-    chosen = filters.parse_query(request.GET, all_choices, other_parameters=(_ALL_ITEMS_PARAMETER,))
-    look, active = store.get_or_request(study_row, chosen, request.user), chosen.to_dict()
-    # Only lists that have at least two values.
-    titles = [(name, title) for name, title in TITLES.items() if len(all_choices[name]) > 1]
-    chips = []
-    for name, value in active.items():
-        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
-        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
+    study_row, parameters = request.study, set(request.GET)
+    show_all_items = request.GET.get(_ALL_ITEMS_PARAMETER) == "all"
+    # Without a filter in the URL, the list of possible ones is stored with the results.
+    choices = filters.list_choices(study_row) if parameters - {_ALL_ITEMS_PARAMETER} else None
+    chosen = filters.parse_query(request.GET, choices, (_ALL_ITEMS_PARAMETER,)) if choices else Filters()
+    look = store.get_or_request(study_row, chosen, request.user)
     context = {
         "benchmarks": benchmark_store.find_benchmarks(study_row) if request.user.is_staff else (),
         "filters": chosen,
-        "fields": [FilterField(name, title, all_choices[name], getattr(chosen, name)) for name, title in titles],
-        "chips": chips,
+        "chips": _list_chips(chosen),
         "query": chosen.build_query(),
         "look": look,
     }
     # The results are computed by a job; the page shows its progress until they are stored.
     if look.analysis is None:
-        return context
-    show_all_items = request.GET.get(_ALL_ITEMS_PARAMETER) == "all"
-    return {**context, **_describe_analysis(study_row, chosen, look.analysis, show_all_items=show_all_items)}
-
-
-def _describe_analysis(study_row: Study, chosen: Filters, analysis: Any, *, show_all_items: bool) -> dict[str, Any]:
-    document = analysis.document
-    figures = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study_row, chosen.build_query()))
-    return {
-        "analysis": analysis,
+        counts = progress.count_study(study_row)
+        fields = _list_fields(choices or filters.list_choices(study_row), chosen)
+        return context | _build_progress_context(study_row, counts) | {"fields": fields}
+    if show_all_items:
+        results = rendered_results.render_results(study_row, look.analysis, chosen, show_all_items=True)
+    else:
+        # While a job is under way, figures are missing, or another analysis will replace this one.
+        results = rendered_results.load_results(study_row, look.analysis, chosen, is_final=look.job is None)
+    document = results["document"]
+    return context | {
+        "analysis": look.analysis,
         "document": document,
+        "fields": _list_fields(results["choices"], chosen),
         "headline": result_sections.build_key_numbers(document),
         "design": result_sections.describe_design(document),
+        "stop": document["interim"],
         # The active filters are described in a separate banner.
         "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.description))],
-        "parts": result_sections.build_sections(document, figures),
-        "contested": items.list_contested(study_row, document, chosen),
-        "n_contested": document["composition"]["contested"],
-        "matrix": result_sections.build_matrix(document, whole=show_all_items),
-        "matrix_files": figures["matrix"].files if "matrix" in figures else [],
-        "sections": _build_sections(document["results"], study_row),
+        "report": results["report"],
+        "results": results["html"],
     }
 
 
-def _build_sections(results: Sequence[Mapping[str, Any]], study: Study) -> list[ListedSection]:
-    sections = []
-    for section in build_sections(Estimate.from_dict(estimate) for estimate in results):
-        lines = [_name_statistic(line, study) for line in section.lines[:MAX_SECTION_ROWS]]
-        sections.append(ListedSection(section._replace(lines=lines), len(section.lines)))
-    return sections
+def _list_fields(choices: filters.Choices, chosen: Filters) -> list[FilterField]:
+    """Return the lists that have at least two values."""
+    return [
+        FilterField(name, title, choices[name], getattr(chosen, name))
+        for name, title in TITLES.items()
+        if len(choices[name]) > 1
+    ]
 
 
-def _name_statistic(line: SummaryLine, study: Study) -> SummaryLine:
-    """Return the row with the study's own answer label instead of "verdict 1", and with the published value."""
-    yes_label, is_mean = study.answer_labels[0].lower(), (line.name, line.scope) == (MEAN_CONFIDENCE, POOLED)
-    published = find_paper_value("mean_confidence", study.kind) if is_mean else None
-    return line._replace(
-        name=line.name.replace("Share of verdict 1", f"Share rated {yes_label}"),
-        n=line.n.replace("verdicts 1", f"rated {yes_label}"),
-        reason="; ".join(filter(None, (line.reason, published.description if published else ""))),
-    )
+def _list_chips(chosen: Filters) -> list[FilterChip]:
+    active, chips = chosen.to_dict(), []
+    for name, value in active.items():
+        others = Filters.from_dict({other: kept for other, kept in active.items() if other != name})
+        chips.append(FilterChip(f"{TITLES[name]}: {filters.describe_value(name, value)}", others.build_query()))
+    return chips
 
 
 class InviteForm(forms.Form):

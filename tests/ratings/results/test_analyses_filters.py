@@ -125,7 +125,7 @@ def test_sealed_file_cannot_be_filtered_by_sealed_columns(admin_client) -> None:
 
 
 def test_filter_choices_take_the_same_queries_for_small_and_large_studies(study, django_assert_num_queries) -> None:
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         found = filters.list_choices(study)
     assert [choice.label for choice in found["error"]] == ["no planted error", "obvious error", "subtle error"]
     assert [choice.value for choice in found["who"]] == ["people"]

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils.html import escape
 
-from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, Study
+from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, RenderedResults, Study
 from ratings.rating import submit
 from ratings.results.analyses import analysis_job, sections_raters, store
 from ratings.results.analyses.filters import Filters
@@ -23,6 +23,7 @@ from ratings.results.analyses.tables import list_records
 from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import build_page_table
 from ratings.web.results import items, result_sections
+from simulation.jobs import jobs
 from simulation.models import Job, Twin
 from tests.support import run_factory, study_factory
 
@@ -109,7 +110,7 @@ def test_results_page_lists_every_statistic_of_the_analysis(staff: Client, ada: 
     study = unblinded(rated(ada))
     listed = staff.get(at("study", study)).context["sections"]
     assert sum(one.total for one in listed) == len(Analysis.objects.get(study=study).document["results"]) > 40
-    undefined = [line for one in listed for line in one.section.lines if line.value == "undefined"]
+    undefined = [line for one in listed for line in one.lines if line.value == "undefined"]
     assert undefined
     assert all(line.reason for line in undefined)
 
@@ -230,6 +231,56 @@ def test_results_of_large_studies_are_computed_by_a_job(
     assert f'id="job-{job.code}"' not in done
 
 
+def test_finished_results_are_shown_without_their_document(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    job = store.get_or_request(study, Filters()).job
+    assert jobs.run_job_here(job).status == "done"
+    with CaptureQueriesContext(connection) as asked:
+        page = text(staff.get(at("study", study)))
+    read = " ".join(query["sql"] for query in asked.captured_queries)
+    assert "renderedresults" in read
+    assert not re.search(r'"(document|svg)"|"ratings_(rating|assignment|itemsource)"."(verdict|label|position)"', read)
+    # Without stored HTML the page is the same, and the HTML is stored.
+    [stored] = RenderedResults.objects.all()
+    stored.delete()
+    assert remove_tokens(text(staff.get(at("study", study)))) == remove_tokens(page)
+    assert RenderedResults.objects.get().content == stored.content
+
+
+def remove_tokens(page: str) -> str:
+    """Return the page without what differs in every response."""
+    return re.sub(r'"\w{64}"', "", page)
+
+
+def test_results_rendered_by_another_release_are_rendered_again(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    jobs.run_job_here(store.get_or_request(study, Filters()).job)
+    RenderedResults.objects.update(version="other", content=b"")
+    page = text(staff.get(at("study", study)))
+    assert "Rates by source" in page
+    assert text(staff.get(at("study", study))).count("Rates by source") == page.count("Rates by source")
+    assert RenderedResults.objects.get().version != "other"
+
+
+def test_results_are_not_stored_before_the_figures_are_drawn(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    assert "The full analysis is being computed." in text(staff.get(at("study", study)))
+    store.compute_analysis(study, Filters())
+    assert "Its figures are being drawn." in text(staff.get(at("study", study)))
+    assert not RenderedResults.objects.exists()
+
+
+def test_every_item_of_the_matrix_is_shown_on_request_although_results_are_stored(
+    staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_sections, "MATRIX_CELLS", 4)
+    study = unblinded(rated(ada))
+    jobs.run_job_here(store.get_or_request(study, Filters()).job)
+    assert "Show all of them" in text(staff.get(at("study", study)))
+    assert "Show all of them" not in text(staff.get(at("study", study), {"matrix": "all"}))
+    assert "Show all of them" in text(staff.get(at("study", study)))
+
+
 def test_outdated_results_are_labelled(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
     study = unblinded(rated(ada))
     store.compute_analysis(study, Filters())
@@ -348,7 +399,7 @@ def test_result_page_query_count_does_not_grow_with_items(staff: Client, ada: Us
         for rater in study.raters.all():
             study_factory.rate_everything(rater)
         code = unblinded(study).items.order_by("pk")[0].code
-        store.compute_analysis(study, Filters())
+        jobs.run_job_here(store.get_or_request(study, Filters()).job)
         own = []
         for address in (at("study", study), at("items", study), at("item", study, code)):
             with CaptureQueriesContext(connection) as queries:

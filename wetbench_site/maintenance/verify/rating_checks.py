@@ -20,7 +20,7 @@ from ratings.models import (
 from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import Arm
 from ratings.studies import rendered_items
-from ratings.studies.item_counts import count_items
+from ratings.studies.item_counts import ITEM_COUNTS, count_items
 from ratings.studies.rendered_items import Screen
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows, report_rows
 
@@ -215,14 +215,13 @@ def check_answer_times() -> Iterator[Violation]:
 
 @build_check("counts of items", Rater)
 def check_item_counts() -> Iterator[Violation]:
-    """Each rater's counts of answered and waiting items are those of the assignments."""
-    raters = Rater.objects.order_by("pk").annotate(
-        answered=count_items(Q(rating__isnull=False)),
-        waiting=count_items(Q(rating__isnull=True, released_at__isnull=True)),
-    )
-    wrong = raters.exclude(answered_items=F("answered"), waiting_items=F("waiting"))
-    found = "{answered_items} and {waiting_items}"
-    yield from report_rows(wrong, "{answered} answered and {waiting} waiting", found)
+    """Each rater's counts of answered, waiting, counted and corrected items are those of the assignments and the log."""
+    counts = {name: count_items(condition) for name, condition in ITEM_COUNTS.items()}
+    counts["corrections"] = count_items(Q(rating_events__kind="correction"))
+    raters = Rater.objects.order_by("pk").annotate(**{f"found_{name}": count for name, count in counts.items()})
+    wrong = raters.exclude(**{name: F(f"found_{name}") for name in counts})
+    expected = ", ".join(f"{{found_{name}}} {name.partition('_')[0]}" for name in counts)
+    yield from report_rows(wrong, expected, ", ".join(f"{{{name}}}" for name in counts))
 
 
 @build_check("stored HTML of items", RenderedItem)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -18,6 +18,8 @@ from simulation.leases import Blocked, Lease
 from simulation.models import CallText, ModelCall, Run
 from simulation.providers import ErrorClass, ProviderError
 from simulation.providers.base import Completion, Reply, Stop
+from wetbench_site.database import transaction_if
+from wetbench_site.prepared_queries import update_rows
 from wetbench_site.text import hash_text
 
 ANSWERED_STATES = ("answered", "refused")
@@ -51,7 +53,7 @@ def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
         raise Blocked("budget", f"the run's time limit of {run.max_seconds} s has passed")
     # `run` was loaded before, so a run without a budget costs no query here. If the run has received its first limit
     # since then, this call is not counted; recount_live_runs corrects the counters.
-    if run.max_cost is None and run.max_tokens is None:
+    if not run.has_usage_limit:
         return
     if run.max_cost is not None and worst_case.cost is None:
         raise Blocked("budget", "the run has a cost limit, and this model has no price")
@@ -101,18 +103,19 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
     outcome = result.outcome
     changes = _columns_of_completion(call, outcome) if isinstance(outcome, Completion) else _columns_of_error(outcome)
     changes |= {"ended_at": timezone.now(), "milliseconds": int(result.seconds * 1000)}
-    with transaction.atomic():
+    run, is_fault = lease.row.run, isinstance(outcome, ProviderError)
+    with transaction_if(is_fault or not result.limiter_at_maximum or run.has_usage_limit):
         is_held = lease.is_held()
         if not is_held and changes["state"] in ANSWERED_STATES:
             changes["state"] = "fenced"
         # A call that the sweep marked as lost is completed too: its worker was only slow, and its usage is known now.
-        stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
+        stored = update_rows(ModelCall, changes, id=call.pk, state=("started", "lost"))
         if isinstance(outcome, ProviderError):
             rate_limit.record_fault(call.gate, outcome)
         elif not result.limiter_at_maximum:
             rate_limit.record_answer(call.gate)
         if stored:
-            _settle_reservation(lease.row.run, call, changes)
+            _settle_reservation(run, call, changes)
     for name, value in changes.items():
         setattr(call, name, value)
     return is_held
@@ -120,7 +123,7 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
 
 def _settle_reservation(run: Run, call: ModelCall, changes: dict[str, Any]) -> None:
     """Replace the call's reservation in the run's budget with its usage. An unknown cost or token count stays reserved."""
-    if run.max_cost is None and run.max_tokens is None:
+    if not run.has_usage_limit:
         return
     cost, tokens_used = changes["cost"], run_usage.sum_tokens(changes)
     corrections = {}
@@ -183,6 +186,11 @@ def deduplicate_text(body: Any, text: str) -> Any:
         # Two workers may store the same text at once; the hash is the key, so either row will do.
         CallText.objects.bulk_create([CallText(sha256=sha, text=text)], ignore_conflicts=True)
     return _map_body(body, lambda part: {_HASH_KEY: sha} if part == text else part)
+
+
+def is_text_stored(text: str) -> bool:
+    """Return whether `deduplicate_text` has nothing to store for this text, because it is short or committed."""
+    return len(text) < _MIN_STORED_LENGTH or hash_text(text) in _known_hashes
 
 
 def remember_stored_texts(body: Any) -> None:

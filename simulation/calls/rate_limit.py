@@ -24,6 +24,7 @@ from simulation.models import ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass, ProviderError
 from simulation.providers.base import PROVIDERS
 from simulation.providers.errors import RetryPolicy, double_capped, requested_wait
+from wetbench_site.prepared_queries import PreparedQuery
 
 log = logging.getLogger("wetbench.gates")
 # Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
@@ -35,15 +36,21 @@ KEY_FAULTS = {
     ErrorClass.CREDENTIALS: "The provider does not accept the key",
     ErrorClass.CREDITS: "The provider reports that no credit is left for the key",
 }
-# Upper bound on the transactions that have counted the calls and not yet committed: four processes with ten
-# connections each.
-MAX_OPEN_TRANSACTIONS = 40
+# Upper bound on the workers that have counted the calls and not yet stored theirs: four processes with ten connections
+# each.
+MAX_CONNECTIONS = 40
 # Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
 _COUNT_UNDER_WAY = RawSQL(
     "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
     " WHERE under_way.gate = simulation_providergate.name AND under_way.state = 'started')",
     (),
     output_field=IntegerField(),
+)
+_GATE_STATE = PreparedQuery(
+    lambda name: ProviderGate.objects.filter(name=name).values_list(
+        "limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY
+    ),
+    "text",
 )
 
 
@@ -78,10 +85,29 @@ def request_slot(name: str) -> Admission:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
         )
+    return admit_without_lock(name) or _request_locked(name)
+
+
+def admit_without_lock(name: str) -> Admission | None:
+    """Return an open admission if far fewer calls are under way than the limit allows, else None: then lock the limiter.
+
+    The caller must store the call over the same connection, which it holds until then.
+    """
+    # Every call passes here, so this is one read without a lock. It is safe because even if every connection had been
+    # admitted at once, the calls would not exceed the limit.
+    now, max_calls = timezone.now(), settings.PROVIDER_CALLS_MAX
+    if max_calls <= MAX_CONNECTIONS:
+        return None
+    for limit, faults, closed_until, blocked, under_way in _GATE_STATE.fetch_rows(name):
+        if blocked or faults >= settings.CIRCUIT_FAULTS or (closed_until is not None and closed_until > now):
+            return None
+        if min(limit, max_calls) - under_way > MAX_CONNECTIONS:
+            return Admission(True, is_at_maximum=limit >= max_calls and not faults)
+    return None
+
+
+def _request_locked(name: str) -> Admission:
     now = timezone.now()
-    admission = _admit_without_lock(name, now)
-    if admission is not None:
-        return admission
     # Near the limit, its row stays locked until the call is stored: two workers must not both take the last slot.
     gate = _lock_limiter(name)
     if gate.blocked:
@@ -146,22 +172,6 @@ def reopen_limiter(name: str) -> bool:
     """Admit calls again after a person has fixed the key. Return False if there is no such limiter."""
     changes = {"blocked": "", "closed_until": None, "faults_running": 0}
     return ProviderGate.objects.filter(name=name).update(**changes) == 1
-
-
-def _admit_without_lock(name: str, now: datetime) -> Admission | None:
-    """Return an open admission if far fewer calls are under way than the limit allows, else None: then lock the limiter."""
-    # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
-    # were admitted at once, they would not exceed the limit.
-    max_calls = settings.PROVIDER_CALLS_MAX
-    if max_calls <= MAX_OPEN_TRANSACTIONS:
-        return None
-    columns = ("limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY)
-    for limit, faults, closed_until, blocked, under_way in ProviderGate.objects.filter(name=name).values_list(*columns):
-        if blocked or faults >= settings.CIRCUIT_FAULTS or (closed_until is not None and closed_until > now):
-            return None
-        if min(limit, max_calls) - under_way > MAX_OPEN_TRANSACTIONS:
-            return Admission(True, is_at_maximum=limit >= max_calls and not faults)
-    return None
 
 
 def _lock_limiter(name: str) -> ProviderGate:

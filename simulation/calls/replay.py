@@ -13,7 +13,7 @@ from random import random
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection
 from django.utils import timezone
 
 from simulation import leases
@@ -25,7 +25,8 @@ from simulation.models import ModelCall
 from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
-from wetbench_site.database import release_connection
+from wetbench_site.database import release_connection, transaction_if
+from wetbench_site.prepared_queries import insert_row
 
 _TRANSIENT_ERRORS = {str(kind) for kind, follows in errors.REACTIONS.items() if isinstance(follows, errors.Retry)}
 
@@ -121,19 +122,21 @@ class CallReplayer:
         turn: int,
         attempts: list[ModelCall],
     ) -> tuple[ModelCall, bool]:
-        """Log the call if it may be sent, in one transaction. Return it, and whether the limiter is at its maximum."""
+        """Log the call if it may be sent. Return it, and whether the limiter is at its maximum."""
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
         worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
+        # Usually nothing has to be locked, reserved or stored with the call, and one INSERT is the whole transaction.
+        is_alone = not run.has_usage_limit and call_log.is_text_stored(prompt.system)
+        admission = rate_limit.admit_without_lock(gate) if is_alone and connection.vendor == "postgresql" else None
         try:
-            with transaction.atomic():
+            with transaction_if(admission is None):
                 if not self.lease.is_held():
                     raise LeaseLost
                 # before the run is locked: see the lock order in rate_limit
-                admission = self._request_slot(gate, attempts)
+                admission = admission or self._request_slot(gate, attempts)
                 call_log.reserve_budget(run, worst_case)
-                stored_request = call_log.deduplicate_text(request.body, prompt.system)
-                call = ModelCall.objects.create(
+                call = ModelCall(
                     **self._subject_filter(),
                     run_id=run.pk,
                     role=self.role,
@@ -149,17 +152,18 @@ class CallReplayer:
                     requested_model=endpoint.model_id,
                     prompt_set=prompt.prompt_set,
                     request_sha256=request.sha256,
-                    request=stored_request,
+                    request=call_log.deduplicate_text(request.body, prompt.system),
                     effective_params=dict(request.effective),
                     dropped_params=dict(request.dropped),
                     reserved_tokens=worst_case.tokens,
                     reserved_cost=worst_case.cost,
                     price=price_record,
                 )
+                insert_row(call)
         except IntegrityError as error:
             # A former holder of the row, presumed dead, has logged this attempt. The next try finds its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
-        call_log.remember_stored_texts(stored_request)
+        call_log.remember_stored_texts(call.request)
         return call, admission.is_at_maximum
 
     def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:

@@ -25,6 +25,7 @@ from simulation.llm.conversation import UnusableTwin
 from simulation.llm.model_rater import LLMRater, RatingKind
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
 from simulation.runs import benches, transition_checks
+from wetbench_site.prepared_queries import insert_row
 
 UNREADABLE_ACTION = "(unreadable)"
 # By hash, so that all runs of one configuration share an entry and none can be out of date.
@@ -116,7 +117,11 @@ def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> b
 
 def _run_phase(lease: Lease[Episode], connector: Connector) -> bool:
     benches.check_unchanged(lease.row)
-    bench = benches.build_bench(lease.row)
+    # While the lease is kept, nobody else commits steps. A bench that is ahead of the row, because its last step was not
+    # committed as a step, is built again.
+    if lease.bench is None or len(lease.bench.history) != lease.row.next_number - 1:
+        lease.bench = benches.build_bench(lease.row)
+    bench = lease.bench
     units = {"agent": _choose_action, "transition": _predict_outcome, "verdict": _judge_evidence}
     return units[lease.row.phase](lease, bench, build_episode_roles(lease, connector))
 
@@ -196,8 +201,10 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
     # position has advanced, or neither has happened.
     cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
     if bench.ending:
-        return lease.commit_changes(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
-    return lease.commit_changes(row.save, awaits_person=role_set.by_person, **cursor)
+        cursor |= {"status": bench.ending.value, "ended_at": timezone.now()}
+    else:
+        cursor["awaits_person"] = role_set.by_person
+    return lease.commit_changes(partial(insert_row, row), **cursor)
 
 
 def run_twin_unit(lease: Lease[Twin]) -> bool:

@@ -3,7 +3,7 @@
 A claim raises the row's fence, and every commit requires that fence, so a worker that was presumed dead writes nothing.
 A unit can stop early in several ways; `run_unit` turns each of them into a state of the row.
 
-May import: simulation.casts, simulation.lab, simulation.llm, simulation.models.
+May import: simulation.casts, simulation.lab, simulation.llm, simulation.models, wetbench_site.
 """
 
 import logging
@@ -19,22 +19,35 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from simulation.casts.casting import UnknownCastError
+from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Episode, Job, Leased, Run, Twin
+from wetbench_site.database import transaction_if
+from wetbench_site.prepared_queries import PreparedQuery, update_rows
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
 LEASED_MODELS = (Job, Episode, Twin)
 # Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
-# Fields of the run that people may change while a worker keeps one of its rows.
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
+# What people may change while a worker keeps a row: the limits and the pause of its run, and a cancellation (not of twins).
+_CONTROL_QUERIES = {
+    model: PreparedQuery(
+        lambda pk, fence, model=model: _filter_held_row(model, pk, fence).values_list(
+            *(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *([] if model is Twin else ["cancel_requested_at"])
+        ),
+        "number",
+        "number",
+    )
+    for model in LEASED_MODELS
+}
 _PROCESS_TOKEN = uuid.uuid4().hex[:8]
 # A row that a unit of this process holds, by model and key, and the fence of its claim.
 LeaseKey = tuple[type[Leased], int, int]
@@ -100,6 +113,7 @@ class Lease(Generic[Row]):
     confirmed_at: float = field(default_factory=time.monotonic)  # monotonic seconds
     has_work_left: bool = False  # after a commit: the next unit can start at once
     keep_after_commit: bool = False  # keep the lease if work is left, which saves a claim and a message per unit
+    bench: Bench | None = None  # an episode's, as the last unit left it
 
     @contextmanager
     def keep_renewed(self) -> Iterator[None]:
@@ -147,8 +161,9 @@ class Lease(Generic[Row]):
             changes["notified_at"] = timezone.now() if work_left else None
         # If the connection breaks here, the exception does not show whether the commit succeeded. No code depends on
         # it: the next claim reads the row.
-        with transaction.atomic():
-            if self._filter_own_row().update(**changes) != 1:
+        with transaction_if(extra_write is not None):
+            own_row = {"id": self.row.pk, "fence": self.fence, "status": Leased.RUNNABLE}
+            if update_rows(type(self.row), changes, **own_row) != 1:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
                 return False
             if extra_write:
@@ -161,17 +176,15 @@ class Lease(Generic[Row]):
 
     def can_continue(self) -> bool:
         """Return whether the next unit of a kept row may start. Reload its run's limits and pause, and any cancellation."""
-        own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
-        columns = [*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields]
-        values = next(iter(self._filter_own_row().values(*columns)), None)
-        if values is None:  # a newer fence took over, or the row ended
+        rows = _CONTROL_QUERIES[type(self.row)].fetch_rows(self.row.pk, self.fence)
+        if not rows:  # a newer fence took over, or the row ended
             return False
-        for name in own_fields:
-            setattr(self.row, name, values[name])
+        if not isinstance(self.row, Twin):
+            self.row.cancel_requested_at = rows[0][-1]
         if self.row.run is None:  # a job that calls no model
             return True
-        for name in _RUN_LIMIT_FIELDS:
-            setattr(self.row.run, name, values[f"run__{name}"])
+        for name, value in zip(_RUN_LIMIT_FIELDS, rows[0], strict=False):
+            setattr(self.row.run, name, value)
         if self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
@@ -211,7 +224,13 @@ class Lease(Generic[Row]):
             self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
 
     def _filter_own_row(self) -> Any:
-        return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
+        return _filter_held_row(type(self.row), self.row.pk, self.fence)
+
+
+def _filter_held_row(model: type[Leased], pk: object, fence: object) -> Any:
+    """Return the row if this fence still holds it."""
+    rows: Any = model.objects  # type: ignore[attr-defined]
+    return rows.filter(pk=pk, fence=fence, status__in=Leased.RUNNABLE)
 
 
 def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:

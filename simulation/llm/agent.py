@@ -43,8 +43,7 @@ class LLMAgent:
     def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
         notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
-        catalogue_text = "\n".join(map(rendering.render_action, situation.catalogue.types.values()))
-        system = self.texts.fill_in("agent.system.txt", actions=catalogue_text)
+        system = self.texts.fill_in("agent.system.txt", actions=rendering.render_actions(situation.catalogue))
         try:
             # The summary comes before the plan and the action, because both read it.
             self._update_summary(situation, system, notes)

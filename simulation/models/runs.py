@@ -69,6 +69,11 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} by {self.cast}, seed {self.seed}"
 
+    @property
+    def has_usage_limit(self) -> bool:
+        """Return whether calls must be reserved in the run's budget."""
+        return self.max_cost is not None or self.max_tokens is not None
+
 
 class PaperPlan(models.Model):
     """The data sets of `make paper` under one name, and their last plan. Their runs are found by submission id."""

@@ -1,12 +1,8 @@
 """Build lab values from rows: the action catalogue, the specification of an experiment, the bench of an episode."""
 
 import json
-from collections import OrderedDict
-from dataclasses import replace
 from functools import lru_cache
-from threading import Lock
 from typing import Any
-from uuid import UUID
 
 from django.db.models import TextField
 from django.db.models.functions import Cast
@@ -21,9 +17,6 @@ from simulation.models import CatalogueEntry, Episode, Experiment
 from wetbench_site.text import hash_text
 
 _specifications: dict[str, ExperimentSpec] = {}
-_benches: OrderedDict[UUID, Bench] = OrderedDict()
-_benches_lock = Lock()
-_MAX_CACHED_BENCHES = 256  # bounds the memory; the least recently used are dropped
 
 
 def get_current_catalogue() -> Catalogue:
@@ -81,33 +74,21 @@ def check_unchanged(episode: Episode) -> None:
 def build_bench(episode: Episode, before: int | None = None) -> Bench:
     """Return the bench after all committed steps, or as it was before step number `before`."""
     next_number = episode.next_number if before is None else before
-    # Committed steps never change, so only the steps after the cached bench are loaded.
-    cached = _benches.get(episode.code)
-    if cached is not None and len(cached.history) < next_number:
-        # A copy with its own history: the caller changes its bench, and its step may not be the one that is committed.
-        built = replace(cached, catalogue=get_current_catalogue(), history=list(cached.history))
-    else:
-        manifest = None
-        if episode.run.manifest:
-            manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
-        built = Bench(
-            goal=episode.experiment.goal,
-            catalogue=get_current_catalogue(),
-            inventory=Inventory.from_json(episode.initial),
-            seed=episode.seed,
-            max_steps=episode.experiment.max_steps,
-            manifest=manifest,
-        )
-    rows = episode.transitions.filter(number__gt=len(built.history), number__lt=next_number).order_by("number")
-    if len(built.history) + 1 < next_number:
-        built.replay_steps(step_from_json(step) for step in rows.values_list("step", flat=True))
-    if before is None:
-        with _benches_lock:
-            _benches[episode.code] = replace(built, history=list(built.history))
-            _benches.move_to_end(episode.code)
-            while len(_benches) > _MAX_CACHED_BENCHES:
-                _benches.popitem(last=False)
-    return built
+    manifest = None
+    if episode.run.manifest:
+        manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
+    bench = Bench(
+        goal=episode.experiment.goal,
+        catalogue=get_current_catalogue(),
+        inventory=Inventory.from_json(episode.initial),
+        seed=episode.seed,
+        max_steps=episode.experiment.max_steps,
+        manifest=manifest,
+    )
+    if next_number > 1:
+        rows = episode.transitions.filter(number__lt=next_number).order_by("number")
+        bench.replay_steps(map(step_from_json, rows.values_list("step", flat=True)))
+    return bench
 
 
 def compute_content_digest(step: Step) -> str:

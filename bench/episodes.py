@@ -58,7 +58,12 @@ class EpisodeMeasurement(NamedTuple):
     def format_table_row(self) -> str:
         per_step = [1000 * seconds / self.steps for seconds in self.cpu]
         cells = [f"{self.episodes:8d}", f"{self.ideal:7.1f}", f"{self.wall:7.1f}", f"{self.ratio:6.3f}"]
-        cells += [f"{self.steps:6d}", f"{self.calls:6d}", f"{self.milliseconds:8.1f}", *(f"{ms:8.1f}" for ms in per_step)]
+        cells += [
+            f"{self.steps:6d}",
+            f"{self.calls:6d}",
+            f"{self.milliseconds:8.1f}",
+            *(f"{ms:8.1f}" for ms in per_step),
+        ]
         cells += [f"{self.queries / self.steps:8.1f}", f"{self.transactions / self.steps:8.1f}", f"{self.in_flight:9d}"]
         return "  ".join(cells)
 

@@ -1,8 +1,8 @@
 """Statements whose SQL is built once and that are then executed with other values.
 
 Building a query takes Django ten times as long as the database takes to answer it, and saving one answer needs a dozen. A
-prepared query is built once from placeholders. It keeps the SQL, and executes it with values in their place. `insert_row`
-and `update_rows` write rows in the same way.
+prepared query is built once from placeholders. It keeps the SQL, and executes it with values in their place. `build_insert`
+and `build_update` do the same for statements that write.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]  # missing in the stubs
 from django.db.models.sql.compiler import SQLCompiler
@@ -96,43 +96,85 @@ class PreparedQuery(Generic[M]):
         return _Compiled(sql, parameters, compiler, converters)
 
 
+class Statement(NamedTuple):
+    """A statement and its parameters."""
+
+    sql: str
+    parameters: Sequence[Any]
+
+    def fetch_rows(self) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, self.parameters)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
 def insert_row(row: Model) -> None:
     """Insert a new object as `row.save(force_insert=True)` does, but without signals."""
+    [[row.pk]] = build_insert(row).fetch_rows()
+
+
+def insert_if_found(row: Model, condition: Statement) -> list[tuple[Any, ...]]:
+    """Execute `condition`, and insert the new object if it returned a row; all or nothing. Return these rows."""
+    if connection.vendor == "sqlite":  # its WITH parts cannot write
+        with transaction.atomic():
+            if rows := condition.fetch_rows():
+                insert_row(row)
+        return rows
+    insert = build_insert(row, source="condition")
+    sql = f"WITH condition AS ({condition.sql}), stored AS ({insert.sql}) SELECT stored.*, condition.* FROM stored, condition"
+    rows = Statement(sql, [*condition.parameters, *insert.parameters]).fetch_rows()
+    for row.pk, *_ in rows:
+        break
+    return [values[1:] for values in rows]
+
+
+def build_insert(row: Model, source: str = "") -> Statement:
+    """Return the statement that inserts a new object and returns its key. `source`: only if this named query has a row."""
     fields = [field for field in row._meta.concrete_fields if not field.primary_key]
     values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
-    with connection.cursor() as cursor:
-        cursor.execute(_build_insert(type(row)), values)
-        [row.pk] = cursor.fetchone()
-    row._state.adding, row._state.db = False, connection.alias
+    return Statement(_format_insert(type(row), source), values)
 
 
-def update_rows(model: type[Model], changes: Mapping[str, object], **conditions: object) -> int:
-    """Set `changes` in the rows whose columns have the values of `conditions` (a tuple: one of these). Return how many."""
+def build_update(
+    model: type[Model], changes: Mapping[str, object], returning: str = "", **conditions: object
+) -> Statement:
+    """Return the statement that changes the rows whose columns have the values of `conditions` (a tuple: one of these)."""
     lengths = tuple((name, len(value) if isinstance(value, tuple) else 0) for name, value in conditions.items())
     values = [
         _get_column(model, name).get_db_prep_save(value, connection)
         for name, given in (*changes.items(), *conditions.items())
         for value in (given if isinstance(given, tuple) else (given,))
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(_build_update(model, tuple(changes), lengths), values)
-        return int(cursor.rowcount)
+    return Statement(_format_update(model, tuple(changes), lengths, returning), values)
+
+
+def convert_value(field: Any, value: object) -> Any:
+    """Return the value that a statement returned for this field as Django would."""
+    column = field.get_col(field.model._meta.db_table)
+    for converter in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection)):
+        value = converter(value, column, connection)
+    return value
 
 
 @lru_cache(maxsize=200)
-def _build_insert(model: type[Model]) -> str:
+def _format_insert(model: type[Model], source: str) -> str:
     columns = [_quote(field.column) for field in model._meta.concrete_fields if not field.primary_key]
     marks = ", ".join(["%s"] * len(columns))
+    values = f"SELECT {marks} FROM {source}" if source else f"VALUES ({marks})"
     table, key = _quote(model._meta.db_table), _quote(model._meta.pk.column)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) RETURNING {key}"
+    return f"INSERT INTO {table} ({', '.join(columns)}) {values} RETURNING {key}"
 
 
 @lru_cache(maxsize=200)
-def _build_update(model: type[Model], changed: tuple[str, ...], conditions: tuple[tuple[str, int], ...]) -> str:
+def _format_update(
+    model: type[Model], changed: tuple[str, ...], conditions: tuple[tuple[str, int], ...], returning: str
+) -> str:
     changes = ", ".join(f"{_quote(_get_column(model, name).column)} = %s" for name in changed)
     comparisons = ((name, f"IN ({', '.join(['%s'] * length)})" if length else "= %s") for name, length in conditions)
     tests = " AND ".join(f"{_quote(_get_column(model, name).column)} {comparison}" for name, comparison in comparisons)
-    return f"UPDATE {_quote(model._meta.db_table)} SET {changes} WHERE {tests}"
+    key = _quote(model._meta.pk.column)
+    return f"UPDATE {_quote(model._meta.db_table)} SET {changes} WHERE {tests} RETURNING {returning or key}"
 
 
 @lru_cache(maxsize=500)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -19,7 +19,7 @@ from simulation.models import CallText, ModelCall, Run
 from simulation.providers import ErrorClass, ProviderError
 from simulation.providers.base import Completion, Reply, Stop
 from wetbench_site.database import transaction_if
-from wetbench_site.prepared_queries import update_rows
+from wetbench_site.prepared_queries import build_update
 from wetbench_site.text import hash_text
 
 ANSWERED_STATES = ("answered", "refused")
@@ -109,7 +109,7 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
         if not is_held and changes["state"] in ANSWERED_STATES:
             changes["state"] = "fenced"
         # A call that the sweep marked as lost is completed too: its worker was only slow, and its usage is known now.
-        stored = update_rows(ModelCall, changes, id=call.pk, state=("started", "lost"))
+        stored = build_update(ModelCall, changes, id=call.pk, state=("started", "lost")).fetch_rows()
         if isinstance(outcome, ProviderError):
             rate_limit.record_fault(call.gate, outcome)
         elif not result.limiter_at_maximum:
@@ -177,7 +177,7 @@ def _columns_of_reply(reply: Reply | None) -> dict[str, Any]:
 def deduplicate_text(body: Any, text: str) -> Any:
     """Return the body with `text` replaced by its hash, and store `text`; a short text stays in the body.
 
-    Call it in the transaction that stores the call.
+    Call it before the call is stored, which must not refer to a text that is missing.
     """
     if len(text) < _MIN_STORED_LENGTH:
         return body
@@ -185,20 +185,12 @@ def deduplicate_text(body: Any, text: str) -> Any:
     if sha not in _known_hashes:
         # Two workers may store the same text at once; the hash is the key, so either row will do.
         CallText.objects.bulk_create([CallText(sha256=sha, text=text)], ignore_conflicts=True)
+        if len(_known_hashes) > _MAX_KNOWN_HASHES:
+            # A bound on memory; the only cost is that some texts are offered to the database once more.
+            _known_hashes.clear()
+        if not connection.in_atomic_block:  # a transaction could still be rolled back
+            _known_hashes.add(sha)
     return _map_body(body, lambda part: {_HASH_KEY: sha} if part == text else part)
-
-
-def is_text_stored(text: str) -> bool:
-    """Return whether `deduplicate_text` has nothing to store for this text, because it is short or committed."""
-    return len(text) < _MIN_STORED_LENGTH or hash_text(text) in _known_hashes
-
-
-def remember_stored_texts(body: Any) -> None:
-    """Record that the texts of this body are committed, so that this process does not store them again."""
-    if len(_known_hashes) > _MAX_KNOWN_HASHES:
-        # A bound on memory; the only cost is that some texts are offered to the database once more.
-        _known_hashes.clear()
-    _known_hashes.update(collect_hashes(body))
 
 
 def restore_texts(bodies: Iterable[Any]) -> list[Any]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Case, F, FloatField, IntegerField, Q, QuerySet, Value, When
-from django.db.models.expressions import RawSQL
+from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.functions import Least
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
@@ -24,7 +23,7 @@ from simulation.models import ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass, ProviderError
 from simulation.providers.base import PROVIDERS
 from simulation.providers.errors import RetryPolicy, double_capped, requested_wait
-from wetbench_site.prepared_queries import PreparedQuery
+from wetbench_site.prepared_queries import Statement, insert_if_found
 
 log = logging.getLogger("wetbench.gates")
 # Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
@@ -39,19 +38,13 @@ KEY_FAULTS = {
 # Upper bound on the workers that have counted the calls and not yet stored theirs: four processes with ten connections
 # each.
 MAX_CONNECTIONS = 40
-# Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
-_COUNT_UNDER_WAY = RawSQL(
-    "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
-    " WHERE under_way.gate = simulation_providergate.name AND under_way.state = 'started')",
-    (),
-    output_field=IntegerField(),
-)
-_GATE_STATE = PreparedQuery(
-    lambda name: ProviderGate.objects.filter(name=name).values_list(
-        "limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY
-    ),
-    "text",
-)
+# CASE: LEAST has another name on SQLite.
+_ADMISSION = """
+    SELECT "limit" >= %s AND faults_running = 0 AS is_at_maximum FROM simulation_providergate
+    WHERE name = %s AND blocked = '' AND faults_running < %s AND (closed_until IS NULL OR closed_until <= %s)
+        AND CASE WHEN "limit" < %s THEN "limit" ELSE %s END - %s > (
+            SELECT COUNT(*) FROM simulation_modelcall WHERE gate = simulation_providergate.name AND state = 'started'
+        )"""
 
 
 class Admission(NamedTuple):
@@ -79,31 +72,33 @@ def get_retry_policy() -> RetryPolicy:
     )
 
 
+def store_if_admitted(call: ModelCall) -> Admission | None:
+    """Store a call if far fewer are under way than the limit allows. Return None if it was not stored."""
+    for [is_at_maximum] in insert_if_found(call, _build_admission(call.gate)):
+        return Admission(True, is_at_maximum=is_at_maximum)
+    return None
+
+
 def request_slot(name: str) -> Admission:
     """Return whether one more call may be sent now. Call this inside the transaction that stores the call."""
     if not connection.in_atomic_block:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
         )
-    return admit_without_lock(name) or _request_locked(name)
+    for [is_at_maximum] in _build_admission(name).fetch_rows():
+        return Admission(True, is_at_maximum=bool(is_at_maximum))
+    return _request_locked(name)
 
 
-def admit_without_lock(name: str) -> Admission | None:
-    """Return an open admission if far fewer calls are under way than the limit allows, else None: then lock the limiter.
+def _build_admission(name: str) -> Statement:
+    """Return the query for whether an admitting limiter is at its maximum. It has no row near the limit, and after faults.
 
-    The caller must store the call over the same connection, which it holds until then.
+    It locks nothing. That is safe because even if every connection were admitted at once, the calls would not exceed the
+    limit.
     """
-    # Every call passes here, so this is one read without a lock. It is safe because even if every connection had been
-    # admitted at once, the calls would not exceed the limit.
-    now, max_calls = timezone.now(), settings.PROVIDER_CALLS_MAX
-    if max_calls <= MAX_CONNECTIONS:
-        return None
-    for limit, faults, closed_until, blocked, under_way in _GATE_STATE.fetch_rows(name):
-        if blocked or faults >= settings.CIRCUIT_FAULTS or (closed_until is not None and closed_until > now):
-            return None
-        if min(limit, max_calls) - under_way > MAX_CONNECTIONS:
-            return Admission(True, is_at_maximum=limit >= max_calls and not faults)
-    return None
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    most = settings.PROVIDER_CALLS_MAX
+    return Statement(_ADMISSION, [most, name, settings.CIRCUIT_FAULTS, now, most, most, MAX_CONNECTIONS])
 
 
 def _request_locked(name: str) -> Admission:

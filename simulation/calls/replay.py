@@ -13,7 +13,7 @@ from random import random
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from simulation import leases
@@ -25,7 +25,7 @@ from simulation.models import ModelCall
 from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
-from wetbench_site.database import release_connection, transaction_if
+from wetbench_site.database import release_connection
 from wetbench_site.prepared_queries import insert_row
 
 _TRANSIENT_ERRORS = {str(kind) for kind, follows in errors.REACTIONS.items() if isinstance(follows, errors.Retry)}
@@ -126,45 +126,56 @@ class CallReplayer:
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
         worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
-        # Usually nothing has to be locked, reserved or stored with the call, and one INSERT is the whole transaction.
-        is_alone = not run.has_usage_limit and call_log.is_text_stored(prompt.system)
-        admission = rate_limit.admit_without_lock(gate) if is_alone and connection.vendor == "postgresql" else None
+        call = ModelCall(
+            **self._subject_filter(),
+            run_id=run.pk,
+            role=self.role,
+            speaker=player.name,
+            purpose=prompt.purpose,
+            number=self.number,
+            turn=turn,
+            attempt=len(attempts) + 1,
+            fence=self.lease.fence,
+            gate=gate,
+            model_name=player.model,
+            provider=endpoint.provider,
+            requested_model=endpoint.model_id,
+            prompt_set=prompt.prompt_set,
+            request_sha256=request.sha256,
+            request=call_log.deduplicate_text(request.body, prompt.system),
+            effective_params=dict(request.effective),
+            dropped_params=dict(request.dropped),
+            reserved_tokens=worst_case.tokens,
+            reserved_cost=worst_case.cost,
+            price=price_record,
+        )
         try:
-            with transaction_if(admission is None):
-                if not self.lease.is_held():
-                    raise LeaseLost
-                # before the run is locked: see the lock order in rate_limit
-                admission = admission or self._request_slot(gate, attempts)
-                call_log.reserve_budget(run, worst_case)
-                call = ModelCall(
-                    **self._subject_filter(),
-                    run_id=run.pk,
-                    role=self.role,
-                    speaker=player.name,
-                    purpose=prompt.purpose,
-                    number=self.number,
-                    turn=turn,
-                    attempt=len(attempts) + 1,
-                    fence=self.lease.fence,
-                    gate=gate,
-                    model_name=player.model,
-                    provider=endpoint.provider,
-                    requested_model=endpoint.model_id,
-                    prompt_set=prompt.prompt_set,
-                    request_sha256=request.sha256,
-                    request=call_log.deduplicate_text(request.body, prompt.system),
-                    effective_params=dict(request.effective),
-                    dropped_params=dict(request.dropped),
-                    reserved_tokens=worst_case.tokens,
-                    reserved_cost=worst_case.cost,
-                    price=price_record,
-                )
-                insert_row(call)
+            admission = self._store_alone(call, worst_case) or self._store_in_transaction(call, worst_case, attempts)
         except IntegrityError as error:
             # A former holder of the row, presumed dead, has logged this attempt. The next try finds its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
-        call_log.remember_stored_texts(call.request)
         return call, admission.is_at_maximum
+
+    def _store_alone(self, call: ModelCall, worst_case: pricing.MaxUsage) -> rate_limit.Admission | None:
+        """Store the call in one statement, the usual case. Return None if something has to be locked or reserved with it."""
+        if self.lease.row.run.has_usage_limit:
+            return None
+        if not self.lease.is_held():
+            raise LeaseLost
+        call_log.reserve_budget(self.lease.row.run, worst_case)
+        return rate_limit.store_if_admitted(call)
+
+    def _store_in_transaction(
+        self, call: ModelCall, worst_case: pricing.MaxUsage, attempts: list[ModelCall]
+    ) -> rate_limit.Admission:
+        with transaction.atomic():
+            if not self.lease.is_held():
+                raise LeaseLost
+            # before the run is locked: see the lock order in rate_limit
+            admission = self._request_slot(call.gate, attempts)
+            call_log.reserve_budget(self.lease.row.run, worst_case)
+            insert_row(call)
+        return admission
 
     def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:
         admission = rate_limit.request_slot(gate)

@@ -25,7 +25,6 @@ from simulation.llm.conversation import UnusableTwin
 from simulation.llm.model_rater import LLMRater, RatingKind
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
 from simulation.runs import benches, transition_checks
-from wetbench_site.prepared_queries import insert_row
 
 UNREADABLE_ACTION = "(unreadable)"
 # By hash, so that all runs of one configuration share an entry and none can be out of date.
@@ -204,7 +203,7 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
         cursor |= {"status": bench.ending.value, "ended_at": timezone.now()}
     else:
         cursor["awaits_person"] = role_set.by_person
-    return lease.commit_changes(partial(insert_row, row), **cursor)
+    return lease.commit_changes(new_step=row, **cursor)
 
 
 def run_twin_unit(lease: Lease[Twin]) -> bool:

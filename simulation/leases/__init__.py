@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
@@ -27,9 +28,9 @@ from simulation.casts.casting import UnknownCastError
 from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.models import Episode, Job, Leased, Run, Twin
+from simulation.models import Episode, Job, Leased, Run, Transition, Twin
 from wetbench_site.database import transaction_if
-from wetbench_site.prepared_queries import PreparedQuery, update_rows
+from wetbench_site.prepared_queries import build_update, convert_value, insert_if_found
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
@@ -37,17 +38,6 @@ LEASED_MODELS = (Job, Episode, Twin)
 # Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
-# What people may change while a worker keeps a row: the limits and the pause of its run, and a cancellation (not of twins).
-_CONTROL_QUERIES = {
-    model: PreparedQuery(
-        lambda pk, fence, model=model: _filter_held_row(model, pk, fence).values_list(
-            *(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *([] if model is Twin else ["cancel_requested_at"])
-        ),
-        "number",
-        "number",
-    )
-    for model in LEASED_MODELS
-}
 _PROCESS_TOKEN = uuid.uuid4().hex[:8]
 # A row that a unit of this process holds, by model and key, and the fence of its claim.
 LeaseKey = tuple[type[Leased], int, int]
@@ -141,8 +131,10 @@ class Lease(Generic[Row]):
         # This runs twice per model call; within a quarter of its duration a lease cannot have expired.
         return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
 
-    def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
-        """Write `changes`, call `extra_write` in the same transaction, and release the lease unless it is kept.
+    def commit_changes(
+        self, extra_write: Callable[[], object] | None = None, new_step: Transition | None = None, **changes: Any
+    ) -> bool:
+        """Write `changes`, insert `new_step` and call `extra_write` in one transaction. Release the lease unless it is kept.
 
         Return False and write nothing if the row has a newer fence or has ended.
         """
@@ -161,9 +153,11 @@ class Lease(Generic[Row]):
             changes["notified_at"] = timezone.now() if work_left else None
         # If the connection breaks here, the exception does not show whether the commit succeeded. No code depends on
         # it: the next claim reads the row.
+        own_row = {"id": self.row.pk, "fence": self.fence, "status": Leased.RUNNABLE}
+        update = build_update(type(self.row), changes, _format_control_columns(type(self.row)), **own_row)
         with transaction_if(extra_write is not None):
-            own_row = {"id": self.row.pk, "fence": self.fence, "status": Leased.RUNNABLE}
-            if update_rows(type(self.row), changes, **own_row) != 1:
+            rows = insert_if_found(new_step, update) if new_step else update.fetch_rows()
+            if not rows:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
                 return False
             if extra_write:
@@ -172,20 +166,15 @@ class Lease(Generic[Row]):
         self.has_work_left, self.is_first_unit, self.confirmed_at = work_left, fresh, time.monotonic()
         for name, value in changes.items():
             setattr(self.row, name, value)
+        for column, value in zip(_list_control_fields(type(self.row)), rows[0], strict=True):
+            owner = self.row.run if column.model is Run else self.row
+            if owner is not None:  # a job that calls no model has no run
+                setattr(owner, column.attname, convert_value(column, value))
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the next unit of a kept row may start. Reload its run's limits and pause, and any cancellation."""
-        rows = _CONTROL_QUERIES[type(self.row)].fetch_rows(self.row.pk, self.fence)
-        if not rows:  # a newer fence took over, or the row ended
-            return False
-        if not isinstance(self.row, Twin):
-            self.row.cancel_requested_at = rows[0][-1]
-        if self.row.run is None:  # a job that calls no model
-            return True
-        for name, value in zip(_RUN_LIMIT_FIELDS, rows[0], strict=False):
-            setattr(self.row.run, name, value)
-        if self.row.run.paused_at is None:
+        """Return whether the next unit of a kept row may start. Release the row if its run was paused before the commit."""
+        if self.row.run is None or self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
         self._filter_own_row().update(lease_until=None, notified_at=None)
@@ -224,13 +213,22 @@ class Lease(Generic[Row]):
             self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
 
     def _filter_own_row(self) -> Any:
-        return _filter_held_row(type(self.row), self.row.pk, self.fence)
+        return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
 
-def _filter_held_row(model: type[Leased], pk: object, fence: object) -> Any:
-    """Return the row if this fence still holds it."""
-    rows: Any = model.objects  # type: ignore[attr-defined]
-    return rows.filter(pk=pk, fence=fence, status__in=Leased.RUNNABLE)
+@cache
+def _list_control_fields(model: Any) -> list[Any]:
+    """Return the fields that people may change while a worker keeps a row: its cancellation, its run's limits and pause."""
+    own = [] if model is Twin else [model._meta.get_field("cancel_requested_at")]
+    return [*own, *(Run._meta.get_field(name) for name in _RUN_LIMIT_FIELDS)]
+
+
+@cache
+def _format_control_columns(model: type[Leased]) -> str:
+    """Return the columns of these fields for the commit, so that a worker need not query them before the next unit."""
+    run = f'FROM "{Run._meta.db_table}" WHERE id = run_id'
+    fields = _list_control_fields(model)
+    return ", ".join(f"(SELECT {field.column} {run})" if field.model is Run else field.column for field in fields)
 
 
 def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:

@@ -124,8 +124,8 @@ def insert_if_found(row: Model, condition: Statement) -> list[tuple[Any, ...]]:
     insert = build_insert(row, source="condition")
     sql = f"WITH condition AS ({condition.sql}), stored AS ({insert.sql}) SELECT stored.*, condition.* FROM stored, condition"
     rows = Statement(sql, [*condition.parameters, *insert.parameters]).fetch_rows()
-    for row.pk, *_ in rows:
-        break
+    if rows:
+        row.pk = rows[0][0]
     return [values[1:] for values in rows]
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.models import Model, QuerySet
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]  # missing in the stubs
 from django.db.models.sql.compiler import SQLCompiler
@@ -122,7 +122,7 @@ def insert_if_found(row: Model, condition: Statement) -> list[tuple[Any, ...]]:
                 insert_row(row)
         return rows
     insert = build_insert(row, source="condition")
-    sql = f"WITH condition AS ({condition.sql}), stored AS ({insert.sql}) SELECT stored.*, condition.* FROM stored, condition"
+    sql = _format_conditional_insert(condition.sql, insert.sql)
     rows = Statement(sql, [*condition.parameters, *insert.parameters]).fetch_rows()
     if rows:
         row.pk = rows[0][0]
@@ -132,8 +132,10 @@ def insert_if_found(row: Model, condition: Statement) -> list[tuple[Any, ...]]:
 def build_insert(row: Model, source: str = "") -> Statement:
     """Return the statement that inserts a new object and returns its key. `source`: only if this named query has a row."""
     fields = [field for field in row._meta.concrete_fields if not field.primary_key]
-    values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
-    return Statement(_format_insert(type(row), source), values)
+    given = [(field, value) for field in fields if (value := field.pre_save(row, add=True)) is not None]
+    database = connections[DEFAULT_DB_ALIAS]  # `connection` finds it again at every use, which takes longer than the rest
+    values = [field.get_db_prep_save(value, database) for field, value in given]
+    return Statement(_format_insert(type(row), tuple(field.column for field, _ in given), source), values)
 
 
 def build_update(
@@ -141,8 +143,9 @@ def build_update(
 ) -> Statement:
     """Return the statement that changes the rows whose columns have the values of `conditions` (a tuple: one of these)."""
     lengths = tuple((name, len(value) if isinstance(value, tuple) else 0) for name, value in conditions.items())
+    database = connections[DEFAULT_DB_ALIAS]
     values = [
-        _get_column(model, name).get_db_prep_save(value, connection)
+        _get_column(model, name).get_db_prep_save(value, database)
         for name, given in (*changes.items(), *conditions.items())
         for value in (given if isinstance(given, tuple) else (given,))
     ]
@@ -151,19 +154,26 @@ def build_update(
 
 def convert_value(field: Any, value: object) -> Any:
     """Return the value that a statement returned for this field as Django would."""
+    if value is None:
+        return None
     column = field.get_col(field.model._meta.db_table)
     for converter in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection)):
         value = converter(value, column, connection)
     return value
 
 
+# The texts are cached: psycopg, too, parses a text with at most 50 parameters only once.
 @lru_cache(maxsize=200)
-def _format_insert(model: type[Model], source: str) -> str:
-    columns = [_quote(field.column) for field in model._meta.concrete_fields if not field.primary_key]
+def _format_insert(model: type[Model], columns: tuple[str, ...], source: str) -> str:
     marks = ", ".join(["%s"] * len(columns))
     values = f"SELECT {marks} FROM {source}" if source else f"VALUES ({marks})"
     table, key = _quote(model._meta.db_table), _quote(model._meta.pk.column)
-    return f"INSERT INTO {table} ({', '.join(columns)}) {values} RETURNING {key}"
+    return f"INSERT INTO {table} ({', '.join(map(_quote, columns))}) {values} RETURNING {key}"
+
+
+@lru_cache(maxsize=200)
+def _format_conditional_insert(condition: str, insert: str) -> str:
+    return f"WITH condition AS ({condition}), stored AS ({insert}) SELECT stored.*, condition.* FROM stored, condition"
 
 
 @lru_cache(maxsize=200)

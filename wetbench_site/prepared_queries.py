@@ -133,7 +133,9 @@ def build_insert(row: Model, source: str = "") -> Statement:
     """Return the statement that inserts a new object and returns its key. `source`: only if this named query has a row."""
     fields = [field for field in row._meta.concrete_fields if not field.primary_key]
     given = [(field, value) for field in fields if (value := field.pre_save(row, add=True)) is not None]
-    database = connections[DEFAULT_DB_ALIAS]  # `connection` finds it again at every use, which takes longer than the rest
+    database = connections[
+        DEFAULT_DB_ALIAS
+    ]  # `connection` finds it again at every use, which takes longer than the rest
     values = [field.get_db_prep_save(value, database) for field, value in given]
     return Statement(_format_insert(type(row), tuple(field.column for field, _ in given), source), values)
 

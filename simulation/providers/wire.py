@@ -21,8 +21,11 @@ _MILLIONTH = Decimal("0.000001")
 
 def make_sendable(text: str) -> str:
     """Return the text with U+FFFD for NUL and unpaired surrogates, which can neither be sent nor stored by PostgreSQL."""
-    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return paired.replace("\0", "\ufffd")
+    try:
+        text.encode()  # fails for unpaired surrogates, and is faster than the way through UTF-16
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")
 
 
 def hash_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:

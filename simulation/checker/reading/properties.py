@@ -1,11 +1,10 @@
 """A structured view of a material: its properties as leaves, interpreted by the words of their keys and their units."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 from simulation.checker.reading import units, words
@@ -213,30 +212,35 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
 
 def flatten_properties(data: Any) -> tuple[Leaf, ...]:
     """Return the leaves of nested properties, up to a maximum depth and number."""
-    return tuple(islice(_iter_leaves(data, (), "", 0), _MAX_LEAVES))
+    leaves: list[Leaf] = []
+    _add_leaves(leaves, data, (), "", 0)
+    return tuple(leaves)
 
 
-def _iter_leaves(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Leaf]:
-    if depth > _MAX_DEPTH:
+def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, depth: int) -> None:
+    if depth > _MAX_DEPTH or len(leaves) >= _MAX_LEAVES or data is None:
         return
-    if isinstance(data, Mapping):
+    # Texts first: most values are, and the other questions take longer.
+    if isinstance(data, str):
+        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
+    elif isinstance(data, Mapping):
         # An object like {"value": 1, "unit": "mL"} is one value.
         unit = next((data[name] for name in _UNIT_KEYS if isinstance(data.get(name), str)), None)
         value = next((data[name] for name in _VALUE_KEYS if isinstance(data.get(name), (str, int, float))), None)
         if unit is not None and value is not None:
-            yield _make_leaf(key, path, value, unit[:40])
+            leaves.append(_make_leaf(key, path, value, unit[:40]))
             return
         for name, inner in data.items():
-            yield from _iter_leaves(inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
+            _add_leaves(leaves, inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
     # A list of one value is read as that value; only longer lists get the marker "#".
     elif isinstance(data, list | tuple) and len(data) == 1:
-        yield from _iter_leaves(data[0], path, key, depth + 1)
+        _add_leaves(leaves, data[0], path, key, depth + 1)
     elif isinstance(data, list | tuple):
         for inner in data[:_MAX_LEAVES]:
             # "#" marks a list item: several values share one key, so none of them is the value of the key.
-            yield from _iter_leaves(inner, (*path, "#"), key, depth + 1)
-    elif data is not None:
-        yield _make_leaf(key, path, data, _find_unit_in_key(key))
+            _add_leaves(leaves, inner, (*path, "#"), key, depth + 1)
+    else:
+        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
 
 
 def _make_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:

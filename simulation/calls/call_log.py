@@ -1,9 +1,10 @@
 """The call log: reserve a call's worst-case cost before it is sent, and store its result."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from simulation.calls import rate_limit, run_usage
 from simulation.casts import pricing
 from simulation.leases import Blocked, Lease
 from simulation.models import CallText, ModelCall, Run
-from simulation.providers import ErrorClass, ProviderError
+from simulation.providers import ErrorClass, ProviderError, wire
 from simulation.providers.base import Completion, Reply, Stop
 from wetbench_site.database import transaction_if
 from wetbench_site.prepared_queries import build_update
@@ -34,6 +35,7 @@ _HASH_KEY = "text_sha256"
 _MAX_KNOWN_HASHES = 5000
 # Hashes of texts that are committed. Spares an INSERT for almost every call.
 _known_hashes: set[str] = set()
+_hash_long_text = lru_cache(maxsize=32)(hash_text)
 
 
 class CallResult(NamedTuple):
@@ -181,7 +183,7 @@ def deduplicate_text(body: Any, text: str) -> Any:
     """
     if len(text) < _MIN_STORED_LENGTH:
         return body
-    sha = hash_text(text)
+    sha = _hash_long_text(text)
     if sha not in _known_hashes:
         # Two workers may store the same text at once; the hash is the key, so either row will do.
         CallText.objects.bulk_create([CallText(sha256=sha, text=text)], ignore_conflicts=True)
@@ -190,7 +192,7 @@ def deduplicate_text(body: Any, text: str) -> Any:
             _known_hashes.clear()
         if not connection.in_atomic_block:  # a transaction could still be rolled back
             _known_hashes.add(sha)
-    return _map_body(body, lambda part: {_HASH_KEY: sha} if part == text else part)
+    return wire.map_parts(body, lambda part: {_HASH_KEY: sha} if part == text else part)
 
 
 def restore_texts(bodies: Iterable[Any]) -> list[Any]:
@@ -198,26 +200,18 @@ def restore_texts(bodies: Iterable[Any]) -> list[Any]:
     stored = list(bodies)
     requested = {sha for body in stored for sha in collect_hashes(body)}
     texts = dict(CallText.objects.filter(pk__in=requested).values_list("sha256", "text")) if requested else {}
-    return [_map_body(body, lambda part: texts.get(_hash_of(part), "") if _hash_of(part) else part) for body in stored]
+    return [
+        wire.map_parts(body, lambda part: texts.get(_hash_of(part), "") if _hash_of(part) else part) for body in stored
+    ]
 
 
 def collect_hashes(body: Any) -> set[str]:
     """Return the hashes of the texts that were taken out of the body."""
     hashes: set[str] = set()
-    _map_body(body, lambda part: hashes.add(sha) if (sha := _hash_of(part)) else part)
+    wire.map_parts(body, lambda part: hashes.add(sha) if (sha := _hash_of(part)) else part)
     return hashes
 
 
 def _hash_of(part: Any) -> str:
     """Return the hash that stands for a text in a body, or ""."""
     return str(part[_HASH_KEY]) if isinstance(part, Mapping) and set(part) == {_HASH_KEY} else ""
-
-
-def _map_body(body: Any, replace: Callable[[Any], Any]) -> Any:
-    """Return a copy of the body in which `replace` was applied to each part; replaced parts are not searched further."""
-    new = replace(body)
-    if new is not body:
-        return new
-    if isinstance(body, Mapping):
-        return {key: _map_body(value, replace) for key, value in body.items()}
-    return [_map_body(part, replace) for part in body] if isinstance(body, list | tuple) else body

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from simulation.lab.actions import ActionType, Catalogue
@@ -46,13 +45,7 @@ def render_ages(inventory: Inventory, now: int) -> str:
 
 def render_instructions(catalogue: Catalogue) -> str:
     """Return the answer format and every action with its parameters as text. It is the same throughout an episode."""
-    return "\n".join(["ANSWER WITH", WIRE_FORM, "", "ACTIONS", render_actions(catalogue)])
-
-
-@lru_cache(maxsize=8)  # 30 kB, needed for every choice of an agent
-def render_actions(catalogue: Catalogue) -> str:
-    """Return the text of every action type."""
-    return "\n".join(map(render_action, catalogue.types.values()))
+    return "\n".join(["ANSWER WITH", WIRE_FORM, "", "ACTIONS", *map(render_action, catalogue.types.values())])
 
 
 def render_action(kind: ActionType) -> str:

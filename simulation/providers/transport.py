@@ -1,11 +1,10 @@
 """HTTP attempts through the SDKs' clients: a total deadline, a byte limit, no redirects, no retries, no settings from the environment."""
 
-import json
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from ssl import SSLContext
@@ -27,7 +26,7 @@ KEEPALIVE = [
 _MAX_HEADER_SETS = 8  # of one client: those of each deadline and API version
 DROPPED_HEADERS = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
 
-Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
+Post = Callable[[base.WireRequest, float], httpx2.Response]  # request, deadline
 # By process: a lock held during a fork would never be released in the child.
 _creation_locks: dict[int, threading.Lock] = {}
 
@@ -43,7 +42,7 @@ def send_once(
     with _creation_locks.setdefault(os.getpid(), threading.Lock()):
         post = _create_client(endpoint.provider, endpoint.base_url, endpoint.key, wires, os.getpid())
     try:
-        response = post(request.body, request.headers, deadline)
+        response = post(request, deadline)
     except base.ProviderError as error:
         text, identity = _remove_key(str(error), endpoint.key), _remove_key(error.request_id, endpoint.key)
         reply = _remove_key_from_reply(error.reply, endpoint.key) if error.reply else None
@@ -97,14 +96,14 @@ def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTra
     client._custom_headers = headers
     answered: dict[object, httpx2.Request] = {}
 
-    def post_once(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
-        key = (*headers.items(), deadline)
+    def post_once(request: base.WireRequest, deadline: float) -> httpx2.Response:
+        key = (*request.headers.items(), deadline)
         if key in answered:
-            return limited.handle_request(_repeat_request(answered[key], body))
+            return limited.handle_request(_repeat_request(answered[key], request.content))
         timeout = httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)  # `LimitedTransport` reads the deadline
         try:
-            options = {"headers": headers, "timeout": timeout}
-            response: httpx2.Response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
+            options, body = {"headers": request.headers, "timeout": timeout}, dict(request.body)
+            response: httpx2.Response = client.post(path, cast_to=httpx2.Response, body=body, options=options)
             if len(answered) < _MAX_HEADER_SETS:
                 answered[key] = response.request
             return response
@@ -117,9 +116,8 @@ def _create_client(provider: str, base_url: str, key: str, wires: httpx2.BaseTra
     return post_once
 
 
-def _repeat_request(earlier: httpx2.Request, body: Mapping[str, Any]) -> httpx2.Request:
-    """Return the request with another body, serialised as the SDKs do."""
-    content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+def _repeat_request(earlier: httpx2.Request, content: bytes) -> httpx2.Request:
+    """Return the request with another body."""
     headers = [(name, value) for name, value in earlier.headers.raw if name.lower() != b"content-length"]
     return httpx2.Request(
         earlier.method, earlier.url, headers=headers, content=content, extensions=dict(earlier.extensions)

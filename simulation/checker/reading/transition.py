@@ -71,7 +71,7 @@ class Parameters:
         return self._find_volume(_ADDED_WORDS, words.VOLUME | {"amount", "quantity"})
 
     def _find_volume(self, allowed: frozenset[str], core: frozenset[str]) -> Amount | None:
-        def is_suitable(key_words: set[str]) -> bool:
+        def is_suitable(key_words: frozenset[str]) -> bool:
             has_core = key_words & (core | {"transfer", "aliquot", "solvent", "diluent"})
             return key_words <= allowed and bool(has_core) and not key_words & TOTAL - {"target"}
 

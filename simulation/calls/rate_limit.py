@@ -74,6 +74,8 @@ def get_retry_policy() -> RetryPolicy:
 
 def store_if_admitted(call: ModelCall) -> Admission | None:
     """Store a call if far fewer are under way than the limit allows. Return None if it was not stored."""
+    if settings.PROVIDER_CALLS_MAX <= MAX_CONNECTIONS:
+        return None
     for [is_at_maximum] in insert_if_found(call, _build_admission(call.gate)):
         return Admission(True, is_at_maximum=is_at_maximum)
     return None
@@ -85,8 +87,9 @@ def request_slot(name: str) -> Admission:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
         )
-    for [is_at_maximum] in _build_admission(name).fetch_rows():
-        return Admission(True, is_at_maximum=bool(is_at_maximum))
+    if settings.PROVIDER_CALLS_MAX > MAX_CONNECTIONS:
+        for [is_at_maximum] in _build_admission(name).fetch_rows():
+            return Admission(True, is_at_maximum=bool(is_at_maximum))
     return _request_locked(name)
 
 

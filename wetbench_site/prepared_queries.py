@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
-from django.db.models import Model, QuerySet
+from django.db.models import CharField, Model, QuerySet, TextField
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]  # missing in the stubs
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -136,7 +136,7 @@ def build_insert(row: Model, source: str = "") -> Statement:
     database = connections[
         DEFAULT_DB_ALIAS
     ]  # `connection` finds it again at every use, which takes longer than the rest
-    values = [field.get_db_prep_save(value, database) for field, value in given]
+    values = [_adapt_to_field(field, value, database) for field, value in given]
     return Statement(_format_insert(type(row), tuple(field.column for field, _ in given), source), values)
 
 
@@ -144,13 +144,11 @@ def build_update(
     model: type[Model], changes: Mapping[str, object], returning: str = "", **conditions: object
 ) -> Statement:
     """Return the statement that changes the rows whose columns have the values of `conditions` (a tuple: one of these)."""
-    lengths = tuple((name, len(value) if isinstance(value, tuple) else 0) for name, value in conditions.items())
+    allowed = {name: value if isinstance(value, tuple) else (value,) for name, value in conditions.items()}
+    lengths = tuple((name, 0 if values == (None,) else len(values)) for name, values in allowed.items())
     database = connections[DEFAULT_DB_ALIAS]
-    values = [
-        _get_column(model, name).get_db_prep_save(value, database)
-        for name, given in (*changes.items(), *conditions.items())
-        for value in (given if isinstance(given, tuple) else (given,))
-    ]
+    tested = [(name, value) for name, values in allowed.items() for value in values if value is not None]
+    values = [_adapt_to_field(_get_column(model, name), value, database) for name, value in (*changes.items(), *tested)]
     return Statement(_format_update(model, tuple(changes), lengths, returning), values)
 
 
@@ -183,7 +181,7 @@ def _format_update(
     model: type[Model], changed: tuple[str, ...], conditions: tuple[tuple[str, int], ...], returning: str
 ) -> str:
     changes = ", ".join(f"{_quote(_get_column(model, name).column)} = %s" for name in changed)
-    comparisons = ((name, f"IN ({', '.join(['%s'] * length)})" if length else "= %s") for name, length in conditions)
+    comparisons = ((name, f"IN ({', '.join(['%s'] * length)})" if length else "IS NULL") for name, length in conditions)
     tests = " AND ".join(f"{_quote(_get_column(model, name).column)} {comparison}" for name, comparison in comparisons)
     key = _quote(model._meta.pk.column)
     return f"UPDATE {_quote(model._meta.db_table)} SET {changes} WHERE {tests} RETURNING {returning or key}"
@@ -192,6 +190,12 @@ def _format_update(
 @lru_cache(maxsize=500)
 def _get_column(model: type[Model], name: str) -> Any:
     return model._meta.get_field(name)
+
+
+def _adapt_to_field(field: Any, value: object, database: Any) -> object:
+    """Return the value as Django passes it to this database. Texts and None, which most values are, stay as they are."""
+    is_plain = value is None or (type(value) is str and type(field) in (CharField, TextField))
+    return value if is_plain else field.get_db_prep_save(value, database)
 
 
 def _quote(name: str) -> str:

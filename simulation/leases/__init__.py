@@ -21,16 +21,16 @@ from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from simulation.casts.casting import UnknownCastError
 from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.models import Episode, Job, Leased, Run, Transition, Twin
+from simulation.models import Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
 from wetbench_site.database import transaction_if
-from wetbench_site.prepared_queries import build_update, convert_value, insert_if_found
+from wetbench_site.prepared_queries import PreparedQuery, build_update, convert_value, insert_if_found
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
@@ -132,9 +132,12 @@ class Lease(Generic[Row]):
         return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
 
     def commit_changes(
-        self, extra_write: Callable[[], object] | None = None, new_step: Transition | None = None, **changes: Any
+        self,
+        extra_write: Callable[[], object] | None = None,
+        new_row: Transition | EvidenceReview | None = None,
+        **changes: Any,
     ) -> bool:
-        """Write `changes`, insert `new_step` and call `extra_write` in one transaction. Release the lease unless it is kept.
+        """Write `changes`, insert `new_row` and call `extra_write` in one transaction. Release the lease unless it is kept.
 
         Return False and write nothing if the row has a newer fence or has ended.
         """
@@ -156,7 +159,7 @@ class Lease(Generic[Row]):
         own_row = {"id": self.row.pk, "fence": self.fence, "status": Leased.RUNNABLE}
         update = build_update(type(self.row), changes, _format_control_columns(type(self.row)), **own_row)
         with transaction_if(extra_write is not None):
-            rows = insert_if_found(new_step, update) if new_step else update.fetch_rows()
+            rows = insert_if_found(new_row, update) if new_row else update.fetch_rows()
             if not rows:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
                 return False
@@ -233,8 +236,7 @@ def _format_control_columns(model: type[Leased]) -> str:
 
 def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
     """Claim a row for this worker. Return None if there is nothing to do on it or another worker was faster."""
-    candidates = model.objects.unheld() if replay else model.objects.claimable()
-    row = candidates.for_work().filter(code=code).first()
+    row = _prepare_claim(model, replay).find_first(uuid.UUID(str(code)), timezone.now())
     if row is None:
         return None
     # An expired lease that nobody released belongs to a worker that died on this row.
@@ -242,12 +244,15 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
     changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
     changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
     changes["started_at"] = row.started_at or timezone.now()
-    # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row that was read
-    # above is the row that is claimed.
-    if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
-        return None
+    changes["fence"] = row.fence + 1
+    # Compare and set, without a lock. A late heartbeat changes the lease alone; whatever else changes an unleased row raises
+    # its fence.
+    unchanged = {name: getattr(row, name) for name in ("id", "fence", "status", "lease_until", "not_before")}
+    with transaction_if(False):
+        if not build_update(model, changes, **unchanged).fetch_rows():
+            return None
     fresh = not row.begun
-    for name, value in {**changes, "fence": row.fence + 1}.items():
+    for name, value in changes.items():
         setattr(row, name, value)
     lease = Lease(row, row.fence, fresh)
     # A row that kills its workers (out of memory, say) would otherwise kill one after the other.
@@ -256,6 +261,17 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         lease.finish_row("failed", reason="worker_lost", error=error)
         return None
     return lease
+
+
+@cache
+def _prepare_claim(model: Any, replay: bool) -> PreparedQuery[Any]:
+    """Return the query for a row that can be claimed, by its code and the time."""
+
+    def build(code: object, now: datetime) -> Any:
+        rows = model.objects.unheld(now) if replay else model.objects.claimable(now)
+        return rows.for_work().filter(code=code)
+
+    return PreparedQuery(build, "uuid", "time")
 
 
 def _run_heartbeat() -> None:

@@ -13,16 +13,25 @@ from simulation.lab.bench import Bench, Step, step_from_json
 from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import Inventory
-from simulation.models import CatalogueEntry, Episode, Experiment
+from simulation.models import CatalogueEntry, Episode, Experiment, Transition
+from wetbench_site.prepared_queries import PreparedQuery
 from wetbench_site.text import hash_text
 
+_CATALOGUE_HASHES = PreparedQuery(lambda: CatalogueEntry.objects.order_by("name").values_list("sha256"))
+_STEPS = PreparedQuery(
+    lambda episode, end: (
+        Transition.objects.filter(episode=episode, number__lt=end).order_by("number").values_list("step")
+    ),
+    "number",
+    "number",
+)
 _specifications: dict[str, ExperimentSpec] = {}
 
 
 def get_current_catalogue() -> Catalogue:
     """Return the action catalogue, built from the current rows."""
     # Every unit needs the catalogue. It is built once per state of the rows, so only their hashes are queried.
-    hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
+    hashes = tuple(sha256 for [sha256] in _CATALOGUE_HASHES.fetch_rows())
     return _get_catalogue(hashes) if all(hashes) else _load_catalogue()
 
 
@@ -86,8 +95,7 @@ def build_bench(episode: Episode, before: int | None = None) -> Bench:
         manifest=manifest,
     )
     if next_number > 1:
-        rows = episode.transitions.filter(number__lt=next_number).order_by("number")
-        bench.replay_steps(map(step_from_json, rows.values_list("step", flat=True)))
+        bench.replay_steps(step_from_json(step) for [step] in _STEPS.fetch_rows(episode.pk, next_number))
     return bench
 
 

@@ -26,8 +26,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
 from ratings.stats import Estimate, summary_text
 from ratings.studies import lifecycle
-from ratings.web.results import result_sections
-from ratings.web.study import dashboard
+from ratings.web.results import rendered_results, result_sections
 from simulation.models import Twin
 from tests.support import run_factory, study_factory
 
@@ -237,7 +236,7 @@ def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     told = 0
     for section in summary_text.build_sections(recovered.results):
         assert section.title in recovered.page
-        for line in section.lines[: dashboard.MAX_SECTION_ROWS]:
+        for line in section.lines[: rendered_results.MAX_SECTION_ROWS]:
             name = line.name.replace("Share of verdict 1", "Share rated plausible")
             said = " ".join((name, line.scope or "all", line.value, line.interval or "–"))
             assert " ".join(said.split()) in recovered.page

@@ -29,6 +29,7 @@ from ratings.results.study_log import describe_events
 from ratings.studies import SealedError, lifecycle
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.item_counts import update_item_counts
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 from tests.support import exported_study, run_factory, study_factory, study_log_texts
@@ -267,6 +268,7 @@ def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: Use
 
     def moves(step: int, of: int, said: str) -> None:
         Assignment.objects.filter(pk=assignments.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
+        update_item_counts(study.raters.all())
 
     with pytest.raises(
         build.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"

@@ -11,6 +11,7 @@ from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.rating import submit
 from ratings.results import rating_rows
 from ratings.studies import SealedError
+from ratings.studies.item_counts import update_item_counts
 from ratings.studies.progress import build_report
 from tests.support import run_factory, study_factory
 
@@ -35,7 +36,10 @@ def test_report_shows_the_progress_of_the_study() -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
     report = build_report(study)
     assert report.progress == (80, 80, 40, 2, 2, 0)
-    Rating.objects.filter(assignment__rater__label="R02")[0].delete()
+    rating = Rating.objects.filter(assignment__rater__label="R02")[0]
+    rating.delete()
+    Assignment.objects.filter(pk=rating.assignment_id).update(answered_at=None)
+    update_item_counts(study.raters.all())
     assert build_report(study).progress == (79, 80, 40, 2, 1, 1)
 
 

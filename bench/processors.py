@@ -23,24 +23,18 @@ class ProcessorTimes(NamedTuple):
 
     workers: float
     postgres: float
-    dispatcher: float
-    redis: float
-    models: float  # the stand-in for the providers, which belongs to the benchmark
+    others: float  # dispatcher, Redis, model server
 
     def subtract(self, before: "ProcessorTimes") -> "ProcessorTimes":
         return ProcessorTimes(*(now - then for now, then in zip(self, before, strict=True)))
 
-    @property
-    def product(self) -> float:
-        """Return the time of everything that a site runs: all but the model server."""
-        return self.workers + self.postgres + self.dispatcher + self.redis
-
 
 def read_processor_times(processes: ProcessIds) -> ProcessorTimes:
     """Return the processor time so far of each group, including all child processes."""
-    others = map(read_seconds, (processes.dispatcher, processes.redis, processes.models))
-    workers = sum(map(read_seconds, processes.workers))
-    return ProcessorTimes(workers, read_tree_seconds(processes.postgres), *others)
+    others = (processes.dispatcher, processes.redis, processes.models)
+    return ProcessorTimes(
+        sum(map(read_seconds, processes.workers)), read_tree_seconds(processes.postgres), sum(map(read_seconds, others))
+    )
 
 
 def has_exited(processes: ProcessIds) -> bool:

@@ -65,9 +65,7 @@ def render_transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str
 
 def render_step(done: Step) -> str:
     """Return one attempted action and its outcome as text."""
-    if "full" not in done.texts:
-        done.texts["full"] = "\n".join(map(join_lines, _render_step_lines(done)))
-    return done.texts["full"]
+    return "\n".join(map(join_lines, _render_step_lines(done)))
 
 
 def render_brief(done: Step) -> str:

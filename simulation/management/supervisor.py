@@ -18,13 +18,13 @@ from pathlib import Path
 from types import FrameType
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connections
 
 from wetbench_site import checks
 
 GRACE_SECONDS = 20  # for a process to end after SIGTERM before it is killed
+_FORK = multiprocessing.get_context("fork")
 _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 
 
@@ -65,7 +65,13 @@ def migrate_if_needed(write_line: Callable[[str], None]) -> None:
     """Run `migrate`, unless a query shows that all migrations are applied: it would take half a second at every start."""
     if checks.list_missing_migrations():
         write_line("Preparing the database")
-        call_command("migrate", verbosity=0)
+        _prepare_fork()
+        # In a process of its own: every process that is forked from this one later would inherit its 30 MB.
+        migration = _FORK.Process(target=_run_command, args=("migrate", ["manage.py", "migrate", "--verbosity", "0"]))
+        migration.start()
+        migration.join()
+        if migration.exitcode:
+            raise CommandError("The database could not be prepared", returncode=migration.exitcode)
 
 
 def check_port_is_free(host: str, port: int) -> None:
@@ -91,11 +97,7 @@ def supervise_processes(
     """
     stop = stop_on_signals()
     _prepare_fork()
-    context = multiprocessing.get_context("fork")
-    running = {
-        name: context.Process(target=_run_command, args=(name, command, os.getpid()), name=name)
-        for name, command in commands.items()
-    }
+    running = {name: _FORK.Process(target=_run_command, args=(name, command)) for name, command in commands.items()}
     ended = ""
     try:
         for process in running.values():
@@ -135,15 +137,13 @@ def _prepare_fork() -> None:
     gc.freeze()
 
 
-def _run_command(name: str, command: Sequence[str], parent: int) -> None:
+def _run_command(name: str, command: Sequence[str]) -> None:
     """Run a command line in this forked process as if Python had been started with it."""
     if sys.platform == "linux":
         # Linux sends SIGTERM to the child even if its supervisor is killed. The name is shown by ps and top.
         libc = ctypes.CDLL(None)
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
         libc.prctl(_SET_NAME, name.encode())
-        if os.getppid() != parent:
-            sys.exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # A session of its own: Ctrl-C reaches only the supervisor, which stops the processes in order.
@@ -157,10 +157,10 @@ def _run_command(name: str, command: Sequence[str], parent: int) -> None:
 
 
 def wait_for_port(host: str, port: int, stop: threading.Event) -> None:
-    """Return when a server accepts connections at the port or `stop` is set. Raise CommandError after 30 s."""
-    for _ in range(300):
+    """Return when a server accepts connections at the port or `stop` is set. Raise CommandError after a minute."""
+    for _ in range(600):
         with socket.socket() as probe:
             if probe.connect_ex((host, port)) == 0 or stop.is_set():
                 return
         stop.wait(0.1)
-    raise CommandError(f"No server answers on port {port} after 30 s")
+    raise CommandError(f"No server answers on port {port} after a minute")

@@ -6,13 +6,15 @@ This module imports no plotting library, so that workers need not load them.
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ratings.results.figures.tables import Document
 
+_one_at_a_time = threading.Lock()  # jobs of several threads
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -28,7 +30,8 @@ class RenderedFigure(NamedTuple):
 def draw_all(document: Document) -> Iterator[RenderedFigure]:
     """Yield what `render.render_all` yields for the document. Raises RuntimeError if the process fails; its log has the error."""
     command = [sys.executable, "-m", __name__]
-    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with _one_at_a_time, subprocess.Popen(command, cwd=_ROOT, **pipes) as process:
         assert process.stdin and process.stdout
         try:
             with suppress(BrokenPipeError), process.stdin:  # it has ended; its exit code is reported below

@@ -186,7 +186,7 @@ def test_request_log_has_one_line_with_id_user_page_status_and_time(
 def test_exception_of_a_page_is_logged_with_its_request_and_without_its_message(
     client: Client, as_json: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign_in_urls = get_resolver().url_patterns[0].url_patterns
+    sign_in_urls = get_resolver().url_patterns[1].url_patterns
     (home,) = (pattern for pattern in sign_in_urls if pattern.name == "home")
     monkeypatch.setattr(home, "callback", broken)
     client.raise_request_exception = False

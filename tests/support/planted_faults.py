@@ -63,7 +63,7 @@ RATINGS = (
     plant_fault("assignments of withdrawn raters", f"UPDATE ratings_assignment SET occasion = 2, slot = NULL WHERE id = {RATED}",
           "ratings_assignment", "first occasion"),
     plant_fault("times of answers", f"UPDATE ratings_assignment SET answered_at = NULL WHERE id = {RATED}", "ratings_assignment", "answered at"),
-    plant_fault("times of answers", "UPDATE ratings_assignment SET answered_at = opened_at WHERE id = (SELECT max(assignment_id) FROM ratings_unsavedanswer)",
+    plant_fault("times of answers", f"UPDATE ratings_assignment SET answered_at = {NOW} WHERE id = (SELECT max(assignment_id) FROM ratings_unsavedanswer)",
           "ratings_assignment", "None"),
     plant_fault("counts of items", "UPDATE ratings_rater SET answered_items = answered_items + 1 WHERE number = 1", "ratings_rater", "waiting"),
     plant_fault("counts of items", "UPDATE ratings_rater SET waiting_items = -1 WHERE number = 2", "ratings_rater", "-1"),

@@ -293,7 +293,10 @@ def measure_database(vendor: str, sizes: Sizes, names: list[str]) -> float:
             began = time.monotonic()
             time.sleep(5)
         alone = find_longest_wait(writes, began, 5)
-        print(f"{vendor}: a write alone takes at most {alone:.2f} s; file of {file.stat().st_size / 1e6:.0f} MB", flush=True)
+        print(
+            f"{vendor}: a write alone takes at most {alone:.2f} s; file of {file.stat().st_size / 1e6:.0f} MB",
+            flush=True,
+        )
         waits, costs = [0.0], {}
         for name in names:
             with run_writer(url, folder) as writes:
@@ -311,7 +314,10 @@ def measure_database(vendor: str, sizes: Sizes, names: list[str]) -> float:
 
 def print_cost(name: str, cost: Cost, wait: float | None = None, writes: int = 0) -> None:
     waited = "" if wait is None else f"{wait:12.2f} s of {writes:,} writes"
-    print(f"  {name:22}{cost.seconds:9.2f} s{cost.python:9.2f} s{cost.postgres:9.2f} s{cost.memory:8.0f} MB{waited}", flush=True)
+    print(
+        f"  {name:22}{cost.seconds:9.2f} s{cost.python:9.2f} s{cost.postgres:9.2f} s{cost.memory:8.0f} MB{waited}",
+        flush=True,
+    )
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from ratings.results.benchmarks import store as benchmark_store
 from ratings.results.paper_values import find_paper_value
 from ratings.stats import Estimate
 from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
-from ratings.studies import StudyError, progress, protocol_words, reassign, running_raters
+from ratings.studies import StudyError, opening_jobs, progress, protocol_words, reassign, running_raters
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import items, result_sections
 from ratings.web.study import builder
@@ -73,6 +73,7 @@ def show_study(request: StudyRequest) -> HttpResponse:
         # Counting the pool can take a while, so the page loads without it. htmx then requests it; others have a link.
         counted = "counted" in request.GET
         context |= builder.describe_availability(study_row) if counted else builder.describe_needs(study_row)
+        context["job"] = opening_jobs.find_opening(study_row)
         return render(request, "ratings/study_draft.html", {**context, "counted": counted})
     counts = progress.count_study(study_row)
     context["report"] = progress.build_report(study_row, counts)

@@ -26,11 +26,12 @@ soak: .venv/tests ; @$(BIN)/python tests/system.py && PYTHONPATH=. $(BIN)/python
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 lock: .tools/done ; .tools/bin/python tests/lock.py
-audit: .tools/done ; @.tools/bin/python tests/audit.py requirements.lock tests/requirements.lock
+audit: .tools/done ; @.tools/bin/python tests/audit.py installer.lock requirements.lock tests/requirements.lock
 
 .tools/done: tests/tools.txt
 	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
 	@.tools/bin/python -m pip install --disable-pip-version-check -q -r tests/tools.txt && touch $@
 
 .venv/app: requirements.lock ; @$(PYTHON) install.py $< && touch $@
+.venv/compiled: .venv/app ; @$(BIN)/python -m compileall -qq .venv wetbench_site simulation ratings && touch $@
 .venv/tests: tests/requirements.lock | .venv/app ; @$(PYTHON) install.py $< && touch $@

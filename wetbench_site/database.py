@@ -77,7 +77,7 @@ def delete_rows(rows: "QuerySet[Any]", size: int = 10_000) -> None:
     """Delete the rows to which no other row refers, without looking for such rows, as `delete` does for every row."""
     keys = list(rows.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(keys), size):
-        rows.model._default_manager.filter(pk__in=keys[start : start + size])._raw_delete(rows.db)
+        rows.model._base_manager.filter(pk__in=keys[start : start + size])._raw_delete(rows.db)
 
 
 def _to_database(field: "Field[Any, Any]", values: Sequence[Any]) -> Sequence[Any]:

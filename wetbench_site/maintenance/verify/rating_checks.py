@@ -118,7 +118,9 @@ ANSWER_CHECKS = (check_rating_logs, check_rating_times, check_unsaved_answers, c
 
 _PLANNED = Q(rater__imported_as="")  # imported ratings follow no plan of this site
 _LIVE = Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False)
-_ALL = Assignment.objects.order_by()
+# Without those of an opening that was not published: it may have been interrupted at any assignment, nobody sees what it
+# stored, and it is deleted with the next opening (ratings.studies.preparations).
+_ALL = Assignment.objects.filter(rater__study__preparation_of=None).order_by()
 
 
 @build_check("slots of items", Assignment)
@@ -216,7 +218,7 @@ def check_answer_times() -> Iterator[Violation]:
 @build_check("counts of items", Rater)
 def check_item_counts() -> Iterator[Violation]:
     """Each rater's counts of answered and waiting items are those of the assignments."""
-    raters = Rater.objects.order_by("pk").annotate(
+    raters = Rater.objects.filter(study__preparation_of=None).order_by("pk").annotate(
         answered=count_items(Q(rating__isnull=False)),
         waiting=count_items(Q(rating__isnull=True, released_at__isnull=True)),
     )

@@ -13,6 +13,7 @@ import django
 from django.conf import settings
 from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
 
 from ratings.blinding import item_view
 from ratings.models import Assignment, Item, RenderedItem
@@ -23,6 +24,7 @@ FIRST_STAGE, FINAL_STAGE = "first", "final"
 # Everything that the HTML is made with, from the project's folder.
 _RENDERED_WITH = (
     "templates/ratings/_*.html", "ratings/blinding/*.py", "ratings/templatetags/ratings_tags.py", "simulation/lab/quantities.py",
+    "wetbench_site/text.py",
 )  # fmt: skip
 _KEY = ("item", "layout", "with_context", "marks", "stage")
 
@@ -51,7 +53,7 @@ def select_html() -> Subquery:
     return Subquery(stored.values("html")[:1])
 
 
-def load_html(assignment: Assignment, stage: str, marked: Collection[str] = ()) -> str:
+def load_html(assignment: Assignment, stage: str, marked: Collection[str] = ()) -> SafeString:
     """Return the HTML of the item at this stage of answering. It is rendered and stored if there is none.
 
     If the assignment was loaded with `select_html`, the final stage needs no query.
@@ -59,16 +61,18 @@ def load_html(assignment: Assignment, stage: str, marked: Collection[str] = ()) 
     screen = Screen(Arm(assignment.layout, assignment.with_context, assignment.marks), stage)
     # HTML with marked rows belongs to one rater. While the site is developed, templates change at any time.
     if marked or settings.DEBUG:
-        return render_html(assignment.item, screen, marked)
+        return mark_safe(
+            render_html(assignment.item, screen, marked)
+        )  # rendered by a template, which escapes; so is all below
     if stage == FINAL_STAGE and (loaded := getattr(assignment, "html", None)) is not None:
-        return str(loaded)
+        return mark_safe(loaded)
     key = dict(zip(_KEY, (assignment.item_id, *screen.arm, stage), strict=True))
     stored = RenderedItem.objects.filter(**key, version=compute_version()).values_list("html", flat=True).first()
     if stored is not None:
-        return stored
+        return mark_safe(stored)
     rendered = build_rendered_item(assignment.item, screen)
     store_rendered_items([rendered])
-    return rendered.html
+    return mark_safe(rendered.html)
 
 
 def render_html(item: Item, screen: Screen, marked: Collection[str] = ()) -> str:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from ratings.models import Analysis, Study
+from ratings.models import Analysis, RenderedResults, Study
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.figures import render
@@ -206,6 +206,7 @@ def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
         analysis.drawings.update_or_create(
             name=drawing.name, profile=drawing.profile, defaults={"svg": drawing.svg, "summary": drawing.summary}
         )
+    RenderedResults.objects.filter(analysis=analysis).delete()  # rendered with the contrasts before
     page = open_page_as_ada(new_context(), live_server.url, "/")
     study.members.create(user=User.objects.get(username="ada"), role="analyst")
     page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))

@@ -34,8 +34,10 @@ RUNNING = {"eval", "exec", "compile", "__import__", "from_string", "Template"}
 RUNNING_AS_METHODS = {"raw", "extra", "system", "popen"}
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "yaml"}
 # `texts` renders no HTML: its own engine makes plain text, Markdown and LaTeX of our templates, with a filter for each of the latter.
+# `rendered_items`, `rendered_results` and `card_frame` keep HTML that templates rendered, with all values escaped, to put it into a page later.
 MAY_TRUST = {
-    "ratings/results/stored_figures.py", "ratings/templatetags/ratings_tags.py", "ratings/exchange/archive/texts.py"
+    "ratings/results/stored_figures.py", "ratings/templatetags/ratings_tags.py", "ratings/exchange/archive/texts.py",
+    "ratings/studies/rendered_items.py", "ratings/web/results/rendered_results.py", "ratings/web/rater/card_frame.py"
 }  # fmt: skip
 
 

@@ -20,14 +20,16 @@ from django.db import connection
 from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT
 
-from ratings.exchange.imports import json_lines
 from ratings.studies import lifecycle
+from simulation.jobs import jobs
+from simulation.models import Job
 from tests.support import run_factory, study_factory
 from tests.support.services import find_free_port
 from wetbench_site.middleware import uploads
 
 pytestmark = pytest.mark.django_db
 MIB = 1 << 20
+LIMIT = uploads.MAX_FILE_BYTES["ratings:import_items"]
 
 
 class Stream(io.RawIOBase):
@@ -72,10 +74,10 @@ def sent(client: Client, path: str, stream: Stream, length: int = 0) -> tuple[in
     return answer.status_code, answer.content.decode()
 
 
-def test_upload_of_100_mib_is_rejected_before_it_is_read(boss: Client) -> None:
-    stream = Stream(100 * MIB)
+def test_upload_that_is_far_too_large_is_rejected_before_it_is_read(boss: Client) -> None:
+    stream = Stream(300 * MIB)
     status, page = sent(boss, "/studies/one/import/", stream)
-    assert (status, stream.taken) == (413, 0) and "at most 20 MiB" in page
+    assert (status, stream.taken) == (413, 0) and "at most 256 MiB" in page
 
 
 def test_upload_to_a_page_without_a_file_field_is_limited_like_an_ordinary_form(boss: Client) -> None:
@@ -90,28 +92,27 @@ def test_upload_by_somebody_not_signed_in_is_not_read(boss: Client) -> None:
     assert sent(client, "/studies/one/import/", stream)[0] == 302 and stream.taken == 0
 
 
-def test_upload_of_the_largest_size_uses_the_disk_and_leaves_no_file(
+def test_upload_of_the_largest_size_uses_the_disk_and_is_checked_in_a_job(
     boss: Client, tmp_path: Path, settings: Any
 ) -> None:
     settings.FILE_UPLOAD_TEMP_DIR, settings.VAR_DIR = str(tmp_path), tmp_path
     tracemalloc.start()
     try:
-        status, page = sent(boss, "/studies/one/import/", Stream(uploads.MAX_FILE_BYTES))
+        status, _ = sent(boss, "/studies/one/import/", Stream(LIMIT))
+        job = Job.objects.get()
+        jobs.run_job_here(job)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert status == 422 and "longer than 256 KiB" in page
+    page = boss.get(f"/studies/one/import/?job={job.code}").content.decode()
+    assert status == 302 and "longer than 256 KiB" in page
     assert peak < 8 * MIB
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= LIMIT  # the job's copy
 
 
 def test_upload_that_is_slightly_too_large_is_reported_on_the_form(boss: Client) -> None:
-    status, page = sent(boss, "/studies/one/import/", Stream(uploads.MAX_FILE_BYTES + 1))
-    assert status == 422 and "The file is larger than 20 MiB." in page
-
-
-def test_upload_limit_is_the_same_for_forms_and_server() -> None:
-    assert uploads.MAX_FILE_BYTES == json_lines.MAX_BYTES
+    status, page = sent(boss, "/studies/one/import/", Stream(LIMIT + 1))
+    assert status == 422 and "The file is larger than 256 MiB." in page
 
 
 def test_upload_is_not_read_beyond_its_declared_length(boss: Client) -> None:
@@ -238,15 +239,15 @@ def most_memory(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0]) << 10
 
 
-def test_upload_of_100_mib_to_a_live_server_is_rejected_at_once_and_not_stored(
+def test_upload_that_is_far_too_large_is_rejected_by_a_live_server_at_once_and_not_stored(
     served: tuple[int, int, str], tmp_path: Path
 ) -> None:
     port, pid, session = served
     assert upload(port, session, b"x" * 1000, "Content-Length: 1000")[0] == 422  # read, and no file in it
     before, on_disk = most_memory(pid), sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    for length, status in ((f"Content-Length: {100 * MIB}", 413), ("Transfer-Encoding: chunked", 422)):
+    for length, status in ((f"Content-Length: {300 * MIB}", 413), ("Transfer-Encoding: chunked", 422)):
         begun = time.monotonic()
-        answer, taken = upload(port, session, CHUNK if "chunked" in length else bytes(MIB), length, 100)
+        answer, taken = upload(port, session, CHUNK if "chunked" in length else bytes(MIB), length, 300)
         assert answer == status and time.monotonic() - begun < 10, (length, answer)
         assert taken < 20 or "chunked" in length
     assert most_memory(pid) - before < 20 * MIB

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.safestring import mark_safe
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import item_view
@@ -111,7 +110,7 @@ def render_card(
         "standing": current,
         "interface": INTERFACE,
         "marks": assignment.marks,
-        "item": mark_safe(rendered_items.load_html(assignment, stage, form.marked_rows)),  # from templates
+        "item": rendered_items.load_html(assignment, stage, form.marked_rows),
     }
     if progress is not None:
         context["progress"] = progress

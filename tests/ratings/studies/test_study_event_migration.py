@@ -19,7 +19,7 @@ from ratings.studies import interim_analysis, readable_elsewhere
 from tests.support import study_factory
 from tests.support.event_examples import EXAMPLES, write_as_earlier_release
 
-BEFORE, AFTER = "0001_squashed", "0002_study_event_data"
+BEFORE = "0001_squashed"
 sentences = import_module("ratings.migrations._study_event_sentences")
 CUT = 300
 
@@ -130,7 +130,7 @@ def earlier(transactional_db: None) -> Iterator[Apps]:
 
 
 def upgrade() -> None:
-    call_command("migrate", "ratings", AFTER, verbosity=0)
+    call_command("migrate", "ratings", verbosity=0)
 
 
 @pytest.mark.both_databases
@@ -202,7 +202,7 @@ def test_migration_converts_the_log_to_data_and_role_changes(earlier: Apps, capf
 
 @pytest.mark.both_databases
 def test_migration_converts_a_long_log_in_batches(earlier: Apps) -> None:
-    migration = import_module(f"ratings.migrations.{AFTER}")
+    migration = import_module("ratings.migrations.0002_study_event_data")
     study = earlier.get_model("ratings", "Study").objects.create(
         slug="old", name="Old", kind="transition_plausibility", question="?", protocol=protocol(), seed=1,
         ratings_per_item=1, guide="",

@@ -185,14 +185,20 @@ def _make_safe(text: str | None) -> str:
     return escape_cell(text).replace('"', '""') if text else ""
 
 
-# How cells are formatted that the database does not format: numbers, because SQLite rounds ties up, lists, and texts that may
-# need an apostrophe or contain quotation marks. All other texts are codes or have a fixed set of values.
+# Cells that the database does not format: numbers, because SQLite rounds ties up, lists, and texts that may need an apostrophe
+# or contain quotation marks. All other texts are codes or have a fixed set of values.
 _FORMATTERS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("seconds", "active_seconds", "first_verdict_seconds"), _format_number),
     "marked": _format_list,
     "localised": _format_localised,
 }
 FREE_TEXTS = ("source", "experiment", "action", "note")
+# The functions that are applied to such a cell of the CSV file, one after another.
+_CSV_FORMATTERS: Mapping[str, Sequence[Callable[[Any], str]]] = {
+    **{name: (function,) for name, function in _FORMATTERS.items()},
+    **dict.fromkeys(FREE_TEXTS, (_make_safe,)),
+    "marked": (_format_list, _make_safe),
+}
 
 
 def iter_rating_cells(
@@ -236,17 +242,15 @@ def export_csv_lines(
 
 def iter_rating_lines(study: Study, blinded: bool, within: Q = ALL_RATINGS) -> Iterator[str]:
     """Yield ratings.csv in blocks of lines, header first. Raises SealedError unless blinded or the study is unblinded."""
-    ratings = select_ratings(study, blinded=blinded).filter(within)
-    columns: list[tuple[Any, list[Callable[[Any], str]]]] = []
+    columns: list[tuple[Any, Sequence[Callable[[Any], str]]]] = []
     cells = _build_expressions(study, blinded).items()
-    for is_joined, group in groupby(cells, lambda cell: cell[0] not in _FORMATTERS and cell[0] not in FREE_TEXTS):
+    for is_joined, group in groupby(cells, lambda cell: cell[0] not in _CSV_FORMATTERS):
         if is_joined:
-            # Reading one text takes a fifth of the time of reading its cells.
-            columns.append((_JoinedCells(*(expression for _, expression in group)), []))
-            continue
-        for name, expression in group:
-            functions = [_FORMATTERS[name]] if name in _FORMATTERS else []
-            columns.append((expression, [*functions, *([_make_safe] if name in (*FREE_TEXTS, "marked") else [])]))
+            # Reading neighbouring cells as one text takes much less time than reading each.
+            columns.append((_JoinedCells(*dict(group).values()), ()))
+        else:
+            columns += [(expression, _CSV_FORMATTERS[name]) for name, expression in group]
+    ratings = select_ratings(study, blinded=blinded).filter(within)
     rows = _read_rows(ratings.values_list(*(expression for expression, _ in columns)))
     return chain(format_table_lines(COLUMNS, ()), _iter_blocks(rows, [functions for _, functions in columns]))
 

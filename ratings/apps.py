@@ -19,7 +19,7 @@ class RatingsConfig(AppConfig):
         from ratings.paper import plan
         from ratings.raters import practice
         from ratings.studies import access as job_access
-        from ratings.studies import readable_elsewhere
+        from ratings.studies import preparations, readable_elsewhere
         from simulation.engine import workers
         from simulation.web import access
         from wetbench_site.observability import registry
@@ -33,5 +33,6 @@ class RatingsConfig(AppConfig):
         workers.register_cleanup(sessions.SessionStore.clear_expired)
         workers.register_cleanup(practice.recall_raters)
         workers.register_cleanup(practice.announce_new_items)
+        workers.register_cleanup(preparations.delete_abandoned)
         user_logged_in.connect(sessions.on_sign_in, dispatch_uid="session begun")
         post_save.connect(readable_elsewhere.record_rights, sender=User, dispatch_uid="rights noted")

@@ -16,6 +16,7 @@ JOB_KINDS = (
     ("import_items", "Import of items", "ratings.exchange.imports.import_jobs"),
     ("import_ratings", "Import of ratings", "ratings.exchange.imports.import_jobs"),
     ("machine_rating", "Ratings by a machine", "ratings.raters.machine_raters"),
+    ("opening", "Opening of a study", "ratings.studies.opening_jobs"),
 )
 
 

@@ -24,7 +24,7 @@ from wetbench_site.prepared_queries import PreparedQuery
 Visitor = User | AnonymousUser
 ROLES = dict(Membership.ROLES)
 # Analysts see the progress of these jobs. Only admins of the study start, stop and retry them.
-ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating")
+ADMIN_JOB_KINDS = ("audit", "import_items", "import_ratings", "machine_rating", "opening")
 _OPENED_STATUSES = ("open", "paused", "closed", "unblinded")
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.utils import timezone
 
 from ratings.blinding import pair_digest, payload_digest
-from ratings.models import Assignment, Item, ItemSource, Rater, RenderedItem, Study
+from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.models.items import NO_CONTEXT_SHA256
 from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
 from ratings.protocol.plan_types import AssignmentMatrix, IdenticalCases, PlannedAssignment, PlannedItem
@@ -28,7 +28,7 @@ from wetbench_site.text import format_count
 
 T = TypeVar("T")
 # Rows of a transaction: about 50 ms on SQLite, where everybody else waits for it.
-ITEMS_AT_ONCE, ASSIGNMENTS_AT_ONCE = 250, 2_000
+ITEMS_AT_ONCE, ASSIGNMENTS_AT_ONCE, RENDERED_AT_ONCE = 250, 2_000, 50
 
 
 class StudySize(NamedTuple):
@@ -111,7 +111,6 @@ def store_opening(study: Study, plan: OpeningPlan, preparation: Study, report: O
     for candidates in _slice(_shuffle_items(study, plan.chosen), ITEMS_AT_ONCE):
         batch = build_items(preparation, candidates, now)
         items |= preparations.store_rows(preparation, partial(insert_items, batch, pairs))
-        preparations.store_rows(preparation, _render_items(study, candidates, items).insert)
         report(done := done + len(candidates), total, "Storing items and assignments")
     n_waiting = Counter(assignment.rater for assignment in plan.assignments)
     waiting = [n_waiting[rater] for rater in range(plan.size.raters)]
@@ -189,10 +188,8 @@ def plan_assignments(
 
 
 def freeze_items(study: Study, chosen: Sequence[CandidateItem]) -> None:
-    """Create these items, their sources and HTML in a running study, in the caller's transaction."""
-    shuffled = _shuffle_items(study, chosen)
-    items = insert_items(build_items(study, shuffled, timezone.now()), derive_pairs(study, chosen))
-    _render_items(study, shuffled, items).insert()
+    """Create these items and their sources in a running study, in the caller's transaction."""
+    insert_items(build_items(study, _shuffle_items(study, chosen), timezone.now()), derive_pairs(study, chosen))
 
 
 def _shuffle_items(study: Study, chosen: Sequence[CandidateItem]) -> list[CandidateItem]:
@@ -260,13 +257,18 @@ def insert_items(batch: ItemBatch, pairs: Mapping[str, uuid.UUID]) -> dict[str, 
     return {f.candidate.key: item for item, f in zip(items, batch.candidates, strict=True)}
 
 
-def _render_items(study: Study, candidates: Sequence[CandidateItem], items: Mapping[str, int]) -> RowBatch:
-    """Return the HTML of new items in every display arm of the study, as rows that are ready to be inserted."""
+def render_items(study: Study, most: int | None = None, report: OnProgress = lambda done, of, message: None) -> None:
+    """Store the HTML of the study's items in every display arm, where it is missing; of at most so many items.
+
+    Outside any transaction, because an item takes some milliseconds in each arm. What is still missing when a rater opens
+    the item is rendered then.
+    """
     arms = designs.list_arms_of(designs.load_study_protocol(study))
-    rows = (Item(pk=items[one.candidate.key], payload=one.payload, context=one.context) for one in candidates)
-    columns = ("item_id", "layout", "with_context", "marks", "stage", "version", "html")
-    rendered = map(attrgetter(*columns), rendered_items.render_items(rows, arms))
-    return build_batch(RenderedItem, columns, rendered)
+    unrendered = rendered_items.list_unrendered(study, arms)[:most]
+    for start, keys in enumerate(_slice(unrendered, RENDERED_AT_ONCE)):
+        report(start * RENDERED_AT_ONCE, len(unrendered), "Rendering the items")
+        rendered = list(rendered_items.render_items(Item.objects.filter(pk__in=keys), arms))
+        rendered_items.store_rendered_items(rendered)
 
 
 def create_raters(study: Study, n: int, waiting: Sequence[int] = ()) -> list[Rater]:

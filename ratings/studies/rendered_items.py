@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from ratings.blinding import item_view
-from ratings.models import Assignment, Item, RenderedItem
+from ratings.models import Assignment, Item, RenderedItem, Study
 from ratings.protocol import Arm
 from wetbench_site.text import INVISIBLE
 
@@ -86,6 +86,14 @@ def render_html(item: Item, screen: Screen, marked: Collection[str] = ()) -> str
 def build_rendered_item(item: Item, screen: Screen) -> RenderedItem:
     html = render_html(item, screen)
     return RenderedItem(item=item, **screen.arm._asdict(), stage=screen.stage, version=compute_version(), html=html)
+
+
+def list_unrendered(study: Study, arms: Collection[Arm]) -> list[int]:
+    """Return the items of the study that have no current HTML in one of these arms."""
+    stored = RenderedItem.objects.filter(item__study=study, version=compute_version())
+    existing = {(item, Arm(*arm)) for item, *arm in stored.values_list("item_id", *Arm._fields)}
+    items = study.items.order_by("pk").values_list("pk", flat=True)
+    return [item for item in items if any((item, arm) not in existing for arm in arms)]
 
 
 def render_items(items: Iterable[Item], arms: Collection[Arm]) -> Iterator[RenderedItem]:

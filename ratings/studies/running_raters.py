@@ -113,6 +113,7 @@ def add_items(study: Study, found: Sequence[CandidateItem], by: Actor = None) ->
         )
     pool.record_pool_decisions(study, found)
     freeze.freeze_items(study, found)
+    transaction.on_commit(lambda: freeze.render_items(study))
     is_pool = designs.is_pool_study(study)
     if is_pool and found:  # raters who have reserved and rated all they could are notified
         reassign.find_idle_raters(study).update(new_items_at=timezone.now())

@@ -20,7 +20,7 @@ from ratings.results import study_log
 from ratings.results.analyses import filters, store
 from ratings.results.analyses.filters import TITLES, Filters
 from ratings.results.benchmarks import store as benchmark_store
-from ratings.studies import StudyError, progress, protocol_words, reassign, running_raters
+from ratings.studies import StudyError, opening_jobs, progress, protocol_words, reassign, running_raters
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import rendered_results, result_sections
 from ratings.web.study import builder
@@ -61,6 +61,7 @@ def show_study(request: StudyRequest) -> HttpResponse:
         # Counting the pool can take a while, so the page loads without it. htmx then requests it; others have a link.
         counted = "counted" in request.GET
         context |= builder.describe_availability(study_row) if counted else builder.describe_needs(study_row)
+        context["job"] = opening_jobs.find_opening(study_row)
         return render(request, "ratings/study_draft.html", {**context, "counted": counted})
     if study_row.is_unblinded:
         return render(request, "ratings/study.html", context | _build_results_context(request))

@@ -17,7 +17,7 @@ from ratings.accounts import reauthentication, require_recent_for_post
 from ratings.models import Item, Membership, Rater, Study
 from ratings.protocol import PlanError, ProtocolError, study_protocol
 from ratings.results import study_log
-from ratings.studies import StudyError, access, interim_analysis, lifecycle, pool, progress, quarantine
+from ratings.studies import StudyError, access, interim_analysis, lifecycle, opening_jobs, pool, progress, quarantine
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.audit_runner import AuditError
 from ratings.studies.quarantine import DecisionError, HeldItem
@@ -70,6 +70,9 @@ _STATUS_CHANGES: dict[str, tuple[Callable[[Study, Any], object], str]] = {
 def change_status(request: StudyRequest, action: str) -> HttpResponse:
     """Make one status change and return to the study's page with a message."""
     make_change, success_message = _STATUS_CHANGES[action]
+    if action == "open" and request.study.is_draft and opening_jobs.is_large(request.study):
+        opening_jobs.request_opening(request.study, request.user)
+        return redirect("ratings:study", slug=request.study.slug)
     try:
         make_change(request.study, request.user)
     except ProtocolError as error:

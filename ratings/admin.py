@@ -50,6 +50,10 @@ class RaterAdmin(ReadOnlyAdmin):
     exclude = ["user"]  # no page may show which person has which label
     list_select_related = ["study"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Rater]:
+        # Without those of an opening that is being prepared.
+        return super().get_queryset(request).filter(study__preparation_of=None)
+
 
 class StudyEventList(ChangeList):
     """A page of study events with their descriptions. One query fetches the names of all accounts on the page."""

@@ -257,14 +257,14 @@ def insert_items(batch: ItemBatch, pairs: Mapping[str, uuid.UUID]) -> dict[str, 
     return {f.candidate.key: item for item, f in zip(items, batch.candidates, strict=True)}
 
 
-def render_items(study: Study, most: int | None = None, report: OnProgress = lambda done, of, message: None) -> None:
-    """Store the HTML of the study's items in every display arm, where it is missing; of at most so many items.
+def render_items(study: Study, report: OnProgress = lambda done, of, message: None) -> None:
+    """Store the HTML of the study's items in every display arm, where it is missing.
 
     Outside any transaction, because an item takes some milliseconds in each arm. What is still missing when a rater opens
     the item is rendered then.
     """
     arms = designs.list_arms_of(designs.load_study_protocol(study))
-    unrendered = rendered_items.list_unrendered(study, arms)[:most]
+    unrendered = rendered_items.list_unrendered(study, arms)
     for start, keys in enumerate(_slice(unrendered, RENDERED_AT_ONCE)):
         report(start * RENDERED_AT_ONCE, len(unrendered), "Rendering the items")
         rendered = list(rendered_items.render_items(Item.objects.filter(pk__in=keys), arms))

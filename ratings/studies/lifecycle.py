@@ -21,7 +21,7 @@ from wetbench_site.observability.logs import log_security_event
 
 Actor = User | None
 _MAX_PREPARATIONS = 3  # of one opening, if what it was planned from changes each time
-_RENDERED_AT_OPENING = 200  # items; about a second in each display arm
+_RENDERED_AT_OPENING = 200  # items of a study whose items are rendered at once; a second in each display arm
 _SLUG_TAKEN = "slug: {!r} is the slug of another study; choose another one"
 _SECURITY_EVENT_KINDS = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
@@ -149,7 +149,8 @@ def open_study(
         _read_study(study, "opened", "draft")
         raise StudyError(f"{study.name} was changed each time that it was prepared for opening; open it again")
     preparations.delete_preparations(study)
-    freeze.render_items(study, most=_RENDERED_AT_OPENING)
+    if plan.size.items <= _RENDERED_AT_OPENING:
+        freeze.render_items(study)
 
 
 @transaction.atomic

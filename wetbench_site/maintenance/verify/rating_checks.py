@@ -118,7 +118,9 @@ ANSWER_CHECKS = (check_rating_logs, check_rating_times, check_unsaved_answers, c
 
 _PLANNED = Q(rater__imported_as="")  # imported ratings follow no plan of this site
 _LIVE = Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False)
-_ALL = Assignment.objects.order_by()
+# Without those of an opening that was not published: it may have been interrupted at any assignment, nobody sees what it
+# stored, and it is deleted with the next opening (ratings.studies.preparations).
+_ALL = Assignment.objects.filter(rater__study__preparation_of=None).order_by()
 
 
 @build_check("slots of items", Assignment)
@@ -218,7 +220,8 @@ def check_item_counts() -> Iterator[Violation]:
     """Each rater's counts of answered, waiting, counted and corrected items are those of the assignments and the log."""
     counts = {name: count_items(condition) for name, condition in ITEM_COUNTS.items()}
     counts["corrections"] = count_items(Q(rating_events__kind="correction"))
-    raters = Rater.objects.order_by("pk").annotate(**{f"found_{name}": count for name, count in counts.items()})
+    raters = Rater.objects.filter(study__preparation_of=None).order_by("pk")
+    raters = raters.annotate(**{f"found_{name}": count for name, count in counts.items()})
     wrong = raters.exclude(**{name: F(f"found_{name}") for name in counts})
     expected = ", ".join(f"{{found_{name}}} {name.partition('_')[0]}" for name in counts)
     yield from report_rows(wrong, expected, ", ".join(f"{{{name}}}" for name in counts))

@@ -67,7 +67,9 @@ def check_item_sources() -> Iterator[Violation]:
     sources, item = ItemSource.objects.order_by(), "{item__code}"
     twins = sources.filter(twin__isnull=False).exclude(twin__transition=F("transition"))
     yield from report_rows(twins, "a twin of its transition", "a twin of another transition", item)
-    wrong_study = sources.filter(imported__isnull=False).exclude(imported__study=F("item__study"))
+    # Items of an opening that is being prepared come from imports into the draft that it is for.
+    own_study = Q(imported__study=F("item__study")) | Q(imported__study=F("item__study__preparation_of"))
+    wrong_study = sources.filter(imported__isnull=False).exclude(own_study)
     yield from report_rows(wrong_study, "an import into its study", "an import into another study", item)
     steps = sources.filter(transition__isnull=False).values("item__study__slug", "transition__code")
     split_pairs = steps.annotate(n=Count("pair", distinct=True)).filter(n__gt=1)

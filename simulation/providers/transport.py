@@ -16,7 +16,7 @@ import httpx2
 from simulation.providers import anthropic, base, openai, wire
 
 CONNECT_SECONDS = 5.0
-POOL_SIZE = 16  # connections
+POOL_SIZE = 1  # connections
 MIN_KEY_LENGTH = 8  # a shorter text is not a real key, and removing it from replies would remove words
 KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes, and firewalls drop idle connections

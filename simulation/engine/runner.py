@@ -146,7 +146,8 @@ def _predict_outcome(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> 
 def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
     """Run the next classifier, one per unit. The panel's verdicts, all but the first, do not affect the ending."""
     episode, done = lease.row, set()
-    if not lease.is_first_unit or episode.verdict_requests:
+    # The only classifier of a cast cannot have judged before if this unit has not been tried before.
+    if len(role_set.cast.judges) > 1 or not lease.is_first_unit or episode.verdict_requests:
         done = {*episode.reviews.values_list("classifier", flat=True)}
         done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
     remaining = [judge for judge in role_set.cast.judges if judge.name not in done]

@@ -35,7 +35,11 @@ def read_room_docstring(folder: Path) -> str:
 def list_rooms() -> list[str]:
     """Return the folders of both apps, and those of the site, that are rooms: "simulation/lab", "ratings/web" ..."""
     folders = [path for app in OURS for path in sorted((settings.BASE_DIR / app).iterdir()) if path.is_dir()]
-    rooms = [path for path in folders if (path / "__init__.py").exists() and path.name not in (*APP_FOLDERS, "sqlite")]
+    rooms = [
+        path
+        for path in folders
+        if (path / "__init__.py").exists() and path.name not in (*APP_FOLDERS, "sqlite", "postgresql")
+    ]
     return [str(path.relative_to(settings.BASE_DIR)) for path in rooms]
 
 

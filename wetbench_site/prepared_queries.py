@@ -1,16 +1,18 @@
-"""Queries that Django compiles to SQL once and that are then executed with other values.
+"""Statements whose SQL is built once and that are then executed with other values.
 
 Building a query takes Django ten times as long as the database takes to answer it, and each rating needs several. A
-prepared query is built once from placeholders. It keeps the SQL, and executes it with values in their place.
+prepared query is built once from placeholders. It keeps the SQL, and executes it with values in their place. `build_insert`
+and `build_update` do the same for statements that write.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Model, QuerySet
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.models import CharField, Model, QuerySet, TextField
 from django.db.models.query import get_related_populators  # type: ignore[attr-defined]  # missing in the stubs
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -117,6 +119,112 @@ def _describe_objects(compiler: SQLCompiler) -> _Objects | None:
     return _Objects(
         info["model"], names, slice(fields[0], fields[-1] + 1), populators, compiler.annotation_col_map or {}
     )
+
+
+class Statement(NamedTuple):
+    """A statement and its parameters."""
+
+    sql: str
+    parameters: Sequence[Any]
+
+    def fetch_rows(self) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, self.parameters)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def insert_row(row: Model) -> None:
+    """Insert a new object as `row.save(force_insert=True)` does, but without signals."""
+    [[row.pk]] = build_insert(row).fetch_rows()
+
+
+def insert_if_found(row: Model, condition: Statement) -> list[tuple[Any, ...]]:
+    """Execute `condition`, and insert the new object if it returned a row; all or nothing. Return these rows."""
+    if connection.vendor == "sqlite":  # its WITH parts cannot write
+        with transaction.atomic():
+            if rows := condition.fetch_rows():
+                insert_row(row)
+        return rows
+    insert = build_insert(row, source="condition")
+    sql = _format_conditional_insert(condition.sql, insert.sql)
+    rows = Statement(sql, [*condition.parameters, *insert.parameters]).fetch_rows()
+    if rows:
+        row.pk = rows[0][0]
+    return [values[1:] for values in rows]
+
+
+def build_insert(row: Model, source: str = "") -> Statement:
+    """Return the statement that inserts a new object and returns its key. `source`: only if this named query has a row."""
+    fields = [field for field in row._meta.concrete_fields if not field.primary_key]
+    given = [(field, value) for field in fields if (value := field.pre_save(row, add=True)) is not None]
+    database = connections[
+        DEFAULT_DB_ALIAS
+    ]  # `connection` finds it again at every use, which takes longer than the rest
+    values = [_adapt_to_field(field, value, database) for field, value in given]
+    return Statement(_format_insert(type(row), tuple(field.column for field, _ in given), source), values)
+
+
+def build_update(
+    model: type[Model], changes: Mapping[str, object], returning: str = "", **conditions: object
+) -> Statement:
+    """Return the statement that changes the rows whose columns have the values of `conditions` (a tuple: one of these)."""
+    allowed = {name: value if isinstance(value, tuple) else (value,) for name, value in conditions.items()}
+    lengths = tuple((name, 0 if values == (None,) else len(values)) for name, values in allowed.items())
+    database = connections[DEFAULT_DB_ALIAS]
+    tested = [(name, value) for name, values in allowed.items() for value in values if value is not None]
+    values = [_adapt_to_field(_get_column(model, name), value, database) for name, value in (*changes.items(), *tested)]
+    return Statement(_format_update(model, tuple(changes), lengths, returning), values)
+
+
+def convert_value(field: Any, value: object) -> Any:
+    """Return the value that a statement returned for this field as Django would."""
+    if value is None:
+        return None
+    column = field.get_col(field.model._meta.db_table)
+    for converter in (*connection.ops.get_db_converters(column), *column.get_db_converters(connection)):
+        value = converter(value, column, connection)
+    return value
+
+
+# The texts are cached: psycopg, too, parses a text with at most 50 parameters only once.
+@lru_cache(maxsize=200)
+def _format_insert(model: type[Model], columns: tuple[str, ...], source: str) -> str:
+    marks = ", ".join(["%s"] * len(columns))
+    values = f"SELECT {marks} FROM {source}" if source else f"VALUES ({marks})"
+    table, key = _quote(model._meta.db_table), _quote(model._meta.pk.column)
+    return f"INSERT INTO {table} ({', '.join(map(_quote, columns))}) {values} RETURNING {key}"
+
+
+@lru_cache(maxsize=200)
+def _format_conditional_insert(condition: str, insert: str) -> str:
+    return f"WITH condition AS ({condition}), stored AS ({insert}) SELECT stored.*, condition.* FROM stored, condition"
+
+
+@lru_cache(maxsize=200)
+def _format_update(
+    model: type[Model], changed: tuple[str, ...], conditions: tuple[tuple[str, int], ...], returning: str
+) -> str:
+    changes = ", ".join(f"{_quote(_get_column(model, name).column)} = %s" for name in changed)
+    comparisons = ((name, f"IN ({', '.join(['%s'] * length)})" if length else "IS NULL") for name, length in conditions)
+    tests = " AND ".join(f"{_quote(_get_column(model, name).column)} {comparison}" for name, comparison in comparisons)
+    key = _quote(model._meta.pk.column)
+    return f"UPDATE {_quote(model._meta.db_table)} SET {changes} WHERE {tests} RETURNING {returning or key}"
+
+
+@lru_cache(maxsize=500)
+def _get_column(model: type[Model], name: str) -> Any:
+    return model._meta.get_field(name)
+
+
+def _adapt_to_field(field: Any, value: object, database: Any) -> object:
+    """Return the value as Django passes it to this database. Texts and None, which most values are, stay as they are."""
+    is_plain = value is None or (type(value) is str and type(field) in (CharField, TextField))
+    return value if is_plain else field.get_db_prep_save(value, database)
+
+
+def _quote(name: str) -> str:
+    return connection.ops.quote_name(name)
 
 
 def _adapt_value(value: object, connection: Any) -> object:

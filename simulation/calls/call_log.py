@@ -1,13 +1,14 @@
 """The call log: reserve a call's worst-case cost before it is sent, and store its result."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections, connection
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -16,8 +17,10 @@ from simulation.calls import rate_limit, run_usage
 from simulation.casts import pricing
 from simulation.leases import Blocked, Lease
 from simulation.models import CallText, ModelCall, Run
-from simulation.providers import ErrorClass, ProviderError
+from simulation.providers import ErrorClass, ProviderError, wire
 from simulation.providers.base import Completion, Reply, Stop
+from wetbench_site.database import transaction_if
+from wetbench_site.prepared_queries import build_update
 from wetbench_site.text import hash_text
 
 ANSWERED_STATES = ("answered", "refused")
@@ -32,6 +35,7 @@ _HASH_KEY = "text_sha256"
 _MAX_KNOWN_HASHES = 5000
 # Hashes of texts that are committed. Spares an INSERT for almost every call.
 _known_hashes: set[str] = set()
+_hash_long_text = lru_cache(maxsize=32)(hash_text)
 
 
 class CallResult(NamedTuple):
@@ -51,7 +55,7 @@ def reserve_budget(run: Run, worst_case: pricing.MaxUsage) -> None:
         raise Blocked("budget", f"the run's time limit of {run.max_seconds} s has passed")
     # `run` was loaded before, so a run without a budget costs no query here. If the run has received its first limit
     # since then, this call is not counted; recount_live_runs corrects the counters.
-    if run.max_cost is None and run.max_tokens is None:
+    if not run.has_usage_limit:
         return
     if run.max_cost is not None and worst_case.cost is None:
         raise Blocked("budget", "the run has a cost limit, and this model has no price")
@@ -101,18 +105,19 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
     outcome = result.outcome
     changes = _columns_of_completion(call, outcome) if isinstance(outcome, Completion) else _columns_of_error(outcome)
     changes |= {"ended_at": timezone.now(), "milliseconds": int(result.seconds * 1000)}
-    with transaction.atomic():
+    run, is_fault = lease.row.run, isinstance(outcome, ProviderError)
+    with transaction_if(is_fault or not result.limiter_at_maximum or run.has_usage_limit):
         is_held = lease.is_held()
         if not is_held and changes["state"] in ANSWERED_STATES:
             changes["state"] = "fenced"
         # A call that the sweep marked as lost is completed too: its worker was only slow, and its usage is known now.
-        stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
+        stored = build_update(ModelCall, changes, id=call.pk, state=("started", "lost")).fetch_rows()
         if isinstance(outcome, ProviderError):
             rate_limit.record_fault(call.gate, outcome)
         elif not result.limiter_at_maximum:
             rate_limit.record_answer(call.gate)
         if stored:
-            _settle_reservation(lease.row.run, call, changes)
+            _settle_reservation(run, call, changes)
     for name, value in changes.items():
         setattr(call, name, value)
     return is_held
@@ -120,7 +125,7 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
 
 def _settle_reservation(run: Run, call: ModelCall, changes: dict[str, Any]) -> None:
     """Replace the call's reservation in the run's budget with its usage. An unknown cost or token count stays reserved."""
-    if run.max_cost is None and run.max_tokens is None:
+    if not run.has_usage_limit:
         return
     cost, tokens_used = changes["cost"], run_usage.sum_tokens(changes)
     corrections = {}
@@ -174,23 +179,20 @@ def _columns_of_reply(reply: Reply | None) -> dict[str, Any]:
 def deduplicate_text(body: Any, text: str) -> Any:
     """Return the body with `text` replaced by its hash, and store `text`; a short text stays in the body.
 
-    Call it in the transaction that stores the call.
+    Call it before the call is stored, which must not refer to a text that is missing.
     """
     if len(text) < _MIN_STORED_LENGTH:
         return body
-    sha = hash_text(text)
+    sha = _hash_long_text(text)
     if sha not in _known_hashes:
         # Two workers may store the same text at once; the hash is the key, so either row will do.
         CallText.objects.bulk_create([CallText(sha256=sha, text=text)], ignore_conflicts=True)
-    return _map_body(body, lambda part: {_HASH_KEY: sha} if part == text else part)
-
-
-def remember_stored_texts(body: Any) -> None:
-    """Record that the texts of this body are committed, so that this process does not store them again."""
-    if len(_known_hashes) > _MAX_KNOWN_HASHES:
-        # A bound on memory; the only cost is that some texts are offered to the database once more.
-        _known_hashes.clear()
-    _known_hashes.update(collect_hashes(body))
+        if len(_known_hashes) > _MAX_KNOWN_HASHES:
+            # A bound on memory; the only cost is that some texts are offered to the database once more.
+            _known_hashes.clear()
+        if not connection.in_atomic_block:  # a transaction could still be rolled back
+            _known_hashes.add(sha)
+    return wire.map_parts(body, lambda part: {_HASH_KEY: sha} if part == text else part)
 
 
 def restore_texts(bodies: Iterable[Any]) -> list[Any]:
@@ -198,26 +200,18 @@ def restore_texts(bodies: Iterable[Any]) -> list[Any]:
     stored = list(bodies)
     requested = {sha for body in stored for sha in collect_hashes(body)}
     texts = dict(CallText.objects.filter(pk__in=requested).values_list("sha256", "text")) if requested else {}
-    return [_map_body(body, lambda part: texts.get(_hash_of(part), "") if _hash_of(part) else part) for body in stored]
+    return [
+        wire.map_parts(body, lambda part: texts.get(_hash_of(part), "") if _hash_of(part) else part) for body in stored
+    ]
 
 
 def collect_hashes(body: Any) -> set[str]:
     """Return the hashes of the texts that were taken out of the body."""
     hashes: set[str] = set()
-    _map_body(body, lambda part: hashes.add(sha) if (sha := _hash_of(part)) else part)
+    wire.map_parts(body, lambda part: hashes.add(sha) if (sha := _hash_of(part)) else part)
     return hashes
 
 
 def _hash_of(part: Any) -> str:
     """Return the hash that stands for a text in a body, or ""."""
     return str(part[_HASH_KEY]) if isinstance(part, Mapping) and set(part) == {_HASH_KEY} else ""
-
-
-def _map_body(body: Any, replace: Callable[[Any], Any]) -> Any:
-    """Return a copy of the body in which `replace` was applied to each part; replaced parts are not searched further."""
-    new = replace(body)
-    if new is not body:
-        return new
-    if isinstance(body, Mapping):
-        return {key: _map_body(value, replace) for key, value in body.items()}
-    return [_map_body(part, replace) for part in body] if isinstance(body, list | tuple) else body

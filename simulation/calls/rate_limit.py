@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Case, F, FloatField, IntegerField, Q, QuerySet, Value, When
-from django.db.models.expressions import RawSQL
+from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.functions import Least
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
@@ -24,6 +23,7 @@ from simulation.models import ModelCall, ProviderGate
 from simulation.providers import Endpoint, ErrorClass, ProviderError
 from simulation.providers.base import PROVIDERS
 from simulation.providers.errors import RetryPolicy, double_capped, requested_wait
+from wetbench_site.prepared_queries import Statement, insert_if_found
 
 log = logging.getLogger("wetbench.gates")
 # Lock order: the limiter's row may stay locked until the transaction of `request_slot`, `record_answer` or
@@ -35,16 +35,16 @@ KEY_FAULTS = {
     ErrorClass.CREDENTIALS: "The provider does not accept the key",
     ErrorClass.CREDITS: "The provider reports that no credit is left for the key",
 }
-# Upper bound on the transactions that have counted the calls and not yet committed: four processes with ten
-# connections each.
-MAX_OPEN_TRANSACTIONS = 40
-# Raw SQL, because building the same subquery with the ORM for every call costs more than running it. It has no parameters.
-_COUNT_UNDER_WAY = RawSQL(
-    "(SELECT COUNT(*) FROM simulation_modelcall AS under_way"
-    " WHERE under_way.gate = simulation_providergate.name AND under_way.state = 'started')",
-    (),
-    output_field=IntegerField(),
-)
+# Upper bound on the workers that have counted the calls and not yet stored theirs: four processes with ten connections
+# each.
+MAX_CONNECTIONS = 40
+# CASE: LEAST has another name on SQLite.
+_ADMISSION = """
+    SELECT "limit" >= %s AND faults_running = 0 AS is_at_maximum FROM simulation_providergate
+    WHERE name = %s AND blocked = '' AND faults_running < %s AND (closed_until IS NULL OR closed_until <= %s)
+        AND CASE WHEN "limit" < %s THEN "limit" ELSE %s END - %s > (
+            SELECT COUNT(*) FROM simulation_modelcall WHERE gate = simulation_providergate.name AND state = 'started'
+        )"""
 
 
 class Admission(NamedTuple):
@@ -72,16 +72,40 @@ def get_retry_policy() -> RetryPolicy:
     )
 
 
+def store_if_admitted(call: ModelCall) -> Admission | None:
+    """Store a call if far fewer are under way than the limit allows. Return None if it was not stored."""
+    if settings.PROVIDER_CALLS_MAX <= MAX_CONNECTIONS:
+        return None
+    for [is_at_maximum] in insert_if_found(call, _build_admission(call.gate)):
+        return Admission(True, is_at_maximum=is_at_maximum)
+    return None
+
+
 def request_slot(name: str) -> Admission:
     """Return whether one more call may be sent now. Call this inside the transaction that stores the call."""
     if not connection.in_atomic_block:
         raise TransactionManagementError(
             "rate_limit.request_slot must be called inside the transaction that stores the call"
         )
+    if settings.PROVIDER_CALLS_MAX > MAX_CONNECTIONS:
+        for [is_at_maximum] in _build_admission(name).fetch_rows():
+            return Admission(True, is_at_maximum=bool(is_at_maximum))
+    return _request_locked(name)
+
+
+def _build_admission(name: str) -> Statement:
+    """Return the query for whether an admitting limiter is at its maximum. It has no row near the limit, and after faults.
+
+    It locks nothing. That is safe because even if every connection were admitted at once, the calls would not exceed the
+    limit.
+    """
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    most = settings.PROVIDER_CALLS_MAX
+    return Statement(_ADMISSION, [most, name, settings.CIRCUIT_FAULTS, now, most, most, MAX_CONNECTIONS])
+
+
+def _request_locked(name: str) -> Admission:
     now = timezone.now()
-    admission = _admit_without_lock(name, now)
-    if admission is not None:
-        return admission
     # Near the limit, its row stays locked until the call is stored: two workers must not both take the last slot.
     gate = _lock_limiter(name)
     if gate.blocked:
@@ -146,22 +170,6 @@ def reopen_limiter(name: str) -> bool:
     """Admit calls again after a person has fixed the key. Return False if there is no such limiter."""
     changes = {"blocked": "", "closed_until": None, "faults_running": 0}
     return ProviderGate.objects.filter(name=name).update(**changes) == 1
-
-
-def _admit_without_lock(name: str, now: datetime) -> Admission | None:
-    """Return an open admission if far fewer calls are under way than the limit allows, else None: then lock the limiter."""
-    # Every call passes here, so this is one read without a lock. It is safe because even if all open transactions
-    # were admitted at once, they would not exceed the limit.
-    max_calls = settings.PROVIDER_CALLS_MAX
-    if max_calls <= MAX_OPEN_TRANSACTIONS:
-        return None
-    columns = ("limit", "faults_running", "closed_until", "blocked", _COUNT_UNDER_WAY)
-    for limit, faults, closed_until, blocked, under_way in ProviderGate.objects.filter(name=name).values_list(*columns):
-        if blocked or faults >= settings.CIRCUIT_FAULTS or (closed_until is not None and closed_until > now):
-            return None
-        if min(limit, max_calls) - under_way > MAX_OPEN_TRANSACTIONS:
-            return Admission(True, is_at_maximum=limit >= max_calls and not faults)
-    return None
 
 
 def _lock_limiter(name: str) -> ProviderGate:

@@ -26,6 +26,7 @@ from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderE
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
 from wetbench_site.database import release_connection
+from wetbench_site.prepared_queries import insert_row
 
 _TRANSIENT_ERRORS = {str(kind) for kind, follows in errors.REACTIONS.items() if isinstance(follows, errors.Retry)}
 
@@ -121,46 +122,60 @@ class CallReplayer:
         turn: int,
         attempts: list[ModelCall],
     ) -> tuple[ModelCall, bool]:
-        """Log the call if it may be sent, in one transaction. Return it, and whether the limiter is at its maximum."""
+        """Log the call if it may be sent. Return it, and whether the limiter is at its maximum."""
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
         worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
+        call = ModelCall(
+            **self._subject_filter(),
+            run_id=run.pk,
+            role=self.role,
+            speaker=player.name,
+            purpose=prompt.purpose,
+            number=self.number,
+            turn=turn,
+            attempt=len(attempts) + 1,
+            fence=self.lease.fence,
+            gate=gate,
+            model_name=player.model,
+            provider=endpoint.provider,
+            requested_model=endpoint.model_id,
+            prompt_set=prompt.prompt_set,
+            request_sha256=request.sha256,
+            request=call_log.deduplicate_text(request.body, prompt.system),
+            effective_params=dict(request.effective),
+            dropped_params=dict(request.dropped),
+            reserved_tokens=worst_case.tokens,
+            reserved_cost=worst_case.cost,
+            price=price_record,
+        )
         try:
-            with transaction.atomic():
-                if not self.lease.is_held():
-                    raise LeaseLost
-                # before the run is locked: see the lock order in rate_limit
-                admission = self._request_slot(gate, attempts)
-                call_log.reserve_budget(run, worst_case)
-                stored_request = call_log.deduplicate_text(request.body, prompt.system)
-                call = ModelCall.objects.create(
-                    **self._subject_filter(),
-                    run_id=run.pk,
-                    role=self.role,
-                    speaker=player.name,
-                    purpose=prompt.purpose,
-                    number=self.number,
-                    turn=turn,
-                    attempt=len(attempts) + 1,
-                    fence=self.lease.fence,
-                    gate=gate,
-                    model_name=player.model,
-                    provider=endpoint.provider,
-                    requested_model=endpoint.model_id,
-                    prompt_set=prompt.prompt_set,
-                    request_sha256=request.sha256,
-                    request=stored_request,
-                    effective_params=dict(request.effective),
-                    dropped_params=dict(request.dropped),
-                    reserved_tokens=worst_case.tokens,
-                    reserved_cost=worst_case.cost,
-                    price=price_record,
-                )
+            admission = self._store_alone(call, worst_case) or self._store_in_transaction(call, worst_case, attempts)
         except IntegrityError as error:
             # A former holder of the row, presumed dead, has logged this attempt. The next try finds its call.
             raise RetryLater(settings.POLL_SECONDS, "no_slot") from error
-        call_log.remember_stored_texts(stored_request)
         return call, admission.is_at_maximum
+
+    def _store_alone(self, call: ModelCall, worst_case: pricing.MaxUsage) -> rate_limit.Admission | None:
+        """Store the call in one statement, the usual case. Return None if something has to be locked or reserved with it."""
+        if self.lease.row.run.has_usage_limit:
+            return None
+        if not self.lease.is_held():
+            raise LeaseLost
+        call_log.reserve_budget(self.lease.row.run, worst_case)
+        return rate_limit.store_if_admitted(call)
+
+    def _store_in_transaction(
+        self, call: ModelCall, worst_case: pricing.MaxUsage, attempts: list[ModelCall]
+    ) -> rate_limit.Admission:
+        with transaction.atomic():
+            if not self.lease.is_held():
+                raise LeaseLost
+            # before the run is locked: see the lock order in rate_limit
+            admission = self._request_slot(call.gate, attempts)
+            call_log.reserve_budget(self.lease.row.run, worst_case)
+            insert_row(call)
+        return admission
 
     def _request_slot(self, gate: str, attempts: list[ModelCall]) -> rate_limit.Admission:
         admission = rate_limit.request_slot(gate)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from simulation.providers import Prompt
@@ -69,8 +70,12 @@ def compute_max_usage(prompt: Prompt | int, max_tokens: int, price: Price | None
 
 def count_prompt_bytes(prompt: Prompt) -> int:
     """Return the length of all texts in UTF-8 bytes. An unpaired surrogate counts as its replacement."""
-    texts = (prompt.system, *(message.text for message in prompt.messages))
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return sum(map(_count_bytes, (prompt.system, *(message.text for message in prompt.messages))))
+
+
+@lru_cache(maxsize=32)  # the system prompt is the same in all calls
+def _count_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def missing_classes(price: Price | None, caching: str) -> list[str]:

@@ -102,23 +102,15 @@ CODES = tuple(CHECK_TITLES)
 def check_transition(data: Any, catalogue: Catalogue | None = None) -> Report:
     """Return the report of all checks on a transition as JSON. Raises TransitionError if the data is no transition."""
     parsed = transition.parse_transition(data, catalogue)
-    return build_report(
-        item
-        for check in CHECKS
-        if parsed.is_success or check.on_failure
-        for function in check.functions
-        for item in _run_check(check.code, function, parsed)
-    )
-
-
-def _run_check(
-    code: str, function: Callable[[Transition], Findings], parsed: Transition
-) -> Iterator[Finding | Decided]:
-    try:
-        yield from function(parsed)
-    except ArithmeticError:
-        # Foreign data may contain numbers near the limits of Decimal. One such number must not stop the other checks.
-        yield undecided_finding(code, parsed.action, "numbers too large or too small to compare")
+    items: list[Finding | Decided] = []
+    for check in CHECKS:
+        for function in check.functions if parsed.is_success or check.on_failure else ():
+            try:
+                items += function(parsed)
+            except ArithmeticError:
+                # Foreign data may contain numbers near the limits of Decimal. One such number must not stop the other checks.
+                items.append(undecided_finding(check.code, parsed.action, "numbers too large or too small to compare"))
+    return build_report(items)
 
 
 class CheckedLine(NamedTuple):

@@ -104,7 +104,7 @@ def _check_durations(transition: Transition) -> Findings:
     properties_before = {(leaf.key, leaf.value_text) for view in transition.inputs for leaf in view.leaves}
     for view in transition.usable_outputs if transition.parameters.list_values("duration") else ():
         for leaf in view.leaves:
-            key_words, duration = set(leaf.words), leaf.parse_amount("duration")
+            key_words, duration = leaf.word_set, leaf.parse_amount("duration")
             is_new = (leaf.key, leaf.value_text) not in properties_before
             if duration is not None and is_new and key_words & _DURATION_WORDS:
                 holds = duration.value <= total * _DURATION_TOLERANCE or bool(key_words & {"total", "cumulative"})
@@ -119,7 +119,7 @@ def _check_growth(transition: Transition) -> Findings:
     if not grows or transition.action in ("Centrifuge", "Thermocycler", "Autoclave"):
         return
     amounts = transition.parameters.list_amounts("duration")
-    durations = [amount.value for leaf, amount in amounts if not {"lag", "interval"} & set(leaf.words)]
+    durations = [amount.value for leaf, amount in amounts if not {"lag", "interval"} & leaf.word_set]
     for before, after in transition.list_pairs():
         old, new = _find_cell_amount(before), _find_cell_amount(after)
         if old is None or new is None or old.dimension != new.dimension:
@@ -129,7 +129,7 @@ def _check_growth(transition: Transition) -> Findings:
         if not durations:
             yield undecided_finding("L13", after.name, "its time of growth is not stated")
             continue
-        doubling = [leaf for leaf in before.leaves if {"doubling", "generation"} & set(leaf.words)]
+        doubling = [leaf for leaf in before.leaves if {"doubling", "generation"} & leaf.word_set]
         times = (leaf.parse_amount("duration") for leaf in doubling)
         declared = next((time.value for time in times if time and time.value > 0), None)
         shortest = _MIN_ANIMAL_DOUBLING_TIME if before.all_words & _ANIMAL else _MIN_DOUBLING_TIME
@@ -240,7 +240,7 @@ def _check_target_condition(transition: Transition, output: MaterialView) -> Fin
 
 def _find_requested_condition(transition: Transition) -> str:
     """Return the storage condition that the parameters name or else imply by a temperature, or "" if it is unclear."""
-    leaves = [leaf for leaf in transition.parameters.leaves if not set(leaf.words) & {"before", "initial"}]
+    leaves = [leaf for leaf in transition.parameters.leaves if not leaf.word_set & {"before", "initial"}]
     conditions = {words.parse_condition(leaf.value) for leaf in leaves} - {""}
     if not conditions:
         shown = (f"{value.normalize():f}" for value in transition.parameters.list_values("temperature"))

@@ -67,14 +67,14 @@ def check_identity(transition: Transition) -> Findings:
 
 
 def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, after: MaterialView) -> Findings:
-    key_words, name, old = set(leaf.words), after.name, leaf.value_text[:60]
+    key_words, name, old = leaf.word_set, after.name, leaf.value_text[:60]
     # The concentration of a plasmid is an amount, not an identity.
     is_identity = (bool(key_words & _IDENTITY) and leaf.parse_amount() is None) or any(
         pair <= key_words for pair in _IDENTITY_PAIRS
     )
     if is_identity and transition.action in _CHANGES_IDENTITY:
         return
-    same_key = [other for other in after.leaves if set(other.words) == key_words]
+    same_key = [other for other in after.leaves if other.word_set == key_words]
     if not same_key:
         yield from _check_lost_property(transition, leaf, after, is_identity)
         return
@@ -100,7 +100,7 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     keeps_material = transition.family in (words.INERT, *words.MEASUREMENTS)
     if not keeps_material or transition.action in ("Wait", "CellCounter"):
         return
-    key_words, value_words = set(leaf.words), set(words.tokenize(leaf.value_text))
+    key_words, value_words = leaf.word_set, set(words.tokenize(leaf.value_text))
     # The same value in another property or in the name.
     is_stated_elsewhere = value_words and (
         value_words <= after.all_words or any(_has_same_value(leaf, other) for other in after.leaves)
@@ -156,7 +156,7 @@ def check_wells(transition: Transition) -> Findings:
 
 def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
     """Yield an error unless a separated well has the values that the plate listed for this well or for each well."""
-    leaves = [leaf for leaf in plate.leaves if set(leaf.words) == {"volume", "per", "well"}]
+    leaves = [leaf for leaf in plate.leaves if leaf.word_set == {"volume", "per", "well"}]
     volumes_per_well = [amount for leaf in leaves if (amount := leaf.parse_amount("volume"))]
     changes = []
     if len(volumes_per_well) == 1 and output.volume:
@@ -164,7 +164,7 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
         if abs(output.volume.value - expected.value) > expected.value / 20:
             changes.append(("volume", expected.text, output.volume.text))
     # The well in the name, or in the property well or position.
-    texts = {leaf.value_text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
+    texts = {leaf.value_text.strip().lower() for leaf in output.leaves if leaf.word_set <= {"well", "position"}}
     labels = {text for text in texts | set(output.name_words) if words.is_well(text)}
     label = labels.pop() if len(labels) == 1 else ""
     for leaf in plate.leaves if label else ():
@@ -192,7 +192,7 @@ def _check_unchanged(transition: Transition, plate: MaterialView, output: Materi
             text = f"{action} changed {field} from {old[:40]} to {new[:40]}"
             yield error_finding("L21", name, old[:40], new[:40], text)
     for leaf in plate.leaves:
-        if not set(leaf.words) & _OF_THE_PLATE and (new := _find_changed_value(leaf, leaf.words, output)):
+        if not leaf.word_set & _OF_THE_PLATE and (new := _find_changed_value(leaf, leaf.words, output)):
             text = f"{action} changed {leaf.key} from {leaf.value_text[:60]} to {new[:60]}"
             yield error_finding("L21", name, leaf.value_text[:60], new[:60], text)
     had, has = plate.volume, output.volume
@@ -256,7 +256,7 @@ def _check_additives(transition: Transition, output: MaterialView, input_words: 
     if not adds_nothing or transition.find_input(output) is None or output.is_used_up:
         return
     for leaf in output.leaves:
-        key_words, value_words = frozenset(leaf.words), frozenset(words.tokenize(leaf.value_text))
+        key_words, value_words = leaf.word_set, frozenset(words.tokenize(leaf.value_text))
         has_share = _SHARE.search(leaf.value_text) and transition.family != words.HEAT
         cell_lines = value_words & _CELL_LINES if key_words & _LIVING else frozenset()
         for new_words in (key_words - _AMBIGUOUS_COMPONENTS if has_share else frozenset(), cell_lines):
@@ -352,7 +352,7 @@ def _check_new_count(transition: Transition, requested: int | None, things: str)
         return
     # Some simulators describe all aliquots as one material with a property like "tubes: 5".
     is_one_for_all = len(new_outputs) == 1 < requested and any(
-        set(leaf.words) & {"well", "tube", "aliquot", "dilution"} for leaf in new_outputs[0].leaves
+        leaf.word_set & {"well", "tube", "aliquot", "dilution"} for leaf in new_outputs[0].leaves
     )
     holds = len(new_outputs) == requested or is_one_for_all or not transition.outputs
     text = f"{requested} {things} were requested and {len(new_outputs)} came out"

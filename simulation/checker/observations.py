@@ -249,7 +249,7 @@ def _compare_readings(
 
 
 def _check_ph(seen: ObservationView, view: MaterialView) -> Findings:
-    leaves = (leaf for leaf in view.leaves if set(leaf.words) == {"ph"})
+    leaves = (leaf for leaf in view.leaves if leaf.word_set == {"ph"})
     known_values = [number for leaf in leaves if (number := units.parse_number(leaf.value)) is not None]
     number_parts, match = units.split_number(seen.value), PH.search(seen.full_text)
     if number_parts and number_parts[2].strip().lower() in ("", "ph", "ph units"):

@@ -140,7 +140,7 @@ def _check_magnifications(transition: Transition) -> Findings:
     set_magnifications: set[str] = set()
     for leaf in transition.parameters.leaves:
         set_magnifications.update(_MAGNIFICATION.findall(leaf.value_text))
-        if {"objective", "magnification"} & set(leaf.words) and leaf.value_text.strip().isdigit():
+        if {"objective", "magnification"} & leaf.word_set and leaf.value_text.strip().isdigit():
             set_magnifications.add(leaf.value_text.strip())
     known = {found for text in transition.input_texts for found in _MAGNIFICATION.findall(text)}
     for seen in transition.observations if set_magnifications else ():
@@ -194,7 +194,7 @@ def _check_durations(transition: Transition) -> Findings:
     properties_before = {(leaf.key, leaf.value_text) for view in transition.inputs for leaf in view.leaves}
     for view in transition.usable_outputs if set_values else ():
         for leaf in view.leaves:
-            duration = leaf.parse_amount("duration") if set(leaf.words) in _DURATION_KEYS else None
+            duration = leaf.parse_amount("duration") if leaf.word_set in _DURATION_KEYS else None
             if duration is not None and (leaf.key, leaf.value_text) not in properties_before:
                 recorded, tolerance = duration.value, Decimal("0.05")
                 yield from _compare_settings(view.name, set_values, min(set_values), recorded, "duration", tolerance)
@@ -207,7 +207,7 @@ def _iter_mentions(transition: Transition, dimension: str) -> Iterator[tuple[str
         for leaf in view.leaves:
             if leaf.value_text in input_texts:
                 continue
-            if dimension == "centrifugal_force" and set(leaf.words) & _CENTRIFUGE_WORDS:
+            if dimension == "centrifugal_force" and leaf.word_set & _CENTRIFUGE_WORDS:
                 yield from ((view.name, amount) for amount in units.find_forces(leaf.value_text))
             if not properties.is_temperature(leaf):
                 amount = leaf.parse_amount(dimension)
@@ -274,9 +274,9 @@ def _compare_named(
 def _check_property_setting(transition: Transition, name: str, value: Any, view: MaterialView) -> Findings:
     """Yield an error if a property that this step wrote has the name of a setting but another value."""
     key_words, set_amount, before = set(words.tokenize(name)), units.parse_amount(value), transition.find_input(view)
-    old_texts = {leaf.value_text for leaf in before.leaves if set(leaf.words) == key_words} if before else set()
+    old_texts = {leaf.value_text for leaf in before.leaves if leaf.word_set == key_words} if before else set()
     for leaf in view.leaves:
-        if set(leaf.words) != key_words or leaf.value_text in old_texts:
+        if leaf.word_set != key_words or leaf.value_text in old_texts:
             continue
         recorded, shown = leaf.parse_amount(), (f"{name} {str(value)[:40]}", f"{name} {leaf.value_text[:40]}")
         if set_amount and recorded and set_amount.dimension == recorded.dimension:
@@ -294,7 +294,7 @@ def _check_chosen_option(transition: Transition, name: str, value: Any, view: Ma
     options = [option for option in _list_other_options(transition, name, value) if len(option) > 2]
     about_setting = {"through", *words.tokenize(name)}
     for leaf in view.leaves if options else ():
-        text, key_words = f" {leaf.value_text.lower()} ", set(leaf.words)
+        text, key_words = f" {leaf.value_text.lower()} ", leaf.word_set
         is_old = leaf.value_text in transition.input_texts or f" {str(value).lower()} " in text
         if not is_old and key_words & about_setting and not key_words & {"medium", "container", "phase", "label"}:
             option = next((option for option in options if f" {option.lower()} " in text), "")
@@ -307,7 +307,7 @@ def check_sentences(transition: Transition) -> Findings:
     for seen in transition.observations:
         if transition.family == words.MOVE:
             yield from _check_moved_volume(transition, seen)
-        leaves = (leaf for leaf in transition.parameters.leaves if {"cycle"} <= set(leaf.words) <= _CYCLE_WORDS)
+        leaves = (leaf for leaf in transition.parameters.leaves if {"cycle"} <= leaf.word_set <= _CYCLE_WORDS)
         set_counts = [number for leaf in leaves if (number := units.parse_number(leaf.value))]
         recorded = [Decimal(number) for number in _CYCLES.findall(seen.full_text[:1500])]
         if len(set_counts) == 1 and recorded:

@@ -88,7 +88,7 @@ def check_ranges(transition: Transition) -> Findings:
 
 
 def _check_property_range(view: MaterialView, leaf: Leaf) -> Findings:
-    key_words, number, amount = set(leaf.words), units.parse_number(leaf.value), leaf.parse_amount()
+    key_words, number, amount = leaf.word_set, units.parse_number(leaf.value), leaf.parse_amount()
     if number is None:
         return
     name, shown = view.name, leaf.value_text[:40]
@@ -189,7 +189,7 @@ def _check_changed_units(before: MaterialView, after: MaterialView) -> Findings:
 
 def _check_unit(transition: Transition, view: MaterialView, leaf: Leaf) -> Findings:
     dimension_words = [word for word in leaf.words if word in _DIMENSIONS]
-    if len(dimension_words) != 1 or set(leaf.words) & _OTHER_QUANTITIES or isinstance(leaf.value, bool):
+    if len(dimension_words) != 1 or leaf.word_set & _OTHER_QUANTITIES or isinstance(leaf.value, bool):
         return
     dimensions, number_parts = _DIMENSIONS[dimension_words[0]], units.split_number(leaf.value)
     shown, expected = leaf.value_text[:40], f"a unit of {dimensions[0].replace('_', ' ')}"
@@ -206,9 +206,9 @@ def _check_unit(transition: Transition, view: MaterialView, leaf: Leaf) -> Findi
         return
     amount, unit_text = leaf.parse_amount(), number_parts[2].strip()
     # A missing or unknown unit is an error only if similar properties of the inputs have a unit.
-    shared_words = set(leaf.words) & set(_DIMENSIONS)
+    shared_words = leaf.word_set & set(_DIMENSIONS)
     leaves_before = (other for other_view in transition.inputs for other in other_view.leaves)
-    has_similar = any(shared_words & set(other.words) and other.parse_amount(*dimensions) for other in leaves_before)
+    has_similar = any(shared_words & other.word_set and other.parse_amount(*dimensions) for other in leaves_before)
     if amount is not None:
         if amount.dimension in _DISTINCT_DIMENSIONS - set(dimensions):
             yield error_finding("L12", view.name, expected, shown, text)

@@ -201,7 +201,7 @@ def _is_loss_by_readings(transition: Transition, lost: Decimal) -> bool:
 def _check_instrument_use(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
     """Yield a finding if an instrument uses a stated volume of a sample whose volume stays the same."""
     used_words = {"injection", "load", "loading", "sample"}
-    used_volumes = [a.value for leaf, a in transition.parameters.list_amounts("volume") if used_words & set(leaf.words)]
+    used_volumes = [a.value for leaf, a in transition.parameters.list_amounts("volume") if used_words & leaf.word_set]
     if len(used_volumes) != 1 or before.volume is None:
         return
     used, had = used_volumes[0], before.volume.value

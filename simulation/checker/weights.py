@@ -130,7 +130,7 @@ def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
     """Return {component: count or amount of substance} of a material. The component of a cell count is "cell"."""
     amounts_by_component: dict[str, Amount] = {}
     for leaf in view.leaves:
-        key_words = set(leaf.words)
+        key_words = leaf.word_set
         if key_words & _OTHER_COUNTS:
             continue
         amount = leaf.parse_amount("count", "amount")

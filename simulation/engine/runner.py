@@ -18,7 +18,7 @@ from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.differences import find_differences
 from simulation.lab.errors import NoErrorFits
-from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy, Verdict
+from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy
 from simulation.lab.roles import Perturber
 from simulation.leases import Blocked, Lease
 from simulation.llm.conversation import UnusableTwin
@@ -116,7 +116,8 @@ def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> b
 
 def _run_phase(lease: Lease[Episode], connector: Connector) -> bool:
     benches.check_unchanged(lease.row)
-    bench = benches.build_bench(lease.row)
+    # While the lease is kept, nobody else commits steps, so the bench of the last unit is current.
+    bench = lease.bench = lease.bench or benches.build_bench(lease.row)
     units = {"agent": _choose_action, "transition": _predict_outcome, "verdict": _judge_evidence}
     return units[lease.row.phase](lease, bench, build_episode_roles(lease, connector))
 
@@ -144,16 +145,23 @@ def _predict_outcome(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> 
 
 def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> bool:
     """Run the next classifier, one per unit. The panel's verdicts, all but the first, do not affect the ending."""
-    episode = lease.row
-    done = {*episode.reviews.values_list("classifier", flat=True)}
-    done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
+    episode, done = lease.row, set()
+    # The only classifier of a cast cannot have judged before if this unit has not been tried before.
+    if len(role_set.cast.judges) > 1 or not lease.is_first_unit or episode.verdict_requests:
+        done = {*episode.reviews.values_list("classifier", flat=True)}
+        done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
     remaining = [judge for judge in role_set.cast.judges if judge.name not in done]
     if not remaining:
         return lease.finish_row("submitted")
     judge, primary = remaining[0], remaining[0].name == role_set.cast.judges[0].name
+    review: EvidenceReview | None = None
+    extra_write: Callable[[], object] | None = None
     try:
         verdict = judge.classifier.judge_evidence(episode.experiment.goal, bench.get_transcript())
-        review: Callable[[], object] = partial(_save_verdict, episode, judge.name, primary, verdict)
+        columns = {"summarised": verdict.summarised, "sufficient": verdict.sufficient, "verdict": verdict.to_json()}
+        review = EvidenceReview(episode=episode, classifier=judge.name, primary=primary, **columns)
+        if episode.verdict_requests:  # only then it may have been missing
+            extra_write = MissingReview.objects.filter(episode=episode, classifier=judge.name).delete
     except (*leases.MODEL_FAULTS, Blocked) as fault:
         # An episode must end even if a panel member is permanently unavailable, for example because its model was
         # retired. For verdicts that were requested again, any fault ends the episode as it had ended before.
@@ -162,15 +170,10 @@ def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> b
             raise
         reason = fault.reason if isinstance(fault, Blocked) else leases.classify_fault(fault)
         gap = {"reason": reason, "error": str(fault)[:2000], "requested_at": None}
-        review = partial(MissingReview.objects.update_or_create, episode=episode, classifier=judge.name, defaults=gap)
-    return lease.finish_row("submitted", extra_write=review) if len(remaining) == 1 else lease.commit_changes(review)
-
-
-def _save_verdict(episode: Episode, classifier: str, primary: bool, verdict: Verdict) -> None:
-    """Store a verdict, and delete the record that it was missing."""
-    columns = {"summarised": verdict.summarised, "sufficient": verdict.sufficient, "verdict": verdict.to_json()}
-    EvidenceReview.objects.create(episode=episode, classifier=classifier, primary=primary, **columns)
-    MissingReview.objects.filter(episode=episode, classifier=classifier).delete()
+        names: dict[str, Any] = {"episode": episode, "classifier": judge.name}
+        extra_write = partial(MissingReview.objects.update_or_create, **names, defaults=gap)
+    commit = lease.commit_changes if len(remaining) > 1 else partial(lease.finish_row, "submitted")
+    return commit(extra_write=extra_write, new_row=review)
 
 
 def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action: Action, outcome: Outcome) -> bool:
@@ -196,8 +199,10 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
     # position has advanced, or neither has happened.
     cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
     if bench.ending:
-        return lease.commit_changes(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
-    return lease.commit_changes(row.save, awaits_person=role_set.by_person, **cursor)
+        cursor |= {"status": bench.ending.value, "ended_at": timezone.now()}
+    else:
+        cursor["awaits_person"] = role_set.by_person
+    return lease.commit_changes(new_row=row, **cursor)
 
 
 def run_twin_unit(lease: Lease[Twin]) -> bool:

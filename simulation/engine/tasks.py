@@ -13,7 +13,6 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.conf import settings
-from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from simulation.engine import workers
@@ -36,13 +35,6 @@ def run_row(kind: str, code: str, **_later: Any) -> None:
             send_message(kind, code)
     except DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; the dispatcher will notify again for %s: %s", code, error)
-
-
-def notify(kind: str, code: str) -> bool:
-    """Mark the row as notified and send a message. Return False if the broker is down."""
-    # Marked first: otherwise the dispatcher would send a message every second until a worker takes the row.
-    workers.ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
-    return send_message(kind, code)
 
 
 def send_message(kind: str, code: str) -> bool:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import close_old_connections, connection
@@ -185,19 +185,33 @@ def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
         connection.close()
 
 
-def run_dispatcher(stop: threading.Event, notify: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
+def run_dispatcher(stop: threading.Event, send: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
     """Every POLL_SECONDS, send a message for each claimable row without a recent one, so that lost ones are repeated."""
     with worker_registered("dispatcher"), periodic_sweep():
         while not stop.wait(settings.POLL_SECONDS):
             try:
-                for kind, code in list_rows_to_notify(max(0, MAX_QUEUED_MESSAGES - count_queued())):
-                    # If the broker rejects one message, the others are not tried: each could block for seconds.
-                    if stop.is_set() or not notify(kind, code):
-                        break
+                _notify_rows(list_rows_to_notify(max(0, MAX_QUEUED_MESSAGES - count_queued())), stop, send)
             except leases.DATABASE_UNAVAILABLE as error:
                 log.warning("the database is unavailable; trying again: %s", error)
                 close_old_connections()
             release_connection()
+
+
+def _notify_rows(rows: list[tuple[str, str]], stop: threading.Event, send: Callable[[str, str], bool]) -> None:
+    # Marked first: otherwise a message would be sent every second until a worker takes the row.
+    _mark_rows(rows, timezone.now())
+    for position, (kind, code) in enumerate(rows):
+        # If the broker rejects one message, the others are not tried: each could block for seconds.
+        if stop.is_set() or not send(kind, code):
+            _mark_rows(rows[position:], None)
+            return
+
+
+def _mark_rows(rows: list[tuple[str, str]], notified_at: datetime | None) -> None:
+    """Set when these rows were notified, with one statement per kind."""
+    for kind, model in ROW_MODELS.items():
+        if codes := [code for row_kind, code in rows if row_kind == kind]:
+            model.objects.filter(code__in=codes).update(notified_at=notified_at)
 
 
 def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -119,6 +120,7 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self.types)
 
+    @lru_cache(maxsize=8)  # noqa: B019  # benches of all episodes share the result, and with it its text for agents
     def without_action(self, name: str) -> "Catalogue":
         """Return this catalogue without the named action."""
         if name not in self.types:

@@ -67,6 +67,8 @@ class Step:
     inputs: tuple[Material, ...]
     outcome: Outcome
     barcodes: tuple[str, ...]
+    # Every later prompt of the episode contains the step, so its text is kept with it.
+    texts: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def to_transcript(self) -> TranscriptStep:
         outputs = []

@@ -7,7 +7,7 @@ in decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
 
 import re
 from decimal import Context, Decimal, localcontext
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import pint
@@ -184,6 +184,7 @@ def parse_unit(text: object, dimension: str) -> str:
     return _split_quantity(text, dimension)[1]
 
 
+@lru_cache(maxsize=4096)  # the checker formats the amounts of every comparison
 def format_quantity(value: Decimal, dimension: str, unit: str = "") -> str:
     """Format an amount for display in `unit`, by default in the largest unit that gives a number of at least 1."""
     display_unit = unit or _readable_unit(value, dimension)

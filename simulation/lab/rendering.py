@@ -65,7 +65,9 @@ def render_transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str
 
 def render_step(done: Step) -> str:
     """Return one attempted action and its outcome as text."""
-    return "\n".join(map(join_lines, _render_step_lines(done)))
+    if "full" not in done.texts:
+        done.texts["full"] = "\n".join(map(join_lines, _render_step_lines(done)))
+    return done.texts["full"]
 
 
 def render_brief(done: Step) -> str:

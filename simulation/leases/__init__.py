@@ -3,7 +3,7 @@
 A claim raises the row's fence, and every commit requires that fence, so a worker that was presumed dead writes nothing.
 A unit can stop early in several ways; `run_unit` turns each of them into a state of the row.
 
-May import: simulation.casts, simulation.lab, simulation.llm, simulation.models.
+May import: simulation.casts, simulation.lab, simulation.llm, simulation.models, wetbench_site.
 """
 
 import logging
@@ -16,24 +16,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
-from django.db.models import F, Q
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db.models import Q
 from django.utils import timezone
 
 from simulation.casts.casting import UnknownCastError
+from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.models import Episode, Job, Leased, Run, Twin
+from simulation.models import Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
+from wetbench_site.database import transaction_if
+from wetbench_site.prepared_queries import PreparedQuery, build_update, convert_value, insert_if_found
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
 LEASED_MODELS = (Job, Episode, Twin)
 # Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
-# Fields of the run that people may change while a worker keeps one of its rows.
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
 _PROCESS_TOKEN = uuid.uuid4().hex[:8]
 # A row that a unit of this process holds, by model and key, and the fence of its claim.
@@ -100,6 +103,7 @@ class Lease(Generic[Row]):
     confirmed_at: float = field(default_factory=time.monotonic)  # monotonic seconds
     has_work_left: bool = False  # after a commit: the next unit can start at once
     keep_after_commit: bool = False  # keep the lease if work is left, which saves a claim and a message per unit
+    bench: Bench | None = None  # an episode's, as the last unit left it
 
     @contextmanager
     def keep_renewed(self) -> Iterator[None]:
@@ -127,8 +131,13 @@ class Lease(Generic[Row]):
         # This runs twice per model call; within a quarter of its duration a lease cannot have expired.
         return time.monotonic() - self.confirmed_at < settings.LEASE_SECONDS / 4 or self.renew_lease()
 
-    def commit_changes(self, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
-        """Write `changes`, call `extra_write` in the same transaction, and release the lease unless it is kept.
+    def commit_changes(
+        self,
+        extra_write: Callable[[], object] | None = None,
+        new_row: Transition | EvidenceReview | None = None,
+        **changes: Any,
+    ) -> bool:
+        """Write `changes`, insert `new_row` and call `extra_write` in one transaction. Release the lease unless it is kept.
 
         Return False and write nothing if the row has a newer fence or has ended.
         """
@@ -147,8 +156,11 @@ class Lease(Generic[Row]):
             changes["notified_at"] = timezone.now() if work_left else None
         # If the connection breaks here, the exception does not show whether the commit succeeded. No code depends on
         # it: the next claim reads the row.
-        with transaction.atomic():
-            if self._filter_own_row().update(**changes) != 1:
+        own_row = {"id": self.row.pk, "fence": self.fence, "status": Leased.RUNNABLE}
+        update = build_update(type(self.row), changes, _format_control_columns(type(self.row)), **own_row)
+        with transaction_if(extra_write is not None):
+            rows = insert_if_found(new_row, update) if new_row else update.fetch_rows()
+            if not rows:
                 log.warning("%s was taken over by another worker; this late result is discarded", self.row.code)
                 return False
             if extra_write:
@@ -157,22 +169,15 @@ class Lease(Generic[Row]):
         self.has_work_left, self.is_first_unit, self.confirmed_at = work_left, fresh, time.monotonic()
         for name, value in changes.items():
             setattr(self.row, name, value)
+        for column, value in zip(_list_control_fields(type(self.row)), rows[0], strict=True):
+            owner = self.row.run if column.model is Run else self.row
+            if owner is not None:  # a job that calls no model has no run
+                setattr(owner, column.attname, convert_value(column, value))
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the next unit of a kept row may start. Reload its run's limits and pause, and any cancellation."""
-        own_fields: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
-        columns = [*(f"run__{name}" for name in _RUN_LIMIT_FIELDS), *own_fields]
-        values = next(iter(self._filter_own_row().values(*columns)), None)
-        if values is None:  # a newer fence took over, or the row ended
-            return False
-        for name in own_fields:
-            setattr(self.row, name, values[name])
-        if self.row.run is None:  # a job that calls no model
-            return True
-        for name in _RUN_LIMIT_FIELDS:
-            setattr(self.row.run, name, values[f"run__{name}"])
-        if self.row.run.paused_at is None:
+        """Return whether the next unit of a kept row may start. Release the row if its run was paused before the commit."""
+        if self.row.run is None or self.row.run.paused_at is None:
             return True
         # Not notified, so that the dispatcher sends a message as soon as the run is resumed.
         self._filter_own_row().update(lease_until=None, notified_at=None)
@@ -214,10 +219,24 @@ class Lease(Generic[Row]):
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
 
+@cache
+def _list_control_fields(model: Any) -> list[Any]:
+    """Return the fields that people may change while a worker keeps a row: its cancellation, its run's limits and pause."""
+    own = [] if model is Twin else [model._meta.get_field("cancel_requested_at")]
+    return [*own, *(Run._meta.get_field(name) for name in _RUN_LIMIT_FIELDS)]
+
+
+@cache
+def _format_control_columns(model: type[Leased]) -> str:
+    """Return the columns of these fields for the commit, so that a worker need not query them before the next unit."""
+    run = f'FROM "{Run._meta.db_table}" WHERE id = run_id'
+    fields = _list_control_fields(model)
+    return ", ".join(f"(SELECT {field.column} {run})" if field.model is Run else field.column for field in fields)
+
+
 def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
     """Claim a row for this worker. Return None if there is nothing to do on it or another worker was faster."""
-    candidates = model.objects.unheld() if replay else model.objects.claimable()
-    row = candidates.for_work().filter(code=code).first()
+    row = _prepare_claim(model, replay).find_first(uuid.UUID(str(code)), timezone.now())
     if row is None:
         return None
     # An expired lease that nobody released belongs to a worker that died on this row.
@@ -225,12 +244,15 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
     changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
     changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
     changes["started_at"] = row.started_at or timezone.now()
-    # Compare and set, without a lock: whatever changes an unleased row raises its fence, so the row that was read
-    # above is the row that is claimed.
-    if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
-        return None
+    changes["fence"] = row.fence + 1
+    # Compare and set, without a lock. A late heartbeat changes the lease alone; whatever else changes an unleased row raises
+    # its fence.
+    unchanged = {name: getattr(row, name) for name in ("id", "fence", "status", "lease_until", "not_before")}
+    with transaction_if(False):
+        if not build_update(model, changes, **unchanged).fetch_rows():
+            return None
     fresh = not row.begun
-    for name, value in {**changes, "fence": row.fence + 1}.items():
+    for name, value in changes.items():
         setattr(row, name, value)
     lease = Lease(row, row.fence, fresh)
     # A row that kills its workers (out of memory, say) would otherwise kill one after the other.
@@ -239,6 +261,17 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         lease.finish_row("failed", reason="worker_lost", error=error)
         return None
     return lease
+
+
+@cache
+def _prepare_claim(model: Any, replay: bool) -> PreparedQuery[Any]:
+    """Return the query for a row that can be claimed, by its code and the time."""
+
+    def build(code: object, now: datetime) -> Any:
+        rows = model.objects.unheld(now) if replay else model.objects.claimable(now)
+        return rows.for_work().filter(code=code)
+
+    return PreparedQuery(build, "uuid", "time")
 
 
 def _run_heartbeat() -> None:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from simulation.lab import action_format, rendering
-from simulation.lab.actions import Action
+from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
@@ -43,8 +44,7 @@ class LLMAgent:
     def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
         notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
-        catalogue_text = "\n".join(map(rendering.render_action, situation.catalogue.types.values()))
-        system = self.texts.fill_in("agent.system.txt", actions=catalogue_text)
+        system = _build_system_prompt(self.texts, situation.catalogue)
         try:
             # The summary comes before the plan and the action, because both read it.
             self._update_summary(situation, system, notes)
@@ -110,6 +110,12 @@ class LLMAgent:
             name = _ANSWER_NAMES.get(prompt.purpose, "answer")
             problem = error.problems[0].removeprefix("the reply ")
             raise action_format.ActionFormatError(f"The {name} {problem}, {TURNS} times: write less") from None
+
+
+@lru_cache(maxsize=16)
+def _build_system_prompt(texts: PromptTexts, catalogue: Catalogue) -> str:
+    """Return the system prompt, the same object for all episodes: what is derived from it is cached too."""
+    return texts.fill_in("agent.system.txt", actions="\n".join(map(rendering.render_action, catalogue.types.values())))
 
 
 def _shorten_note(written: str, what: str) -> str:

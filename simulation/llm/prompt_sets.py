@@ -109,6 +109,9 @@ class PromptTexts:
         object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
         object.__setattr__(self, "sha256", compute_hash(self.files))
 
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
     def fill_in(self, file: str, **values: str) -> str:
         """Return the file's text with `{name}` replaced by its value, in one pass, so nothing in a value is replaced.
 

@@ -264,11 +264,13 @@ def find_problems(action: Action, inputs: Sequence[materials.Material], outcome:
             and finding.severity == "error"
             and not (is_unlimited and finding.code == "L22" and finding.subject == action.name)
         )
-        known_words = values.find_prompt_phrases(_text_of_inputs(action, inputs))
+        found = [(place, values.find_prompt_phrases(text)) for place, text in values.iter_visible_texts(read)]
+        # Almost no outcome has any, so that the inputs need not be searched.
+        known = values.find_prompt_phrases(_text_of_inputs(action, inputs)) if any(words for _, words in found) else ()
         leaks = tuple(
             f"text of a prompt or of a planted error occurs in {place}: {', '.join(map(repr, new[:3]))}"
-            for place, text in values.iter_visible_texts(read)
-            if (new := sorted(values.find_prompt_phrases(text) - known_words))
+            for place, words in found
+            if (new := sorted(words.difference(known)))
         )
     except TransitionError as error:
         return FormatProblems((str(error),))

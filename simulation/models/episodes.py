@@ -33,7 +33,7 @@ class Episode(Leased):
     }  # fmt: skip
     ENDED: ClassVar[tuple[str, ...]] = ("submitted", "quit", "rejected_out", "truncated", "cancelled", "failed")
     SELECT_RELATED: ClassVar[tuple[str, ...]] = ("run", "experiment")
-    DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("initial", "experiment__data", "run__setup")
+    DEFERRED_FIELDS: ClassVar[tuple[str, ...]] = ("experiment__data", "run__setup")
     RETRYABLE: ClassVar[tuple[str, ...]] = ("failed", "cancelled")
     STATUSES = [(name, name) for name in ("queued", "running", "waiting", "blocked", "submitted", "quit")]
     STATUSES += [("rejected_out", "three rejections in a row"), ("truncated", "out of steps")]

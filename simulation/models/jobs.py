@@ -1,5 +1,6 @@
 """Longer work that a page or command requests: statistics, figures, files. Leased and fenced like episodes."""
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -11,9 +12,9 @@ from simulation.models.runs import Leased, LeasedQuerySet, Run
 
 
 class JobQuerySet(LeasedQuerySet):
-    def claimable(self) -> "JobQuerySet":
+    def claimable(self, now: datetime | None = None) -> "JobQuerySet":
         """Return the jobs that workers can run now. A job without a run is never paused."""
-        return self.unheld().filter(Q(run__isnull=True) | Q(run__paused_at__isnull=True, run__replay=False))  # type: ignore[return-value]
+        return self.unheld(now).filter(Q(run__isnull=True) | Q(run__paused_at__isnull=True, run__replay=False))  # type: ignore[return-value]
 
 
 class Job(Leased):

@@ -1,6 +1,7 @@
 """Runs, and what all rows that workers run have in common."""
 
 import uuid
+from datetime import datetime
 from typing import ClassVar
 
 from django.conf import settings
@@ -69,6 +70,11 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} by {self.cast}, seed {self.seed}"
 
+    @property
+    def has_usage_limit(self) -> bool:
+        """Return whether calls must be reserved in the run's budget."""
+        return self.max_cost is not None or self.max_tokens is not None
+
 
 class PaperPlan(models.Model):
     """The data sets of `make paper` under one name, and their last plan. Their runs are found by submission id."""
@@ -81,19 +87,18 @@ class PaperPlan(models.Model):
 
 
 class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by three models
-    def unleased(self) -> "LeasedQuerySet":
+    def unleased(self, now: datetime | None = None) -> "LeasedQuerySet":
         """Return the rows that no worker holds."""
-        return self.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=timezone.now()))
+        return self.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now or timezone.now()))
 
-    def unheld(self) -> "LeasedQuerySet":
+    def unheld(self, now: datetime | None = None) -> "LeasedQuerySet":
         """Return unfinished rows without a valid lease, except those that wait for a later time or for a person."""
-        # Only columns of the row itself, no joins: a claim repeats this condition in its UPDATE.
-        due = Q(not_before__isnull=True) | Q(not_before__lte=timezone.now())
-        return self.unleased().filter(due, status__in=self.model.RUNNABLE, awaits_person=False)
+        due = Q(not_before__isnull=True) | Q(not_before__lte=now or timezone.now())
+        return self.unleased(now).filter(due, status__in=self.model.RUNNABLE, awaits_person=False)
 
-    def claimable(self) -> "LeasedQuerySet":
+    def claimable(self, now: datetime | None = None) -> "LeasedQuerySet":
         """Return the rows that workers can run now: not leased, and the run is neither paused nor a replay."""
-        return self.unheld().filter(run__paused_at__isnull=True, run__replay=False)
+        return self.unheld(now).filter(run__paused_at__isnull=True, run__replay=False)
 
     def for_work(self) -> "LeasedQuerySet":
         """Return the rows with the related rows that every unit needs, without the long columns that few units need."""

@@ -153,10 +153,11 @@ class Params:
 class WireRequest:
     """One request, ready to be sent any number of times with the same bytes.
 
-    `body` has the JSON fields in sending order; `headers` the extra ones, never a key.
+    `body` has the JSON fields in sending order, `content` its JSON; `headers` the extra ones, never a key.
     """
 
     body: Mapping[str, Any]
+    content: bytes
     headers: Mapping[str, str]
     effective: Mapping[str, Any]
     dropped: Mapping[str, str]

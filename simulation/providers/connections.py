@@ -122,7 +122,9 @@ def prepare_request(endpoint: base.Endpoint, prompt: base.Prompt, params: base.P
     version = endpoint.options.api_version
     is_anthropic = base.PROVIDERS[endpoint.provider].dialect == "anthropic"
     headers = {"anthropic-version": version} if version and is_anthropic else {}
-    return base.WireRequest(body, headers, effective, dropped, wire.hash_request(body, headers))
+    system = wire.make_sendable(prompt.system)
+    content, sha256 = wire.dump_body(body, system), wire.hash_request(body, headers, system)
+    return base.WireRequest(body, content, headers, effective, dropped, sha256)
 
 
 def get_dialect(endpoint: base.Endpoint) -> Dialect:

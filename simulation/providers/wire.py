@@ -1,14 +1,16 @@
 """Helpers for requests and replies: sendable text, canonical bytes, envelopes, headers."""
 
+import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
-from wetbench_site.text import hash_text
 
 BYTE_CAP = 4 * 1024 * 1024
 STORED_HEADERS = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms"}
@@ -16,20 +18,56 @@ STORED_HEADERS |= {"location", "server"}
 STORED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 MAX_TOKENS = 2_000_000_000  # larger values are not token counts
 MAX_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it
+_MARK = uuid.uuid4().hex  # takes the place of the system prompt while a request is serialised; no text contains it
 _MILLIONTH = Decimal("0.000001")
 
 
+@lru_cache(maxsize=32)
 def make_sendable(text: str) -> str:
     """Return the text with U+FFFD for NUL and unpaired surrogates, which can neither be sent nor stored by PostgreSQL."""
-    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return paired.replace("\0", "\ufffd")
+    try:
+        text.encode()  # fails for unpaired surrogates, and is faster than the way through UTF-16
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")
 
 
-def hash_request(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+def hash_request(body: Mapping[str, Any], headers: Mapping[str, str], system: str = "") -> str:
     """Return the hash of a request: sorted keys, UTF-8, no spaces. Raises ValueError for NaN and infinity."""
-    request = {"body": body, "headers": headers}
-    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hash_text(text)
+    digest = hashlib.sha256()
+    for part in _dump_parts({"body": body, "headers": headers}, system, sort_keys=True):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def dump_body(body: Mapping[str, Any], system: str = "") -> bytes:
+    """Return the body as JSON, as the SDKs serialise it. Raises ValueError for NaN and infinity."""
+    return b"".join(_dump_parts(body, system))
+
+
+def _dump_parts(data: Any, system: str, **options: Any) -> Iterator[bytes]:
+    """Yield the JSON in parts. The system prompt, a hundred kilobytes in every call of an agent, is serialised only once."""
+    marked = map_parts(data, lambda part: _MARK if part == system else part) if system else data
+    text = json.dumps(marked, separators=(",", ":"), ensure_ascii=False, allow_nan=False, **options)
+    for index, part in enumerate(text.split(f'"{_MARK}"')):
+        if index:
+            yield _dump_text(system)
+        yield part.encode()
+
+
+@lru_cache(maxsize=32)
+def _dump_text(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+def map_parts(body: Any, replace: Callable[[Any], Any]) -> Any:
+    """Return a copy of the body in which `replace` was applied to each part; replaced parts are not searched further."""
+    new = replace(body)
+    if new is not body:
+        return new
+    if isinstance(body, Mapping):
+        return {key: map_parts(value, replace) for key, value in body.items()}
+    return [map_parts(part, replace) for part in body] if isinstance(body, list | tuple) else body
 
 
 def is_success(reply: Reply) -> bool:

@@ -1,12 +1,8 @@
 """Build lab values from rows: the action catalogue, the specification of an experiment, the bench of an episode."""
 
 import json
-from collections import OrderedDict
-from dataclasses import replace
 from functools import lru_cache
-from threading import Lock
 from typing import Any
-from uuid import UUID
 
 from django.db.models import TextField
 from django.db.models.functions import Cast
@@ -17,19 +13,25 @@ from simulation.lab.bench import Bench, Step, step_from_json
 from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import Inventory
-from simulation.models import CatalogueEntry, Episode, Experiment
+from simulation.models import CatalogueEntry, Episode, Experiment, Transition
+from wetbench_site.prepared_queries import PreparedQuery
 from wetbench_site.text import hash_text
 
+_CATALOGUE_HASHES = PreparedQuery(lambda: CatalogueEntry.objects.order_by("name").values_list("sha256"))
+_STEPS = PreparedQuery(
+    lambda episode, end: (
+        Transition.objects.filter(episode=episode, number__lt=end).order_by("number").values_list("step")
+    ),
+    "number",
+    "number",
+)
 _specifications: dict[str, ExperimentSpec] = {}
-_benches: OrderedDict[UUID, Bench] = OrderedDict()
-_benches_lock = Lock()
-_MAX_CACHED_BENCHES = 256  # bounds the memory; the least recently used are dropped
 
 
 def get_current_catalogue() -> Catalogue:
     """Return the action catalogue, built from the current rows."""
     # Every unit needs the catalogue. It is built once per state of the rows, so only their hashes are queried.
-    hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
+    hashes = tuple(sha256 for [sha256] in _CATALOGUE_HASHES.fetch_rows())
     return _get_catalogue(hashes) if all(hashes) else _load_catalogue()
 
 
@@ -81,33 +83,20 @@ def check_unchanged(episode: Episode) -> None:
 def build_bench(episode: Episode, before: int | None = None) -> Bench:
     """Return the bench after all committed steps, or as it was before step number `before`."""
     next_number = episode.next_number if before is None else before
-    # Committed steps never change, so only the steps after the cached bench are loaded.
-    cached = _benches.get(episode.code)
-    if cached is not None and len(cached.history) < next_number:
-        # A copy with its own history: the caller changes its bench, and its step may not be the one that is committed.
-        built = replace(cached, catalogue=get_current_catalogue(), history=list(cached.history))
-    else:
-        manifest = None
-        if episode.run.manifest:
-            manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
-        built = Bench(
-            goal=episode.experiment.goal,
-            catalogue=get_current_catalogue(),
-            inventory=Inventory.from_json(episode.initial),
-            seed=episode.seed,
-            max_steps=episode.experiment.max_steps,
-            manifest=manifest,
-        )
-    rows = episode.transitions.filter(number__gt=len(built.history), number__lt=next_number).order_by("number")
-    if len(built.history) + 1 < next_number:
-        built.replay_steps(step_from_json(step) for step in rows.values_list("step", flat=True))
-    if before is None:
-        with _benches_lock:
-            _benches[episode.code] = replace(built, history=list(built.history))
-            _benches.move_to_end(episode.code)
-            while len(_benches) > _MAX_CACHED_BENCHES:
-                _benches.popitem(last=False)
-    return built
+    manifest = None
+    if episode.run.manifest:
+        manifest = tuple(draft for _, draft in get_specification(episode.experiment).manifest)
+    bench = Bench(
+        goal=episode.experiment.goal,
+        catalogue=get_current_catalogue(),
+        inventory=Inventory.from_json(episode.initial),
+        seed=episode.seed,
+        max_steps=episode.experiment.max_steps,
+        manifest=manifest,
+    )
+    if next_number > 1:
+        bench.replay_steps(step_from_json(step) for [step] in _STEPS.fetch_rows(episode.pk, next_number))
+    return bench
 
 
 def compute_content_digest(step: Step) -> str:

@@ -1,7 +1,6 @@
 """A row just before one of its models is called, with a bench small enough for a quick test of one unit."""
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from django.conf import settings
 from simulation.engine import workers
 from simulation.lab.actions import Action
 from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, ProviderGate, Transition, Twin
-from simulation.runs import benches, create
+from simulation.runs import create
 from tests.support import model_casts
 from tests.support.embedded_worker import run_one_unit
 from tests.support.laboratory_factory import build_material
@@ -93,8 +92,7 @@ class UnitScenario:
         )
 
     def run_unit(self) -> None:
-        """Run one unit at once, ignoring all waits, with empty caches as in a new process."""
-        benches._benches = OrderedDict()
+        """Run one unit at once, ignoring all waits."""
         workers.ROW_MODELS[self.kind].objects.update(not_before=None)
         ProviderGate.objects.update(closed_until=None)
         run_one_unit(self.kind, self.code)

@@ -107,7 +107,7 @@ def find_dilution_series(transition: Transition) -> DilutionSeries | None:
         return None
     moved_volume, added_volume, total_volume = None, None, None
     for leaf, amount in transition.parameters.list_amounts("volume"):
-        key_words = set(leaf.words)
+        key_words = leaf.word_set
         if key_words & {"transfer", "transferred", "carry", "carried", "sample", "aliquot"}:
             moved_volume = amount.value
         elif key_words & {"diluent", "solvent", "buffer"}:

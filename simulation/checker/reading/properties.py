@@ -1,11 +1,10 @@
 """A structured view of a material: its properties as leaves, interpreted by the words of their keys and their units."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import islice
 from typing import Any, NamedTuple
 
 from simulation.checker.reading import units, words
@@ -13,6 +12,8 @@ from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab.materials import NOT_AVAILABLE
 
+_SCALARS = (str, int, float, Decimal)
+_LONGEST_CACHED = 200  # characters of a value; bounds the memory
 _MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties stay far below both
 # camelCase and snake_case: each part of a key may be a unit.
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -54,7 +55,8 @@ _ANTIFREEZE = word_set(
 )
 
 
-class Leaf(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Leaf:
     """One value of the properties. `words` are those of the whole path, `own_words` those of the value's own key."""
 
     key: str
@@ -62,15 +64,23 @@ class Leaf(NamedTuple):
     own_words: tuple[str, ...]
     value: Any
     unit: str
+    _amounts: dict[tuple[str, ...], Amount | None] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
+    def word_set(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @cached_property
     def value_text(self) -> str:
-        return str(self.value)[:400] if isinstance(self.value, str | int | float | Decimal) else ""
+        return str(self.value)[:400] if isinstance(self.value, _SCALARS) else ""
 
     def parse_amount(self, *dimensions: str) -> Amount | None:
         """Return the value as an amount of one of these dimensions (any if none is named), or None."""
-        amount = units.parse_amount(self.value, self.unit, dimensions)
-        return amount if amount and (not dimensions or amount.dimension in dimensions) else None
+        if dimensions not in self._amounts:
+            amount = units.parse_amount(self.value, self.unit, dimensions)
+            is_suitable = amount and (not dimensions or amount.dimension in dimensions)
+            self._amounts[dimensions] = amount if is_suitable else None
+        return self._amounts[dimensions]
 
 
 @dataclass(frozen=True)
@@ -142,31 +152,52 @@ def collect_words(leaves: Iterable[Leaf]) -> frozenset[str]:
     return frozenset(word for leaf in leaves for word in (*leaf.words, *words.tokenize(leaf.value_text)))
 
 
+class _Reading(NamedTuple):
+    """What the leaves and the name of a material determine of its view."""
+
+    volume: Amount | None
+    mass: Amount | None
+    capacity: Amount | None
+    dead_volume: Amount | None
+    minimum_volume: Amount | None
+    temperature: Amount | None
+    container: str
+    phase: str
+    concentrations: Mapping[str, Amount]
+
+
 def build_material_view(data: Mapping[str, Any], path: str) -> MaterialView:
     """Return the view of one material. Invalid values count as unknown and raise no error."""
     leaves = flatten_properties(data.get("properties"))
-    name = str(data["name"]) if isinstance(data.get("name"), str) else ""
-
-    def find_amount(has_meaning: Callable[[Leaf], bool], dimension: str = "volume") -> Amount | None:
-        return _find_agreed_amount(a for leaf in leaves if has_meaning(leaf) and (a := leaf.parse_amount(dimension)))
-
-    has_volume = any(_is_volume(leaf) and leaf.parse_amount("volume") for leaf in leaves)
-    is_well = any(set(leaf.words) == {"well"} and words.is_well(leaf.value_text) for leaf in leaves)
-    if not has_volume and is_well:
-        # For a plate, "well volume" is the volume of each well; for a single well, it is the volume of that well.
-        volume = find_amount(lambda leaf: set(leaf.words) == {"well", "volume"})
-        has_volume = any(set(leaf.words) == {"well", "volume"} and leaf.parse_amount("volume") for leaf in leaves)
-    else:
-        volume = find_amount(_is_volume)
+    # Shortened, because names and barcodes are copied into findings and foreign ones may have any length.
+    name = data["name"][:400] if isinstance(data.get("name"), str) else ""
     return MaterialView(
         path=path,
         raw=data,
-        # Shortened, because names and barcodes are copied into findings and foreign ones may have any length.
-        name=name[:400],
+        name=name,
         barcode=str(data.get("barcode") or "")[:60],
         availability=words.parse_availability(data.get("available_for_use")),
         condition=words.parse_condition(data.get("environmental_condition")),
         leaves=leaves,
+        **_read_leaves(leaves, name)._asdict(),
+    )
+
+
+# By identity of the leaves, which are cached: an output is an input of the next step.
+@lru_cache(maxsize=1024)
+def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
+    def find_amount(has_meaning: Callable[[Leaf], bool], dimension: str = "volume") -> Amount | None:
+        return _find_agreed_amount(a for leaf in leaves if has_meaning(leaf) and (a := leaf.parse_amount(dimension)))
+
+    has_volume = any(_is_volume(leaf) and leaf.parse_amount("volume") for leaf in leaves)
+    is_well = any(leaf.word_set == {"well"} and words.is_well(leaf.value_text) for leaf in leaves)
+    if not has_volume and is_well:
+        # For a plate, "well volume" is the volume of each well; for a single well, it is the volume of that well.
+        volume = find_amount(lambda leaf: leaf.word_set == {"well", "volume"})
+        has_volume = any(leaf.word_set == {"well", "volume"} and leaf.parse_amount("volume") for leaf in leaves)
+    else:
+        volume = find_amount(_is_volume)
+    return _Reading(
         volume=volume,
         mass=find_amount(_is_mass, "mass"),
         capacity=find_amount(_is_capacity),
@@ -181,30 +212,46 @@ def build_material_view(data: Mapping[str, Any], path: str) -> MaterialView:
 
 def flatten_properties(data: Any) -> tuple[Leaf, ...]:
     """Return the leaves of nested properties, up to a maximum depth and number."""
-    return tuple(islice(_iter_leaves(data, (), "", 0), _MAX_LEAVES))
+    leaves: list[Leaf] = []
+    _add_leaves(leaves, data, (), "", 0)
+    return tuple(leaves)
 
 
-def _iter_leaves(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Leaf]:
-    if depth > _MAX_DEPTH:
+def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, depth: int) -> None:
+    if depth > _MAX_DEPTH or len(leaves) >= _MAX_LEAVES or data is None:
         return
-    if isinstance(data, Mapping):
+    # Texts first: most values are, and the other questions take longer.
+    if isinstance(data, str):
+        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
+    elif isinstance(data, Mapping):
         # An object like {"value": 1, "unit": "mL"} is one value.
         unit = next((data[name] for name in _UNIT_KEYS if isinstance(data.get(name), str)), None)
-        value = next((data[name] for name in _VALUE_KEYS if isinstance(data.get(name), str | int | float)), None)
+        value = next((data[name] for name in _VALUE_KEYS if isinstance(data.get(name), (str, int, float))), None)
         if unit is not None and value is not None:
-            yield Leaf(key, path, words.tokenize(key), value, unit[:40])
+            leaves.append(_make_leaf(key, path, value, unit[:40]))
             return
         for name, inner in data.items():
-            yield from _iter_leaves(inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
+            _add_leaves(leaves, inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
     # A list of one value is read as that value; only longer lists get the marker "#".
     elif isinstance(data, list | tuple) and len(data) == 1:
-        yield from _iter_leaves(data[0], path, key, depth + 1)
+        _add_leaves(leaves, data[0], path, key, depth + 1)
     elif isinstance(data, list | tuple):
         for inner in data[:_MAX_LEAVES]:
             # "#" marks a list item: several values share one key, so none of them is the value of the key.
-            yield from _iter_leaves(inner, (*path, "#"), key, depth + 1)
-    elif data is not None:
-        yield Leaf(key, path, words.tokenize(key), data, _find_unit_in_key(key))
+            _add_leaves(leaves, inner, (*path, "#"), key, depth + 1)
+    else:
+        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
+
+
+def _make_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:
+    is_cached = isinstance(value, _SCALARS) and (not isinstance(value, str) or len(value) <= _LONGEST_CACHED)
+    return (_get_leaf if is_cached else _get_leaf.__wrapped__)(key, path, value, unit)
+
+
+# Most properties of a material stay as they were in the step before, and so does what the checks read in them.
+@lru_cache(maxsize=8192, typed=True)
+def _get_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:
+    return Leaf(key, path, words.tokenize(key), value, unit)
 
 
 @lru_cache(maxsize=4096)
@@ -242,7 +289,7 @@ def _find_unit_in_key(key: str) -> str:
 
 def is_temperature(leaf: Leaf) -> bool:
     """Return whether a leaf is the current temperature of the material, not a storage or melting temperature."""
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     return bool(key_words & {"temperature", "temp"}) and not key_words & _OTHER_TEMPERATURE_WORDS
 
 
@@ -251,7 +298,7 @@ def find_component(leaf: Leaf) -> str | None:
 
     The name is "" if the leaf does not name the component.
     """
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     if key_words & (_OTHER_AMOUNT_WORDS | {"stock", "range", "limit"}):
         return None
     is_named = bool(key_words & words.CONCENTRATION)
@@ -271,11 +318,11 @@ def find_component(leaf: Leaf) -> str | None:
 
 def _match_strength(leaf: Leaf) -> re.Match[str] | None:
     """Return the match of a strength like "50X TAE", that is 50 times the working solution, or None."""
-    return None if set(leaf.words) & _NOT_STRENGTH else _STRENGTH.fullmatch(leaf.value_text.strip())
+    return None if leaf.word_set & _NOT_STRENGTH else _STRENGTH.fullmatch(leaf.value_text.strip())
 
 
 def _is_volume(leaf: Leaf) -> bool:
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     if key_words & _OTHER_AMOUNT_WORDS or "per" in words.tokenize(leaf.value_text):
         return False
     if key_words & words.VOLUME:
@@ -284,7 +331,7 @@ def _is_volume(leaf: Leaf) -> bool:
 
 
 def _is_mass(leaf: Leaf) -> bool:
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     if key_words & (_OTHER_AMOUNT_WORDS | _OTHER_MASS_WORDS):
         return False
     if key_words & words.MASS:
@@ -293,7 +340,7 @@ def _is_mass(leaf: Leaf) -> bool:
 
 
 def _is_capacity(leaf: Leaf) -> bool:
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     if key_words & {"dead", "minimum", "min", "working", "per"}:
         return False
     # "size: 2 mL" of a plate is ambiguous; it is a capacity only with "max".
@@ -303,7 +350,7 @@ def _is_capacity(leaf: Leaf) -> bool:
 
 
 def _is_minimum(leaf: Leaf) -> bool:
-    key_words = set(leaf.words)
+    key_words = leaf.word_set
     return bool(key_words & {"minimum", "min"} and key_words & (words.VOLUME | {"working", "fill"}))
 
 
@@ -313,10 +360,10 @@ def _find_container(leaves: tuple[Leaf, ...]) -> str:
         is_named = set(leaf.own_words) & {"container", "vessel", "labware", "format", "plate"}
         if is_named and leaf.value_text and not leaf.parse_amount("volume"):
             return leaf.value_text
-        if set(leaf.words) == {"container", "type"} and leaf.value_text:
+        if leaf.word_set == {"container", "type"} and leaf.value_text:
             return leaf.value_text
     for leaf in leaves:
-        if set(leaf.words) in ({"container"}, {"vessel"}) and leaf.value_text:
+        if leaf.word_set in ({"container"}, {"vessel"}) and leaf.value_text:
             return leaf.value_text
     vessels = (leaf for leaf in leaves if len(leaf.words) == 1 and leaf.words[0] in _VESSEL_KEYS and leaf.value_text)
     return next((f"{leaf.value_text} {leaf.key}" for leaf in vessels), "")
@@ -327,7 +374,7 @@ def _find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
         own_words, value_words = set(leaf.own_words), words.tokenize(leaf.value_text)
         if own_words & {"phase", "state", "form"} and (phase := words.parse_phase(value_words)):
             return phase
-        is_about_cells = own_words & {"growth", "attachment", "adherence"} or set(leaf.words) in _CELL_KEYS
+        is_about_cells = own_words & {"growth", "attachment", "adherence"} or leaf.word_set in _CELL_KEYS
         if is_about_cells and "adherent" in value_words:
             return words.ADHERENT
         if own_words == {"pellet"} and leaf.value_text and not wet:

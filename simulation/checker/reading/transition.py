@@ -71,28 +71,28 @@ class Parameters:
         return self._find_volume(_ADDED_WORDS, words.VOLUME | {"amount", "quantity"})
 
     def _find_volume(self, allowed: frozenset[str], core: frozenset[str]) -> Amount | None:
-        def is_suitable(key_words: set[str]) -> bool:
+        def is_suitable(key_words: frozenset[str]) -> bool:
             has_core = key_words & (core | {"transfer", "aliquot", "solvent", "diluent"})
             return key_words <= allowed and bool(has_core) and not key_words & TOTAL - {"target"}
 
-        return _find_only(a for leaf, a in self.list_amounts("volume") if is_suitable(set(leaf.words) - {"#"}))
+        return _find_only(a for leaf, a in self.list_amounts("volume") if is_suitable(leaf.word_set - {"#"}))
 
     def find_portion_volume(self, sample: frozenset[str]) -> Amount | None:
         """Return the volume taken from the sample, or None. The parameter is named after the sample or a portion."""
         portion_words = (_PORTION_WORDS | sample) - words.VOLUME
-        return _find_only(a for leaf, a in self.list_amounts("volume") if portion_words & set(leaf.words))
+        return _find_only(a for leaf, a in self.list_amounts("volume") if portion_words & leaf.word_set)
 
     def find_total_volume(self) -> Amount | None:
         """Return the volume that each sample must have afterwards according to the parameters, or None if unclear."""
-        amounts = ((set(leaf.words), amount) for leaf, amount in self.list_amounts("volume"))
+        amounts = ((leaf.word_set, amount) for leaf, amount in self.list_amounts("volume"))
         return _find_only(a for key_words, a in amounts if key_words & TOTAL and not key_words & {"max", "maximum"})
 
     def find_dilution_factor(self) -> Decimal | None:
         """Return the dilution factor (total over portion), written like "10", "10x", "1:10" or "1/10", or None."""
         # Beside "factor: 10", "dilutions: 3" is a number of steps, whichever comes first.
-        factors = [leaf for leaf in self.leaves if {"factor", "fold"} & set(leaf.words)]
+        factors = [leaf for leaf in self.leaves if {"factor", "fold"} & leaf.word_set]
         dilutions = [
-            leaf for leaf in self.leaves if set(leaf.words) == {"dilution"} or {"ratio", "dilution"} <= set(leaf.words)
+            leaf for leaf in self.leaves if leaf.word_set == {"dilution"} or {"ratio", "dilution"} <= leaf.word_set
         ]
         return next((_parse_factor(leaf.value) for leaf in (*factors, *dilutions)), None)
 
@@ -100,7 +100,7 @@ class Parameters:
         """Return the whole number in a parameter like number_of_aliquots, n_tubes or count, or None if unclear."""
         counts = set()
         for leaf in self.leaves:
-            key_words = set(leaf.words)
+            key_words = leaf.word_set
             is_count = key_words <= _COUNT_WORDS and key_words & {"count", "number", "num", "n", "no", *things}
             number = units.split_number(leaf.value) if is_count and not leaf.unit else None
             # More than 1000 is no count of tubes or steps but a size or an amount without a unit.
@@ -110,7 +110,7 @@ class Parameters:
 
     def count_wells(self) -> int | None:
         """Return the number of wells in a list of wells, or None if there is no such list."""
-        leaves_of_wells = [leaf for leaf in self.leaves if {"well", "position"} & set(leaf.words)]
+        leaves_of_wells = [leaf for leaf in self.leaves if {"well", "position"} & leaf.word_set]
         labels = {part.strip().lower() for leaf in leaves_of_wells for part in leaf.value_text.split(",")}
         return len(labels) if labels and all(words.is_well(label) for label in labels) else None
 
@@ -227,10 +227,13 @@ class Transition:
 
     def list_settings(self, dimension: str) -> list[tuple[Leaf, Amount]]:
         """Return the amounts set, the catalogue's defaults of parameters not set, and amounts in the parameters' texts."""
-        leaves = (*self.parameters.leaves, *properties.flatten_properties(self.defaults))
-        amounts = [(leaf, amount) for leaf in leaves if (amount := leaf.parse_amount(dimension))]
-        texts = ((leaf, leaf.value_text) for leaf in self.parameters.leaves)
-        return amounts + [(leaf, amount) for leaf, text in texts for amount in units.find_amounts(text, dimension)]
+        if (key := f"settings {dimension}") not in self.memo:
+            leaves = (*self.parameters.leaves, *properties.flatten_properties(self.defaults))
+            amounts = [(leaf, amount) for leaf in leaves if (amount := leaf.parse_amount(dimension))]
+            texts = ((leaf, leaf.value_text) for leaf in self.parameters.leaves)
+            amounts += [(leaf, amount) for leaf, text in texts for amount in units.find_amounts(text, dimension)]
+            self.memo[key] = amounts
+        return list(self.memo[key])
 
     def find_replicate_count(self) -> int | None:
         """Return how many times each sample is read, or None if the action does not state it."""

@@ -115,12 +115,16 @@ def split_number(value: Any) -> tuple[Decimal, Decimal, str] | None:
 
     A word like "about" may precede the number.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-        return None
-    # Before the conversion to text, which is slow for huge integers.
-    if isinstance(value, int) and abs(value) > _LARGEST:
+    if not isinstance(value, str) and not _is_readable_number(value):
         return None
     return _parse_number_text(str(value)[:200])
+
+
+def _is_readable_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return False
+    # Before the conversion to text, which is slow for huge integers.
+    return not isinstance(value, int) or abs(value) <= _LARGEST
 
 
 @lru_cache(maxsize=16384)

@@ -19,4 +19,4 @@ class Command(BaseCommand):
                 "CELERY_BROKER_URL is not set. Without a broker, run `python manage.py work`.", returncode=2
             )
         checks.check_site()
-        workers.run_dispatcher(stop_on_signals(), tasks.notify, tasks.count_queued_messages)
+        workers.run_dispatcher(stop_on_signals(), tasks.send_message, tasks.count_queued_messages)

@@ -113,7 +113,7 @@ def test_limit_follows_a_lowered_setting_at_once(rules: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("busy", [0, rate_limit.MAX_OPEN_TRANSACTIONS - 1])
+@pytest.mark.parametrize("busy", [0, rate_limit.MAX_CONNECTIONS - 1])
 def test_limit_is_not_exceeded_by_concurrent_calls(rules: Any, busy: int) -> None:
     """The limiter does not exist yet: creating it is part of the race."""
     rules.PROVIDER_CALLS_START, rules.PROVIDER_CALLS_MAX = busy + 3, 200

@@ -1,4 +1,4 @@
-# Each target is a line; `make demo` and `make test` need nothing but Python 3.11 and make.
+# Each target is a line; `make demo` and `make test` need nothing but Python 3.11 and make (install.py).
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PORT ?= 8000
 # The suite runs in up to four processes (tests/conftest.py); JOBS= runs it in one.
@@ -9,7 +9,6 @@ BIN := .venv/bin
 # Rooms without Django, whose tests need no database.
 PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers ratings/blinding ratings/protocol ratings/stats
 BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start audit_waiting
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: demo paper test quick thorough serve worker lint fix bench soak lock audit
 .DEFAULT_GOAL := demo
@@ -27,18 +26,12 @@ soak: .venv/tests ; @$(BIN)/python tests/system.py && PYTHONPATH=. $(BIN)/python
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 lock: .tools/done ; .tools/bin/python tests/lock.py
-audit: .tools/done ; @.tools/bin/python tests/audit.py requirements.lock tests/requirements.lock
+audit: .tools/done ; @.tools/bin/python tests/audit.py installer.lock requirements.lock tests/requirements.lock
 
 .tools/done: tests/tools.txt
 	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
 	@.tools/bin/python -m pip install --disable-pip-version-check -q -r tests/tools.txt && touch $@
 
-.venv/app: requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "WetBench needs Python 3.11 or newer; name one with PYTHON=")'
-	@echo "Installing what WetBench runs on into .venv (a minute or two, once)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) --require-hashes -r requirements.lock && touch $@
-
-.venv/tests: .venv/app tests/requirements.lock
-	@echo "Installing the test tools into .venv (once)"
-	@$(PIP) --require-hashes -r tests/requirements.lock && touch $@
+.venv/app: requirements.lock ; @$(PYTHON) install.py $< && touch $@
+.venv/compiled: .venv/app ; @$(BIN)/python -m compileall -qq .venv wetbench_site simulation ratings && touch $@
+.venv/tests: tests/requirements.lock | .venv/app ; @$(PYTHON) install.py $< && touch $@

@@ -1,10 +1,8 @@
 # One image for the web server, the worker, the dispatcher and every command; compose.yaml chooses which one runs.
 # Debian 12 throughout: its pg_dump is of the same version as the server in compose.yaml, and backups need that.
 FROM python:3.11-slim-bookworm AS packages
-COPY installer.lock /
 COPY requirements.lock /
-RUN python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --target /uv -r /installer.lock && /uv/bin/uv venv /venv
-RUN /uv/bin/uv pip install --no-cache --compile-bytecode --python /venv/bin/python --require-hashes -r /requirements.lock
+RUN python -m venv /venv && /venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock
 
 FROM python:3.11-slim-bookworm
 RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-client-15 && rm -rf /var/lib/apt/lists/*

@@ -7,22 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCKS = {"requirements.lock": "requirements.txt", "tests/requirements.lock": "tests/requirements.txt"}
-INSTALLER_LOCK, TOOLS = "installer.lock", Path("tests/tools.txt")  # uv alone, which installs the others
+LOCKS = {
+    "requirements.lock": "requirements.txt",
+    "tests/requirements.lock": "tests/requirements.txt",
+    "tests/installer.lock": "tests/installer.txt",
+}
 
 
 def main(more: list[str]) -> int:
-    installer = next(line for line in TOOLS.read_text(encoding="utf-8").splitlines() if line.startswith("uv=="))
-    for lock, requirements in {**LOCKS, INSTALLER_LOCK: "-"}.items():
+    for lock, requirements in LOCKS.items():
         options = ["--generate-hashes", "--universal", "--python-version", "3.11", "--no-annotate", "--quiet", *more]
         header = ["--custom-compile-command", "make lock"]
         uv = Path(sys.executable).with_name("uv")
-        subprocess.run(
-            [uv, "pip", "compile", *options, *header, "--output-file", lock, requirements],
-            check=True,
-            text=True,
-            input=installer,
-        )
+        subprocess.run([uv, "pip", "compile", *options, *header, "--output-file", lock, requirements], check=True)
     return 0
 
 

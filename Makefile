@@ -10,9 +10,9 @@ BIN := .venv/bin
 PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers ratings/blinding ratings/protocol ratings/stats
 BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start audit_waiting
 # uv installs in a tenth of pip's time. Neither compiles the many modules that nothing imports, nor leaves a cache behind.
-UV := .tools/uv/bin/uv
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-cache-dir --no-compile --require-hashes
-INSTALL = if test -x $(UV); then $(UV) pip install --quiet --cache-dir .tools/cache --python $(BIN)/python --require-hashes -r $< && rm -rf .tools/cache; else $(PIP) -r $<; fi
+UV := .tools/bin/uv
+PIP := .tools/bin/python -m pip --disable-pip-version-check --no-cache-dir
+INSTALL = if test -x $(UV); then $(UV) pip install --quiet --cache-dir .tools/cache --python $(BIN)/python --require-hashes -r $< && rm -rf .tools/cache; else $(PIP) --python $(BIN)/python install --no-compile --require-hashes -r $<; fi
 
 .PHONY: demo paper test quick thorough serve worker lint fix bench soak lock audit
 .DEFAULT_GOAL := demo
@@ -32,19 +32,20 @@ fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 lock: .tools/done ; .tools/bin/python tests/lock.py
 audit: .tools/done ; @.tools/bin/python tests/audit.py requirements.lock tests/requirements.lock tests/installer.lock
 
-.tools/done: tests/tools.txt
-	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
-	@.tools/bin/python -m pip install --disable-pip-version-check -q -r tests/tools.txt && touch $@
+.tools/done: tests/tools.txt | .tools/bin/python
+	@$(PIP) install -q -r tests/tools.txt && touch $@
 
-.venv/bin/python:
+.tools/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "WetBench needs Python 3.11 or newer; name one with PYTHON=")'
 	@echo "Installing the packages of WetBench into .venv (once)"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .tools
 
-$(UV): tests/installer.lock | .venv/bin/python
-	@$(PIP) --quiet --upgrade --target .tools/uv -r $< && touch $@ || echo "uv could not be installed; pip installs the packages, which takes some minutes"
+$(UV): tests/installer.lock | .tools/bin/python
+	@$(PIP) install --quiet --require-hashes -r $< && touch $@ || echo "uv could not be installed; pip installs the packages, which takes some minutes"
 
-.venv/app: requirements.lock | $(UV) ; @$(INSTALL) && touch $@
+.venv/app: requirements.lock | $(UV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
+	@$(INSTALL) && touch $@
 .venv/tests: tests/requirements.lock | .venv/app ; @echo "Installing the test tools into .venv (once)"; $(INSTALL) && touch $@
 # For servers, whose code may belong to another user than their processes.
 .venv/compiled: .venv/app ; @$(BIN)/python -m compileall -qq .venv wetbench_site simulation ratings && touch $@

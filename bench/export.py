@@ -109,7 +109,7 @@ def capture_query(slug: str) -> tuple[str, Any]:
     from django.db import connection
 
     from ratings.models import Study
-    from ratings.results import iter_rating_rows
+    from ratings.results.rating_rows import iter_rating_rows
 
     statements: list[tuple[str, Any]] = []
 

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
-from ratings.stats import Ratings
-from ratings.stats.ratings_table import Bools, Floats, Ints, RepeatedRating
+from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings, RepeatedRating
 
 SOURCES = ("A genuine", "B genuine", "obvious error", "subtle error")
 TRUTH = np.array([1, 1, 0, 0])

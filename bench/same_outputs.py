@@ -120,13 +120,9 @@ def run_command(*args: str, stdin: str = "") -> str:
 
 def create_site() -> None:
     """Create the demo with one thread."""
-    from django.conf import settings
     from django.core.management import call_command
 
-    from ratings import demonstration
-
-    call_command("migrate", verbosity=0)
-    demonstration.create_demo(settings.FIXTURES_DIR, lambda text: None, lambda text: lambda progress: None, threads=1)
+    call_command("demo", "--make-only")
 
 
 def list_links(html: str, base: str) -> Iterator[str]:
@@ -181,11 +177,10 @@ def write_pages(outputs: Outputs) -> None:
     client = Client(SERVER_NAME="127.0.0.1")
     client.force_login(User.objects.get(username="admin"))
     crawl_site(outputs, "admin", client, "/")
-    from django.conf import settings
 
     from ratings import demonstration
 
-    links, rater = demonstration.create_demo_links(settings.FIXTURES_DIR), Client(SERVER_NAME="127.0.0.1")
+    links, rater = demonstration.create_demo_links(), Client(SERVER_NAME="127.0.0.1")
     page = rater.get(links.rater).content
     outputs.write("rater/link.html", page)
     profile = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "chemistry", "years": "7", "consent": "on"}

@@ -11,6 +11,7 @@ JOB_KINDS = (
     ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_runner"),
     ("benchmark", "Benchmark", "ratings.results.benchmarks.benchmark_job"),
     ("comparison", "Comparison of two studies", "ratings.results.analyses.analysis_job"),
+    ("demo", "Example data", "ratings.demonstration"),
     ("export", "Export of a study", "ratings.exchange.archive.build"),
     ("figure", "Figure for print", "ratings.results.figure_job"),
     ("import_items", "Import of items", "ratings.exchange.imports.import_jobs"),

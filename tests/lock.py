@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCKS = {"requirements.lock": "requirements.txt", "tests/requirements.lock": "tests/requirements.txt"}
+LOCKS = {
+    "requirements.lock": "requirements.txt",
+    "tests/requirements.lock": "tests/requirements.txt",
+    "tests/installer.lock": "tests/installer.txt",
+}
 
 
 def main(more: list[str]) -> int:

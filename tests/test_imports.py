@@ -1,7 +1,10 @@
 """Import rules. Each room states its rule in its `__init__.py`, in a line `May import: ...`; docs/architecture.md draws them."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -23,7 +26,12 @@ WITHOUT_DJANGO = (
     "wetbench_site/text.py", "wetbench_site/validation.py", "wetbench_site/headers.py", "wetbench_site/loopback_only.py",
 )  # fmt: skip
 # Reference implementations for tests: one is under the GPL, and none is in requirements.txt (pandas is required by statsmodels).
-REFERENCE_PACKAGES = ("krippendorff", "statsmodels", "pandas")
+REFERENCE_PACKAGES = ("krippendorff", "statsmodels", "pandas", "pint")
+# What a process loads when it first needs it: together these take three times as long to load as all pages.
+LOADED_ON_USE = (
+    "numpy", "scipy", "sklearn", "altair", "vl_convert", "gymnasium", "openai", "anthropic", "httpx2", "celery", "kombu", "redis",
+    "simulation.casts.casting", "simulation.checker.checks", "simulation.offline.rules", "simulation.llm.agent",
+)  # fmt: skip
 DRAWING_PACKAGES = ("altair", "vl_convert")
 
 
@@ -172,6 +180,26 @@ def test_only_figures_import_drawing_packages() -> None:
         if any(name.split(".")[0] in DRAWING_PACKAGES for name in list_imports(path))
     ]
     assert {path.parent.name for path in drawing} == {"figures"}
+
+
+@pytest.mark.parametrize(
+    ("process", "code", "others"),
+    [
+        ("command", "pass", ("ninja", "prometheus_client")),
+        ("web server", "from django.core.checks import *; run_checks()", ()),
+    ],
+)
+def test_start_of_a_process_loads_no_library_that_few_requests_need(
+    process: str, code: str, others: tuple[str, ...]
+) -> None:
+    names = (*LOADED_ON_USE, *others)
+    program = f"import django, sys; django.setup(); {code}; print(*(name for name in {names} if name in sys.modules))"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [], f"a {process} loads them at its start"
 
 
 @pytest.mark.parametrize("app", ["simulation", "ratings"])

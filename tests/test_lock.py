@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {
+    "tests/installer.lock": ["tests/installer.txt"],
     "requirements.lock": ["requirements.txt"],
     "tests/requirements.lock": ["requirements.txt", "tests/requirements.txt"],
 }

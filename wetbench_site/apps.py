@@ -3,9 +3,6 @@
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate, pre_migrate
 
-# Shared tasks belong to the Celery app that exists when they are first used. Not imported in `__init__`, which pure modules pass.
-from wetbench_site import celery  # noqa: F401
-
 
 class SiteConfig(AppConfig):
     name = "wetbench_site"

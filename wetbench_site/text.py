@@ -52,6 +52,13 @@ def is_storable(text: str) -> bool:
     return not UNSTORABLE.search(text)
 
 
+def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
+    """Return a sort key that places R2 before R10."""
+    # By default, int() accepts at most 4,300 digits. 640 is the lowest limit that can be set, and 600 is below it.
+    parts = re.findall(r"\d{1,600}|\D+", text)
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
+
+
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text in hexadecimal. Lone surrogates count as question marks."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()

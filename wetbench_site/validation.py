@@ -48,7 +48,10 @@ class StrictModel(BaseModel):
     A union of types other than None needs tags, because the place of an error in it could not be named otherwise.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
+    # Validators are built when a model is first used: every process imports the models, and few validate files.
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=(), defer_build=True
+    )
 
 
 class Allowed(NamedTuple):

@@ -27,10 +27,9 @@ from ratings.exchange.rating_tables import (
     normalise_verdict,
     restore_cell,
 )
-from ratings.stats import Ratings
 from ratings.stats.detection import CalledError
-from ratings.stats.ratings_table import ALL, RatingRecord, RepeatedRating, build_ratings_table, natural_sort_key
-from wetbench_site.text import format_count
+from ratings.stats.ratings_table import ALL, RatingRecord, Ratings, RepeatedRating, build_ratings_table
+from wetbench_site.text import format_count, natural_sort_key
 from wetbench_site.validation import Problem
 
 REQUIRED_COLUMNS = ("item", "rater", "verdict")

@@ -5,6 +5,7 @@ parses. No content includes a person's name: accounts are stored by their number
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter, ValidationError
@@ -23,7 +24,8 @@ class ContentError(ValueError):
 class Content(BaseModel):
     """The base class of all event contents. They have exactly the declared fields and types, and cannot be changed."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    # Validators are built when an event of the kind is first read or written, not in every process at its start.
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
     kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,10 +304,10 @@ KINDS = tuple(dict.fromkeys(cls.kind for cls in CLASSES))
 
 def parse_content(kind: str, data: Any) -> Content:
     """Return the content of an event of this kind. Raises ContentError for an unknown kind or field, or a wrong type."""
-    if kind not in _ADAPTERS:
+    if kind not in _UNIONS:
         raise ContentError(f"{kind!r} is not a kind of study event")
     try:
-        return _ADAPTERS[kind].validate_python(data)
+        return _get_adapter(kind).validate_python(data)
     except ValidationError as error:
         # A union of classes reports an error for each of them; the first one is of the current class.
         first = error.errors(include_url=False)[0]
@@ -322,4 +324,8 @@ def load_content(kind: str, data: Any) -> Content | LegacyText:
 
 # Unions of tuples, which type checkers cannot follow.
 _UNIONS: dict[str, Any] = {kind: Union[tuple(cls for cls in CLASSES if cls.kind == kind)] for kind in KINDS}  # noqa: UP007
-_ADAPTERS: dict[str, TypeAdapter[Content]] = {kind: TypeAdapter(union) for kind, union in _UNIONS.items()}
+
+
+@cache
+def _get_adapter(kind: str) -> TypeAdapter[Content]:
+    return TypeAdapter(_UNIONS[kind])

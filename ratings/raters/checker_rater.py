@@ -13,8 +13,6 @@ from ratings.blinding.pseudonyms import AVAILABILITY, CONDITIONS
 from simulation import checker
 from simulation.checker import Finding
 
-NAME = "WetBench checker"
-UNDECIDABLE = "undecidable"
 # The payload has the display texts; the checker needs the codes of the laboratory.
 _CONDITION_CODES = {said: code for code, said in CONDITIONS.items()}
 _AVAILABILITY_CODES = {said: code for code, said in AVAILABILITY.items()}

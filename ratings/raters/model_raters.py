@@ -16,7 +16,6 @@ from django.db.models import Count, Q, QuerySet
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
 from ratings.models.study_events import MachineOrdered
 from ratings.protocol import study_protocol
-from ratings.raters import checker_rater
 from ratings.studies import SealedError, StudyError, access
 from ratings.studies.lifecycle import log_event
 from simulation.casts import cast_availability
@@ -25,9 +24,9 @@ from simulation.models import Job, Run
 from simulation.runs import RunLimits, RunOptions, control, create
 
 KIND: Final = "machine_rating"
-CHECKER: Final = "checker"
+CHECKER, CHECKER_NAME = "checker", "WetBench checker"
 MAX_ITEMS: Final = 32_767  # an item's position is the number of its calls in the call log
-CANNOT_JUDGE, UNDECIDABLE = "cannot_judge", checker_rater.UNDECIDABLE
+CANNOT_JUDGE, UNDECIDABLE = "cannot_judge", "undecidable"
 ANSWERED: Final = (CANNOT_JUDGE, UNDECIDABLE)  # answers without a verdict; not retried
 NO_RESPONSE: Final = ("bad_request", "provider_unavailable")  # the model never responded to the item
 _NEEDS_PERSON = ("credentials", "bad_request")  # reasons that a person must fix
@@ -181,7 +180,7 @@ def _build_rater(
     """Return an unsaved model rater, with the parts of the run configuration and the texts that its answers depend on."""
     setup: dict[str, Any] = {"with_context": _choose_context(study, cast, context)}
     if cast == CHECKER:
-        return MachineRater(study=study, cast=cast, name=checker_rater.NAME, setup=setup)
+        return MachineRater(study=study, cast=cast, name=CHECKER_NAME, setup=setup)
     availability = cast_availability.freeze_rater(cast)
     run = make_run(availability)
     setup |= {"question": study.question, "guide": study.guide, "guide_version": study.guide_version}

@@ -8,7 +8,3 @@ a study.
 May import: ratings.blinding, ratings.models, ratings.protocol, ratings.raters, ratings.stats, ratings.studies,
 simulation.casts, simulation.jobs, simulation.models, simulation.runs.
 """
-
-from ratings.results.rating_rows import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows
-
-__all__ = ["BlindRow", "RatingRow", "iter_blind_rows", "iter_rating_rows"]

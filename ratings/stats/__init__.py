@@ -9,6 +9,5 @@ Without Django.
 """
 
 from ratings.stats.estimates import Estimate
-from ratings.stats.ratings_table import Ratings
 
-__all__ = ["Estimate", "Ratings"]
+__all__ = ["Estimate"]

@@ -10,7 +10,8 @@ from ratings.stats.estimates import Estimate, build_estimate, build_generator
 from ratings.stats.pairwise import MIN_ITEMS_FOR_INTERVAL
 from ratings.stats.proportions import compute_clustered_interval
 from ratings.stats.rater_pairs import build_sum_matrix
-from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings, RepeatedRating, natural_sort_key
+from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings, RepeatedRating
+from wetbench_site.text import natural_sort_key
 
 MAX_CATEGORIES = 200  # more distinct verdicts than this are free text, not categories
 CHUNK_SIZE = 20_000  # ratings processed together, to limit the memory that their terms take

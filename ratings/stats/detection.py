@@ -14,8 +14,9 @@ import numpy as np
 from ratings.stats import areas, mrmc, proportions
 from ratings.stats.estimates import Estimate, build_estimate, normal_quantile
 from ratings.stats.mrmc import UNBOUNDED, RaterColumn
-from ratings.stats.ratings_table import Ratings, explain_missing, natural_sort_key
+from ratings.stats.ratings_table import Ratings, explain_missing
 from ratings.stats.resampling import compute_symmetric_interval
+from wetbench_site.text import natural_sort_key
 
 SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
 D_PRIME, CRITERION = "dprime", "criterion_c"

@@ -4,10 +4,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from scipy.special import ndtri, stdtrit
+if TYPE_CHECKING:
+    import numpy as np
 
 Args = Mapping[str, Any]
 SampleSizes = Mapping[str, int]
@@ -114,21 +114,27 @@ def build_estimate(
     return Estimate(stat, dict(args or {}), number, low, high, method if interval else "", counts, reason)
 
 
-def build_generator(seed: int, stat: str, args: Args | None = None) -> np.random.Generator:
+def build_generator(seed: int, stat: str, args: Args | None = None) -> "np.random.Generator":
     """Return the random generator of one statistic, whose stream no other statistic uses."""
+    import numpy as np
+
     # The stream depends on the seed, the statistic and its args, so adding a statistic does not change other results.
     stream = json.dumps([stat, dict(args or {})], sort_keys=True, ensure_ascii=False)
     return np.random.default_rng([seed, int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8])])
 
 
-NORMAL = float(ndtri((1 + LEVEL) / 2))  # the normal quantile of a 95% interval
+NORMAL = 1.959963984540054  # normal_quantile((1 + LEVEL) / 2), written down because few pages need SciPy
 
 
 def normal_quantile(share: float) -> float:
     """Return the value below which this share of the standard normal distribution lies."""
-    return float(ndtri(share))  # scipy.special: a thirtieth of the time of scipy.stats
+    from scipy.special import ndtri  # a thirtieth of the time of scipy.stats
+
+    return float(ndtri(share))
 
 
 def student_quantile(df: float) -> float:
     """Return the quantile of Student's t for a 95% interval; the normal quantile if `df` is infinite."""
+    from scipy.special import stdtrit
+
     return NORMAL if math.isinf(df) else float(stdtrit(df, (1 + LEVEL) / 2))

@@ -1,13 +1,14 @@
 """Store ratings as a table of columns, the form from which every statistic is computed."""
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from wetbench_site.text import natural_sort_key
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -221,13 +222,6 @@ def choose_reference_name(declared: Collection[bool]) -> str:
     if not declared:
         return UNKNOWN
     return MIXED if len(set(declared)) > 1 else DECLARED if True in declared else PLANTED
-
-
-def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that places R2 before R10."""
-    # By default, int() accepts at most 4,300 digits. 640 is the lowest limit that can be set, and 600 is below it.
-    parts = re.findall(r"\d{1,600}|\D+", text)
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def build_ratings_table(rows: Iterable[RatingRecord], categories: Sequence[Any] = (0, 1)) -> Ratings:

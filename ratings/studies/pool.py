@@ -16,7 +16,8 @@ from ratings.protocol.reference import UNPERTURBED, find_reference
 from ratings.protocol.study_protocol import SourceRequest
 from ratings.studies import designs, quarantine, readable_elsewhere
 from ratings.studies.quarantine import NO_SECRET, HeldItem, Secret
-from simulation.casts import cast_availability, casting
+from simulation.casts import cast_availability
+from simulation.casts.run_config import RULE_BASED_CASTS
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting
 from simulation.runs.create import HUMAN_CAST
@@ -98,7 +99,7 @@ def list_stocked_casts() -> list[str]:
     played = Episode.objects.order_by("cast").values_list("cast", flat=True).distinct()
     with_twins = Twin.objects.order_by("cast").values_list("cast", flat=True).distinct()
     all_casts = set(list_casts())
-    return [*casting.CASTS, *sorted(({*played, *with_twins} & all_casts) - set(casting.CASTS))]
+    return [*RULE_BASED_CASTS, *sorted(({*played, *with_twins} & all_casts) - set(RULE_BASED_CASTS))]
 
 
 def list_experiments() -> list[str]:

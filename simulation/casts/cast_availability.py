@@ -7,9 +7,16 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from simulation.casts import casting, run_config
-from simulation.casts.data_files import ROLES, get_role_name, list_roles
-from simulation.casts.run_config import PERSON, SCRIPTED_ALONE
+from simulation.casts import run_config
+from simulation.casts.run_config import (
+    PERSON,
+    ROLES,
+    RULE_BASED_CASTS,
+    SCRIPTED_ALONE,
+    UnknownCastError,
+    get_role_name,
+    list_roles,
+)
 from simulation.lab.errors import LabError
 from simulation.models import CastDefinition, LanguageModel
 from simulation.providers import connections
@@ -63,7 +70,7 @@ def list_casts(environ: Environment = os.environ) -> list[CastOption]:
     models = {row.name: row for row in LanguageModel.objects.all()}
     with_models = [_model_option(row, models, environ) for row in CastDefinition.objects.all()]
     roles = ("name", "description", *ROLES)
-    rule_based = [CastOption(*(getattr(info, role) for role in roles)) for info in casting.CASTS.values()]
+    rule_based = [CastOption(*(getattr(info, role) for role in roles)) for info in RULE_BASED_CASTS.values()]
     return [*rule_based, *with_models]
 
 
@@ -81,7 +88,7 @@ def list_raters(environ: Environment = os.environ) -> list[RaterOption]:
 
 
 def list_names() -> list[str]:
-    return [*casting.CASTS, *CastDefinition.objects.values_list("name", flat=True)]
+    return [*RULE_BASED_CASTS, *CastDefinition.objects.values_list("name", flat=True)]
 
 
 def freeze_cast(name: str, environ: Environment = os.environ) -> dict[str, Any]:
@@ -116,7 +123,7 @@ def freeze_rater(name: str, environ: Environment = os.environ) -> dict[str, Any]
 def describe_cast(name: str) -> dict[str, Any]:
     """Return the same configuration as `freeze_cast`, without checking that the keys exist."""
     # Nothing to freeze: rules have neither models nor prompts.
-    if name in casting.CASTS:
+    if name in RULE_BASED_CASTS:
         return {}
     cast = _load_cast(name)
     return {"cast": cast, "models": _freeze_models(cast)}
@@ -164,12 +171,12 @@ def _describe_end(model: LanguageModel) -> str:
 
 def _load_cast(name: str) -> dict[str, Any]:
     """Return a cast in the form of its data file."""
-    if info := casting.CASTS.get(name):
+    if info := RULE_BASED_CASTS.get(name):
         rules = {role: {"plays": getattr(info, role)} for role in ROLES}
         return {"name": info.name, "description": info.description, **rules, "panel": []}
     row = CastDefinition.objects.filter(name=name).first()
     if not row:
-        raise casting.UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(list_names())}")
+        raise UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(list_names())}")
     return dict(row.data)
 
 
@@ -189,10 +196,10 @@ def _load_rater(name: str) -> dict[str, Any]:
             "model": name,
             "params": {"max_tokens": max_tokens, "temperature": None, "thinking_budget": None, "effort": ""},
         }
-    if name in casting.CASTS:
+    if name in RULE_BASED_CASTS:
         raise NotReadyError(f"The cast {name!r} is rule-based; the rules that rate are called checker")
     models = ", ".join(LanguageModel.objects.order_by("name").values_list("name", flat=True))
-    raise casting.UnknownCastError(
+    raise UnknownCastError(
         f"There is no model and no cast {name[:80]!r} that could rate. Models: {models or 'none are loaded'}. "
         f"Casts: {', '.join(CastDefinition.objects.values_list('name', flat=True)) or 'none'}. Rules: checker"
     )

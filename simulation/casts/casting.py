@@ -40,61 +40,11 @@ class Cast(NamedTuple):
     judges: tuple[Judge, ...]
 
 
-class CastInfo(NamedTuple):
-    """A named cast: the name of each role's implementation, and a description."""
-
-    name: str
-    description: str
-    agent: str
-    transition_model: str
-    evidence_classifier: str
-
-    def to_run_config(self) -> RunConfig:
-        """Return the run configuration. Roles played by rules have no model and no prompt."""
-        # The first classifier alone: rule-based casts have no panel.
-        roles = (RoleConfig(self.agent), RoleConfig(self.transition_model), (RoleConfig(self.evidence_classifier),))
-        return RunConfig(*roles, models={}, prompt_sha256="")
-
-
-RULES, CHECKLIST = "offline/rules", "offline/checklist"
-
-CASTS = {
-    info.name: info
-    for info in (
-        CastInfo(
-            "offline",
-            "Follows the experiment's reference protocol. Rule-based simulator, checklist classifier.",
-            "offline/protocol", RULES, CHECKLIST,
-        ),
-        CastInfo(
-            "offline-lapses",
-            "Follows the reference protocol with seeded lapses: a skipped control, a wrong order, a wrong amount.",
-            "offline/protocol-lapses", RULES, CHECKLIST,
-        ),
-        CastInfo(
-            "offline-random",
-            "Takes random actions with valid parameters. A floor to compare with.",
-            "offline/random", RULES, CHECKLIST,
-        ),
-    )
-}  # fmt: skip
-
 AGENTS: Mapping[str, Callable[[ExperimentSpec, int], Agent]] = {
     "offline/protocol": lambda spec, seed: ProtocolAgent(spec, seed),
     "offline/protocol-lapses": lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
     "offline/random": lambda spec, seed: RandomAgent(seed),
 }
-
-
-class UnknownCastError(LabError):
-    """There is no cast of that name; the message lists the existing ones."""
-
-
-def get_rule_based_cast(name: str) -> CastInfo:
-    """Return the rule-based cast of that name. Raises UnknownCastError."""
-    if name not in CASTS:
-        raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(CASTS)}")
-    return CASTS[name]
 
 
 @dataclass(frozen=True)

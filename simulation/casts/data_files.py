@@ -35,7 +35,6 @@ from wetbench_site.validation import (
 )
 
 KINDS = ("models", "prices", "casts")
-ROLES = ("agent", "transition_model", "evidence_classifier")
 TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 _MIN_THINKING_TOKENS = 1024  # Anthropic's minimum
 _MAX_PRICE = Decimal(10**5)  # dollars per million tokens
@@ -388,12 +387,3 @@ def complete_cast(data: Mapping[str, Any], models: Models) -> dict[str, Any]:
         cast["agent"]["history"] = {key: value for key, value in cast["agent"]["history"].items() if value is not None}
     # Left out when empty, because the configuration of casts without it must keep its digest.
     return cast if cast["successor_of"] else {key: value for key, value in cast.items() if key != "successor_of"}
-
-
-def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return every role of a valid cast: agent, transition model, classifier, panel."""
-    return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
-
-
-def get_role_name(role: Mapping[str, Any]) -> str:
-    return str(role.get("model") or role["plays"])

@@ -1,16 +1,21 @@
-"""The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts."""
+"""The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts.
+
+The rule-based casts are declared here too, so that a page can list them without loading what runs them (`casting`).
+"""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from simulation.lab.errors import LabError
 from simulation.providers import Endpoint, connections
 from simulation.providers.base import PROVIDERS, Params, WireOptions
 from wetbench_site.text import hash_json
 
 PERSON = "person"
+ROLES = ("agent", "transition_model", "evidence_classifier")
 SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
 SCRIPTED_ALONE = "only the scripted server of `make paper` answers this run"
 
@@ -97,6 +102,66 @@ class RunConfig:
     def get_context_limit(self, player: RoleConfig) -> int | None:
         limit = self.models[player.model].get("context_limit")
         return int(limit) if limit else None
+
+
+class CastInfo(NamedTuple):
+    """A named cast: the name of each role's implementation, and a description."""
+
+    name: str
+    description: str
+    agent: str
+    transition_model: str
+    evidence_classifier: str
+
+    def to_run_config(self) -> RunConfig:
+        """Return the run configuration. Roles played by rules have no model and no prompt."""
+        # The first classifier alone: rule-based casts have no panel.
+        roles = (RoleConfig(self.agent), RoleConfig(self.transition_model), (RoleConfig(self.evidence_classifier),))
+        return RunConfig(*roles, models={}, prompt_sha256="")
+
+
+RULES, CHECKLIST = "offline/rules", "offline/checklist"
+
+RULE_BASED_CASTS = {
+    info.name: info
+    for info in (
+        CastInfo(
+            "offline",
+            "Follows the experiment's reference protocol. Rule-based simulator, checklist classifier.",
+            "offline/protocol", RULES, CHECKLIST,
+        ),
+        CastInfo(
+            "offline-lapses",
+            "Follows the reference protocol with seeded lapses: a skipped control, a wrong order, a wrong amount.",
+            "offline/protocol-lapses", RULES, CHECKLIST,
+        ),
+        CastInfo(
+            "offline-random",
+            "Takes random actions with valid parameters. A floor to compare with.",
+            "offline/random", RULES, CHECKLIST,
+        ),
+    )
+}  # fmt: skip
+
+
+class UnknownCastError(LabError):
+    """There is no cast of that name; the message lists the existing ones."""
+
+
+def get_rule_based_cast(name: str) -> CastInfo:
+    """Return the rule-based cast of that name. Raises UnknownCastError."""
+    if name not in RULE_BASED_CASTS:
+        raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(RULE_BASED_CASTS)}")
+    return RULE_BASED_CASTS[name]
+
+
+def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return every role of a valid cast: agent, transition model, classifier, panel."""
+    return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
+
+
+def get_role_name(role: Mapping[str, Any]) -> str:
+    return str(role.get("model") or role["plays"])
 
 
 def uses_scripted_server(provider: str, environ: Mapping[str, str] = os.environ) -> bool:

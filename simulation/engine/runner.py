@@ -10,7 +10,7 @@ from django.utils import timezone
 from simulation import leases
 from simulation.calls import Connector, connect
 from simulation.calls.replay import CallReplayer
-from simulation.casts import RunConfig, casting, prompt_store
+from simulation.casts import RunConfig, casting, prompt_store, run_config
 from simulation.casts.casting import Cast, PromptTools
 from simulation.casts.run_config import PERSON
 from simulation.lab import action_format
@@ -91,7 +91,7 @@ def _make_tools(replayer: CallReplayer, memory: dict[str, Any]) -> PromptTools:
 def get_run_config(run: Run, cast: str) -> RunConfig:
     """Return the configuration with which the run was created. That of a rule-based cast is built from the code."""
     if not run.setup_sha256:
-        return casting.get_rule_based_cast(cast).to_run_config()
+        return run_config.get_rule_based_cast(cast).to_run_config()
     if cached := _cached_configs.get(run.setup_sha256):
         return cached
     # One query for both: a configuration that was corrected in between must not be cached under its old hash.

@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 
 from simulation.engine import workers
 from simulation.leases import DATABASE_UNAVAILABLE
+from wetbench_site import celery  # noqa: F401  # shared tasks belong to the Celery app that exists when they are first used
 
 log = logging.getLogger("wetbench.tasks")
 MESSAGE_PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs

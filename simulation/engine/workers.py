@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from simulation import leases
 from simulation.calls import call_log, run_usage
-from simulation.engine import runner
 from simulation.jobs import jobs
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
@@ -39,6 +38,8 @@ _next_cleanup_at = [0.0]  # monotonic seconds of this process
 
 def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
     """Run a row unit after unit for up to TURN_SECONDS. Return True if work is left, which needs another message."""
+    from simulation.engine import runner  # all roles, which processes that only register a clean-up do not need
+
     # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
     if kind == "job":

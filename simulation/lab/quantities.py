@@ -1,70 +1,73 @@
 """Parse and format quantities strictly: a number, then a unit that its dimension allows, and nothing else.
 
-Text from models and files never reaches Pint's own parser, which reads "37C" as 37 coulomb and can hang on
-"9**9**9 m". Here a regular expression splits the text, a table defines the allowed units, and Pint only converts them,
-in decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
+A regular expression splits the text, and a table defines the allowed units with their sizes. All arithmetic is decimal, so
+that 0.1 mL + 0.2 mL is 0.3 mL.
 """
 
 import re
 from decimal import Context, Decimal, localcontext
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
-
-import pint
+from functools import lru_cache
+from typing import NamedTuple
 
 from simulation.lab.errors import LabError
 
-# Decimal throughout: binary fractions would make 0.1 mL + 0.2 mL unequal to 0.3 mL.
-REGISTRY: "pint.UnitRegistry[Any]" = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
-
-# For each dimension: its base unit, then {allowed unit as written: Pint's name of the unit}.
-# None instead of Pint's name: the factor is 1, or is in _SIZES.
-_TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
-    "volume": ("µL", {"nL": "nL", "µL": "uL", "mL": "mL", "L": "L"}),
-    "mass": ("µg", {"ng": "ng", "µg": "ug", "mg": "mg", "g": "g", "kg": "kg"}),
-    "amount": ("nmol", {"pmol": "pmol", "nmol": "nmol", "µmol": "umol", "mmol": "mmol", "mol": "mol"}),
-    "duration": ("s", {"ms": "ms", "s": "s", "min": "min", "h": "hour", "day": "day", "week": "week"}),
-    "temperature": ("°C", {"°C": None}),
-    "molar_concentration": ("µM", {"nM": "nmol/L", "µM": "umol/L", "mM": "mmol/L", "M": "mol/L"}),
+# For each dimension: its base unit, then {allowed unit as written: its size in the base unit}. Normalised, so that equal sizes
+# have equal digits. A test compares the sizes with those of the library Pint, which would take half a second to load.
+_SIZES: dict[str, tuple[str, dict[str, int | str]]] = {
+    "volume": ("µL", {"nL": "0.001", "µL": 1, "mL": 1000, "L": "1e6"}),
+    "mass": ("µg", {"ng": "0.001", "µg": 1, "mg": 1000, "g": "1e6", "kg": "1e9"}),
+    "amount": ("nmol", {"pmol": "0.001", "nmol": 1, "µmol": 1000, "mmol": "1e6", "mol": "1e9"}),
+    "duration": ("s", {"ms": "0.001", "s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800}),
+    "temperature": ("°C", {"°C": 1}),
+    "molar_concentration": ("µM", {"nM": "0.001", "µM": 1, "mM": 1000, "M": "1e6"}),
     "mass_concentration": (
         "µg/mL",
-        {"ng/mL": "ng/mL", "µg/mL": "ug/mL", "mg/L": "mg/L", "mg/mL": "mg/mL", "g/L": "g/L", "ng/µL": "ng/uL"},
+        {"ng/mL": "0.001", "µg/mL": 1, "mg/L": 1, "mg/mL": 1000, "g/L": 1000, "ng/µL": 1},
     ),
-    "number_density": ("1/mL", {"cells/mL": None, "TU/mL": None, "particles/mL": None, "1/mL": None}),
-    # Counts need no conversion.
-    "count": ("", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
-    "centrifugal_force": ("x g", {"x g": None}),
-    "rotation": ("rpm", {"rpm": None}),
-    "length": ("mm", {"nm": "nm", "µm": "um", "mm": "mm", "cm": "cm"}),
-    "voltage": ("V", {"mV": "mV", "V": "V", "kV": "kV"}),
-    "flow": ("mL/min", {"nL/min": "nL/min", "µL/min": "uL/min", "mL/min": "mL/min", "L/min": "L/min"}),
-    "ratio": ("%", {"%": None}),
+    "number_density": ("1/mL", {"cells/mL": 1, "TU/mL": 1, "particles/mL": 1, "1/mL": 1}),
+    "count": ("", {"cells": 1, "TU": 1, "particles": 1, "fish": 1, "": 1}),
+    "centrifugal_force": ("x g", {"x g": 1}),
+    "rotation": ("rpm", {"rpm": 1}),
+    "length": ("mm", {"nm": "1e-6", "µm": "0.001", "mm": 1, "cm": 10}),
+    "voltage": ("V", {"mV": "0.001", "V": 1, "kV": 1000}),
+    "flow": ("mL/min", {"nL/min": "1e-6", "µL/min": "0.001", "mL/min": 1, "L/min": 1000}),
+    "ratio": ("%", {"%": 1}),
     "pressure": (
         "kPa",
-        {"Pa": "Pa", "kPa": "kPa", "MPa": "MPa", "mbar": "mbar", "bar": "bar", "psi": "psi", "mTorr": "mtorr"},
+        {
+            "Pa": "0.001",
+            "kPa": 1,
+            "MPa": 1000,
+            "mbar": "0.1",
+            "bar": 100,
+            "psi": "6.894757293168361336722673443",
+            "mTorr": "0.0001333223684210526315789473685",
+        },
     ),
-    "base_pairs": ("bp", {"bp": None, "kb": None}),
-    "density": ("g/mL", {"g/mL": "g/mL", "g/cm³": "g/cm**3", "kg/L": "kg/L"}),
-    "power_density": ("mW/mm²", {"µW/mm²": "uW/mm**2", "mW/mm²": "mW/mm**2", "mW/cm²": "mW/cm**2", "W/cm²": "W/cm**2"}),
-    "current": ("µA", {"nA": "nA", "µA": "uA", "mA": "mA", "A": "A"}),
-    "scan_rate": ("V/s", {"mV/s": "mV/s", "V/s": "V/s"}),
-    "osmolality": ("mOsm/kg", {"mOsm/kg": None}),
-    "conductivity": ("mS/cm", {"µS/cm": "uS/cm", "mS/cm": "mS/cm", "S/m": "S/m"}),
-    "viscosity": ("mPa·s", {"mPa·s": "mPa*s", "Pa·s": "Pa*s", "cP": "cP"}),
-    "surface_tension": ("mN/m", {"mN/m": "mN/m"}),
-    "power": ("W", {"mW": "mW", "W": "W"}),
-    "frequency": ("Hz", {"Hz": "Hz", "kHz": "kHz", "MHz": "MHz"}),
-    "angle": ("°", {"°": None}),
-    "mass_to_charge": ("m/z", {"m/z": None}),
-    "molecular_mass": ("kDa", {"Da": "Da", "kDa": "kDa"}),
-    "electric_field": ("V/cm", {"V/cm": "V/cm", "kV/cm": "kV/cm"}),
-    "heating_rate": ("°C/min", {"°C/min": None}),
-    "activity": ("U/mL", {"mU/mL": None, "U/mL": None}),
-    "enzyme_units": ("U", {"mU": None, "U": None}),
-    "area_density": ("cells/cm²", {"cells/cm²": None}),
+    "base_pairs": ("bp", {"bp": 1, "kb": 1000}),
+    "density": ("g/mL", {"g/mL": 1, "g/cm³": 1, "kg/L": 1}),
+    "power_density": ("mW/mm²", {"µW/mm²": "0.001", "mW/mm²": 1, "mW/cm²": "0.01", "W/cm²": 10}),
+    "current": ("µA", {"nA": "0.001", "µA": 1, "mA": 1000, "A": "1e6"}),
+    "scan_rate": ("V/s", {"mV/s": "0.001", "V/s": 1}),
+    "osmolality": ("mOsm/kg", {"mOsm/kg": 1}),
+    "conductivity": ("mS/cm", {"µS/cm": "0.001", "mS/cm": 1, "S/m": 10}),
+    "viscosity": ("mPa·s", {"mPa·s": 1, "Pa·s": 1000, "cP": 1}),
+    "surface_tension": ("mN/m", {"mN/m": 1}),
+    "power": ("W", {"mW": "0.001", "W": 1}),
+    "frequency": ("Hz", {"Hz": 1, "kHz": 1000, "MHz": "1e6"}),
+    "angle": ("°", {"°": 1}),
+    "mass_to_charge": ("m/z", {"m/z": 1}),
+    "molecular_mass": ("kDa", {"Da": "0.001", "kDa": 1}),
+    "electric_field": ("V/cm", {"V/cm": 1, "kV/cm": 1000}),
+    "heating_rate": ("°C/min", {"°C/min": 1}),
+    "activity": ("U/mL", {"mU/mL": "0.001", "U/mL": 1}),
+    "enzyme_units": ("U", {"mU": "0.001", "U": 1}),
+    "area_density": ("cells/cm²", {"cells/cm²": 1}),
 }
-# Units that Pint does not define, with their size in the base unit.
-_SIZES = {"kb": Decimal(1000), "mU": Decimal("0.001"), "mU/mL": Decimal("0.001")}
+_TABLE = {
+    dimension: (base, {unit: Decimal(size).normalize() for unit, size in sizes.items()})
+    for dimension, (base, sizes) in _SIZES.items()
+}
 # The units used for display, in dimensions where not all allowed units are used.
 _READABLE = {
     "mass_concentration": ("ng/mL", "µg/mL", "mg/mL"),
@@ -73,7 +76,8 @@ _READABLE = {
 }
 # Dimensions that are always displayed in the base unit.
 _ALWAYS_BASE_UNIT = {
-    "flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units",
+    "flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units", "number_density",
+    "count", "base_pairs",
 }  # fmt: skip
 # Other spellings of the same unit. Variants of the micro and degree signs are folded before the look-up.
 _SPELLINGS = {
@@ -226,24 +230,13 @@ def format_concentration(name: str, value: Decimal, dimension: str) -> str:
     return format_quantity(round_for_display(value), PER_VOLUME[dimension], unit)
 
 
-# Cached, because Pint is slow and the same few units occur in every step.
-@cache
 def _conversion_factor(unit: str, dimension: str) -> Decimal:
-    base, table = _TABLE[dimension]
-    if unit in _SIZES:
-        return _SIZES[unit]
-    pint_name = table[unit]
-    if pint_name is None:
-        return Decimal(1)
-    target = table[base]
-    assert target is not None, f"the base unit of {dimension} is known to Pint"
-    # Normalised, so that equal factors have equal digits.
-    return Decimal(str(REGISTRY.Quantity(Decimal(1), pint_name).to(target).magnitude)).normalize()
+    return _TABLE[dimension][1][unit]
 
 
 def _readable_unit(value: Decimal, dimension: str) -> str:
     base, table = _TABLE[dimension]
-    if table[base] is None or dimension in _ALWAYS_BASE_UNIT:
+    if dimension in _ALWAYS_BASE_UNIT:
         return base
     units = _READABLE.get(dimension, tuple(table))
     return ([base] + [unit for unit in units if abs(value / _conversion_factor(unit, dimension)) >= 1])[-1]

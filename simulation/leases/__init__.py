@@ -24,7 +24,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation.casts.casting import UnknownCastError
+from simulation.casts.run_config import UnknownCastError
 from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx2
+from simulation.providers import anthropic, base, errors, openai, wire
 
-from simulation.providers import anthropic, base, errors, openai, transport, wire
+if TYPE_CHECKING:  # loaded at the first call: most processes make none
+    import httpx2
 
 RESERVED_FIELDS = {"model", "messages", "system", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"}
 _THINKING_REASONS = {
@@ -87,7 +88,7 @@ def _is_address(base_url: str) -> bool:
     return is_http and re.fullmatch(r"[\x21-\x7e]+", base_url) is not None
 
 
-def open_connection(endpoint: base.Endpoint, transport: httpx2.BaseTransport | None = None) -> base.Connection:
+def open_connection(endpoint: base.Endpoint, transport: "httpx2.BaseTransport | None" = None) -> base.Connection:
     """Return a connection to an endpoint, safe to share between threads.
 
     Raises ValueError for an extra field that would contradict the call log.
@@ -134,13 +135,15 @@ def get_dialect(endpoint: base.Endpoint) -> Dialect:
 class WireConnection:
     """A real connection. Its SDK client is created at the first call, so never before a fork."""
 
-    def __init__(self, endpoint: base.Endpoint, wires: httpx2.BaseTransport | None) -> None:
+    def __init__(self, endpoint: base.Endpoint, wires: "httpx2.BaseTransport | None") -> None:
         self.endpoint, self.wires = endpoint, wires
 
     def prepare_request(self, prompt: base.Prompt, params: base.Params) -> base.WireRequest:
         return prepare_request(self.endpoint, prompt, params)
 
     def send_request(self, request: base.WireRequest, deadline: float) -> base.Completion:
+        from simulation.providers import transport
+
         return parse_reply(self.endpoint, transport.send_once(self.endpoint, request, deadline, self.wires))
 
 

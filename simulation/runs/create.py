@@ -16,7 +16,7 @@ from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 
 from simulation.calls import run_usage
-from simulation.casts import cast_availability, casting, cost_estimate, prompt_store, run_config
+from simulation.casts import cast_availability, cost_estimate, prompt_store, run_config
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
@@ -174,7 +174,7 @@ def create_twin_run(
     twins, drawn by the run's seed (draw_steps). In this case existing twins of this cast count, and
     TwinsExistError is raised if none is missing.
     """
-    if Perturbation.NONE in perturbations and cast in casting.CASTS:
+    if Perturbation.NONE in perturbations and cast in run_config.RULE_BASED_CASTS:
         raise LabError(
             f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
         )

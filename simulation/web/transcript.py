@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from simulation.checker.checks import CHECK_TITLES
 from simulation.lab.bench import step_from_json
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import TranscriptStep
@@ -101,6 +100,8 @@ def build_checker_report(report: Mapping[str, Any] | None) -> CheckerReport | No
     """Return a stored report for people; None if the step was never checked."""
     if not report:
         return None
+    from simulation.checker.checks import CHECK_TITLES  # imports every check, which few pages need
+
     # Findings without a verdict are counted only: listing them would hide the errors.
     decided = [finding for finding in report["findings"] if finding["severity"] != "info"]
     findings: list[Any] = [{**finding, "law": CHECK_TITLES.get(finding["code"], "")} for finding in decided]

@@ -10,12 +10,12 @@ from playwright.sync_api import expect
 from ratings.models import Study
 from ratings.rating import next_item, submit
 from ratings.studies import lifecycle
-from simulation.casts import casting
+from simulation.casts.run_config import RULE_BASED_CASTS
 from tests.support import run_factory, study_factory
 from tests.support.browser_steps import BOTH_SIZES, NewContext, add_rater_session, check_accessible, open_page_as_ada
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-OTHER = next(cast for cast in casting.CASTS if cast != "offline")
+OTHER = next(cast for cast in RULE_BASED_CASTS if cast != "offline")
 SOURCES = [
     {"cast": "offline", "perturbation": "none", "count": 6},
     {"cast": "offline", "perturbation": "subtle", "count": 6},

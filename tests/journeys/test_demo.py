@@ -28,6 +28,11 @@ _CONTENTS = """
 """
 
 
+def is_port_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Demo:
     """The process that `make demo` becomes, and everything it printed."""
 
@@ -65,6 +70,12 @@ class Demo:
         self.process.send_signal(with_signal)
         return self.process.wait(40)
 
+    def wait_until_port_is_free(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while is_port_open(self.port):
+            assert time.monotonic() < deadline, "a process that was left behind still answers"
+            time.sleep(0.05)
+
     def count_rows(self, query: str) -> int:
         path = self.folder / "wetbench.sqlite3"
         if not path.exists():
@@ -85,14 +96,18 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         process_under_test.process.wait()
 
 
-def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(demo: Demo) -> None:
+def test_demo_shows_its_progress_continues_after_it_was_killed_and_its_three_links_work(demo: Demo) -> None:
     demo.start()
+    sign_in = re.findall(r"http://\S+/sign-in/\S+", demo.wait_for_output("/sign-in/", 120))[0]
+    studies = Visitor(f"http://127.0.0.1:{demo.port}").get(sign_in)
+    assert "Example data" in studies.text and "No studies yet" in studies.text
     deadline = time.monotonic() + 120
     while demo.count_rows("select count(*) from simulation_transition") < 20:
         assert time.monotonic() < deadline, "".join(demo.output)
         time.sleep(0.02)
     demo.stop_demo(signal.SIGKILL)
     assert demo.count_rows("select count(*) from simulation_episode where ended_at is null") > 0
+    demo.wait_until_port_is_free(40)  # its processes finish the steps under way
 
     demo.start()
     output = demo.wait_for_output("A rater's personal link", 240)
@@ -125,8 +140,7 @@ def test_demo_killed_while_it_creates_data_continues_and_its_three_links_work(de
     assert rater.submit_form(consent, consent="on", **about).url.endswith("/guide/")
 
     assert demo.stop_demo(signal.SIGINT) == 0
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", demo.port)) != 0, "something still answers after Ctrl-C"
+    assert not is_port_open(demo.port), "something still answers after Ctrl-C"
 
     ratings = demo.count_rows("select count(*) from ratings_rating")
     start = time.monotonic()

@@ -29,7 +29,7 @@ from ratings.raters import model_raters
 from ratings.rating import submit
 from ratings.results.analyses import rating_columns, store
 from ratings.results.analyses.filters import Filters
-from ratings.stats import Ratings
+from ratings.stats.ratings_table import Ratings
 from ratings.studies import lifecycle
 from tests.support import run_factory, study_factory
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ratings.exchange.archive.imrmc import BEGIN_LINE, ENCODING_NOTICE, TRUTH_READERS
-from ratings.stats import Ratings
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 MAX_PROBLEMS = 20
 

@@ -4,7 +4,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from ratings.results import RatingRow
+from ratings.results.rating_rows import RatingRow
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ratings.stats import Estimate, Ratings
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats import Estimate
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 
 def find_estimate(rows: Iterable[Estimate], stat: str, **args: Any) -> Estimate:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from ratings.stats import Ratings
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 # Van Dyke et al. (1993), RSNA 79: cine and spin-echo MRI of the aorta; 69 cases without dissection, 45 with, 5 readers.
 VAN_DYKE: Mapping[str, Mapping[str, str]] = {

@@ -56,3 +56,8 @@ def test_digest_of_text_with_a_lone_surrogate_is_that_with_a_question_mark() -> 
 def test_counts_and_lists_read_as_words() -> None:
     assert [text.format_count(n, "item") for n in (0, 1, 2000)] == ["0 items", "1 item", "2,000 items"]
     assert [text.join_words("abc"[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_natural_sort_key_accepts_any_text() -> None:
+    long = "R" + "9" * 5000
+    assert sorted([long, "R10", "R2", ""], key=text.natural_sort_key) == ["", "R2", "R10", long]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, InterfaceError, connection
@@ -67,6 +66,8 @@ def _check_broker() -> list[PartState]:
     """Return the state of the broker; nothing if none is configured."""
     if not settings.CELERY_BROKER_URL:
         return []
+    import redis  # 150 ms, which only sites with a broker need
+
     # The only place where a web process connects to the broker. No retries: a probe must be fast.
     limits = {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": None}
     try:

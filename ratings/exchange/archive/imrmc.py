@@ -15,9 +15,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ratings.stats import Ratings
 from ratings.stats.contrasts import build_rating_pool, has_repeated_cases
-from ratings.stats.ratings_table import REFERENCES, WITHOUT_ERROR, Bools, Ints
+from ratings.stats.ratings_table import REFERENCES, WITHOUT_ERROR, Bools, Ints, Ratings
 
 BEGIN_LINE = "BEGIN DATA:"
 # Reader names that mark a line as the truth, for the program and for its R package.

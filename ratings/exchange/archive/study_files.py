@@ -16,7 +16,8 @@ from ratings.models import Item, MachineRating, PracticeAnswer, Rater, Rating, R
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.protocol.reference import public_perturbation
 from ratings.raters import model_raters
-from ratings.results import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows, study_log
+from ratings.results import study_log
+from ratings.results.rating_rows import BlindRow, RatingRow, iter_blind_rows, iter_rating_rows
 from ratings.studies import SealedError
 
 # An allow-list. An archive has no details of any other event, because they may be about accounts or name a person.

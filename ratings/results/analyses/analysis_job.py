@@ -1,6 +1,6 @@
 """The figures of an analysis, and the job that compares two studies.
 
-This module imports the plotting libraries, so only workers import it.
+Figures are drawn in a process of their own.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from ratings.models import Analysis, StoredFigure, Study
 from ratings.results.analyses import document, sections_contrasts, store
-from ratings.results.figures import render
+from ratings.results.figures.drawing_process import draw_all
 from ratings.results.figures.registry import FIGURES
 from simulation.jobs import Work, jobs
 
@@ -20,7 +20,7 @@ def draw_figures(analysis: Analysis, work: Work | None = None) -> int:
     """Draw and store the screen versions of an analysis's figures, unless they are stored. Return their number."""
     if not analysis.drawings.exists():
         drawings = []
-        for drawing in render.render_all(analysis.document):
+        for drawing in draw_all(analysis.document):
             if work:
                 work.report_progress(document.STEPS, document.STEPS, f"Drawing: {FIGURES[drawing.name].title}")
             drawings.append(StoredFigure(analysis=analysis, **drawing._asdict()))
@@ -48,7 +48,7 @@ def run_comparison(work: Work) -> Mapping[str, Any]:
     work.report_progress(1, 2, "Drawing")
     # The part of an analysis document that the figure of contrasts needs.
     content = {"tables": {"contrasts": table}, "subject": {"kind": first.kind}}
-    drawings = list(render.render_all(content))
+    drawings = list(draw_all(content))
     return {
         "table": table,
         "figure": {drawing.profile: drawing.svg for drawing in drawings},

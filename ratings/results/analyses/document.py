@@ -9,8 +9,8 @@ from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_
 from ratings.results.analyses.store import VERSION, ReportProgress, ignore_progress, list_versions
 from ratings.results.analyses.tables import TABLE_SPECS, Json, check_builders
 from ratings.results.paper_values import find_declared_models
-from ratings.stats import Ratings, summary
-from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES
+from ratings.stats import summary
+from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES, Ratings
 from ratings.studies import progress
 from ratings.studies.designs import describe_cases, load_condition_names, load_conditions_by_code
 

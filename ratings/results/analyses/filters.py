@@ -10,7 +10,7 @@ from django.http import QueryDict
 
 from ratings.models import ItemSource, Study
 from ratings.protocol import study_protocol
-from ratings.stats.ratings_table import natural_sort_key
+from wetbench_site.text import natural_sort_key
 
 
 class _Column(NamedTuple):

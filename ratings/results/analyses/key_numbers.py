@@ -16,8 +16,9 @@ from ratings.results.analyses.rating_columns import AnalysisData, DisplayArm
 from ratings.results.analyses.sections_raters import RaterSummary, count_contested
 from ratings.results.analyses.sections_rates import find_published_rate
 from ratings.results.analyses.tables import Json, list_records
-from ratings.stats import Estimate, Ratings, proportions, ratings_table
+from ratings.stats import Estimate, proportions, ratings_table
 from ratings.stats.proportions import NO_RATINGS
+from ratings.stats.ratings_table import Ratings
 from ratings.studies.progress import StopStatus
 from wetbench_site.text import format_count
 

@@ -16,7 +16,9 @@ from ratings.models import EVIDENCE, Study
 from ratings.protocol.reference import is_declared, name_contrast_group, reference_to_label
 from ratings.results.analyses.filters import Filters
 from ratings.results.rating_rows import RatingRow, iter_rating_rows
-from ratings.stats import Ratings, ratings_table
+from ratings.stats import ratings_table
+from ratings.stats.ratings_table import Ratings
+from wetbench_site.text import natural_sort_key
 
 
 class ItemFacts(NamedTuple):
@@ -163,7 +165,7 @@ def _assemble_data(
     arrays = {
         name: np.array(cells, dtype=_DTYPES.get(name, np.int64)) for name, cells in zip(fields, by_column, strict=True)
     }
-    sorted_names = [sorted(numbers[0]), sorted(numbers[1], key=ratings_table.natural_sort_key), sorted(numbers[2])]
+    sorted_names = [sorted(numbers[0]), sorted(numbers[1], key=natural_sort_key), sorted(numbers[2])]
     for name, number_of, names in zip(("item", "rater", "arm"), numbers, sorted_names, strict=True):
         rank_by_number = np.zeros(len(names), dtype=np.int64)
         for rank, value in enumerate(names):
@@ -235,7 +237,7 @@ def _compress_indices(column: ratings_table.Ints, names: tuple[Any, ...]) -> tup
 
 def _build_factor(values: list[str], column: ratings_table.Ints) -> tuple[ratings_table.Ints, tuple[str, ...]]:
     """Return the codes and names of a factor. `column`: for each rating, the index of its value in `values`."""
-    names = tuple(sorted({values[i] for i in np.unique(column)}, key=ratings_table.natural_sort_key))
+    names = tuple(sorted({values[i] for i in np.unique(column)}, key=natural_sort_key))
     code_of = {name: code for code, name in enumerate(names)}
     # The code is -1 only for values that no rating has, so -1 does not occur in the result.
     codes = np.array([code_of.get(value, -1) for value in values], dtype=np.int64)

@@ -16,7 +16,6 @@ from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_
 from ratings.results.analyses.sections_machines import Machine
 from ratings.results.analyses.sections_rates import DISPLAY_FACTORS
 from ratings.results.analyses.tables import Json, build_table, builds
-from ratings.stats import Ratings
 from ratings.stats.contrasts import (
     AREA,
     CORRECT,
@@ -38,7 +37,7 @@ from ratings.stats.contrasts import (
     select_pool,
 )
 from ratings.stats.differences import adjust_by_holm
-from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, MIXED, REFERENCES, Bools, Ints
+from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, MIXED, REFERENCES, Bools, Ints, Ratings
 
 SOURCES, SIMULATORS, ERRORS = "sources", "simulators", "error types"
 EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"

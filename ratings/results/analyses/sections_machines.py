@@ -15,9 +15,9 @@ from ratings.results.analyses.rating_columns import AnalysisData, ItemFacts
 from ratings.results.analyses.sections_raters import EVERYBODY, describe_reference
 from ratings.results.analyses.tables import Cells, Json, build_table, builds
 from ratings.results.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
-from ratings.stats import Ratings, human_model, proportions
+from ratings.stats import human_model, proportions
 from ratings.stats.estimates import LEVEL
-from ratings.stats.ratings_table import Ints
+from ratings.stats.ratings_table import Ints, Ratings
 
 AT_MOST = 12  # most raters and machines in one matrix; with more, it shows machines only
 STORED_CHECKER = "WetBench checker"

@@ -17,9 +17,9 @@ from ratings.results.analyses.rating_columns import AnalysisData
 from ratings.results.analyses.tables import Cells, Json, build_table, builds
 from ratings.results.figures.tables import POOLED
 from ratings.results.paper_values import DeclaredModel, PaperValue, find_paper_value, pair_with_reasons
-from ratings.stats import Estimate, Ratings, pairwise, precision, proportions
+from ratings.stats import Estimate, pairwise, precision, proportions
 from ratings.stats.estimates import FEW_ITEMS
-from ratings.stats.ratings_table import Ints, RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import Ints, RatingRecord, Ratings, build_ratings_table
 
 WIDE_APART = 0.02  # a larger difference between a weighted and the unweighted rate gets a note
 RHO = 0.2  # planning value: correlation of two ratings of the same item

@@ -10,7 +10,7 @@ from django.urls import reverse
 from ratings.models import Analysis, Benchmark, StoredFigure
 from ratings.results.analyses.store import ReportProgress, hash_document, ignore_progress
 from ratings.results.benchmarks import DOCUMENT_VERSION, RESAMPLES, SEED, document, store
-from ratings.results.figures import render
+from ratings.results.figures.drawing_process import draw_all
 from simulation.jobs import jobs
 
 
@@ -23,7 +23,7 @@ def compute_benchmark(benchmark: Benchmark, tell: ReportProgress = ignore_progre
     content = document.build_document(benchmark, document.load_results(benchmark))
     tell(1, 2, "Drawing the figures")
     # Figures are drawn before the transaction starts, so that the transaction is short.
-    figures = list(render.render_all(content))
+    figures = list(draw_all(content))
     values = {
         "benchmark": benchmark,
         "state_digest": benchmark.sha256,

@@ -8,17 +8,18 @@ by element: nothing that refers, runs or styles remains, and no ids, so that man
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import vl_convert
 
+from ratings.results.figures.drawing_process import RenderedFigure
 from ratings.results.figures.registry import FIGURES
 from ratings.results.figures.tables import Document
 from ratings.results.figures.theme import FONT, Spec
 
 SCREEN_SIZES = ("wide", "narrow")  # print sizes are rendered on request
-# Loaded here, so that a missing drawing is an error at the start of a worker.
+# Loaded here, so that a missing drawing is an error when this module is imported.
 DRAWINGS = {name: figure.drawing for name, figure in FIGURES.items()}
 
 _XREF = re.compile(rb"startxref\s+(\d+)\s+%%EOF\s*$")
@@ -52,15 +53,6 @@ _DEFAULT_ATTRIBUTES = {
     ("transform", "translate(0,0)"),
     ("stroke-dasharray", ""),
 }
-
-
-class RenderedFigure(NamedTuple):
-    """One figure for the screen: sanitised SVG, and its description in one sentence."""
-
-    name: str
-    profile: str
-    svg: str
-    summary: str
 
 
 def render_all(document: Document) -> Iterator[RenderedFigure]:

@@ -16,7 +16,7 @@ from ratings.studies import designs, quarantine, readable_elsewhere
 from ratings.studies.blinding_audit.findings import DECLARED, OTHER_STUDIES, Check, Leak
 from ratings.studies.pool import extract_reasoning_secret
 from ratings.studies.quarantine import Secret
-from simulation.casts import casting
+from simulation.casts.run_config import RULE_BASED_CASTS
 from wetbench_site.text import format_count
 
 # Words about the origin of items, which no rater's page needs.
@@ -81,7 +81,7 @@ def _iter_values(source: ItemSource) -> Iterator[tuple[str, str]]:
 def _iter_labels(source: ItemSource) -> Iterator[tuple[str, str]]:
     """Yield the names of sources that are not ordinary words, and error types."""
     label = source.label.lower()
-    if label in casting.CASTS or not _PLAIN_WORD.fullmatch(label):
+    if label in RULE_BASED_CASTS or not _PLAIN_WORD.fullmatch(label):
         yield "the source", label
     if source.perturbation != "none":
         yield "the error type", source.perturbation

@@ -15,9 +15,10 @@ from django.views.decorators.http import require_safe
 from ratings.blinding import Payload, blind_transition, item_diff, item_view
 from ratings.blinding.item_diff import DiffLine, format_mark_key
 from ratings.models import Item, ItemSource, Study
-from ratings.results import RatingRow, iter_rating_rows, rating_rows
+from ratings.results import rating_rows
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import Json, list_records
+from ratings.results.rating_rows import RatingRow, iter_rating_rows
 from ratings.web.decorators import StudyRequest, study_page
 from simulation.web.transcript import build_checker_report
 

@@ -7,7 +7,7 @@ pages, and a document can have megabytes of which the page shows a small part.
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -19,11 +19,12 @@ from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Choice, Filters, list_choices
 from ratings.results.paper_values import find_paper_value
-from ratings.stats import Estimate
-from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED, Section, SummaryLine, build_sections
 from ratings.studies import progress, rendered_items
 from ratings.web.results import items, result_sections
 from simulation.jobs import Work, jobs
+
+if TYPE_CHECKING:  # imports NumPy, which is loaded when the first results are rendered
+    from ratings.stats.summary_text import Section, SummaryLine
 
 MAX_SECTION_ROWS = 100  # rows per section of the statistics; the JSON contains all of them
 # Everything that the HTML is made with, from the project's folder.
@@ -124,13 +125,17 @@ def render_results(
     }
 
 
-def _build_sections(results: Sequence[Mapping[str, Any]], study: Study) -> list[Section]:
-    sections = build_sections((Estimate.from_dict(estimate) for estimate in results), MAX_SECTION_ROWS)
+def _build_sections(results: Sequence[Mapping[str, Any]], study: Study) -> "list[Section]":
+    from ratings.stats import Estimate, summary_text
+
+    sections = summary_text.build_sections((Estimate.from_dict(estimate) for estimate in results), MAX_SECTION_ROWS)
     return [section._replace(lines=[_name_statistic(line, study) for line in section.lines]) for section in sections]
 
 
-def _name_statistic(line: SummaryLine, study: Study) -> SummaryLine:
+def _name_statistic(line: "SummaryLine", study: Study) -> "SummaryLine":
     """Return the row with the study's own answer label instead of "verdict 1", and with the published value."""
+    from ratings.stats.summary_text import MEAN_CONFIDENCE, POOLED
+
     yes_label, is_mean = study.answer_labels[0].lower(), (line.name, line.scope) == (MEAN_CONFIDENCE, POOLED)
     published = find_paper_value("mean_confidence", study.kind) if is_mean else None
     return line._replace(

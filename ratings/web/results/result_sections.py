@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ratings.models import EVIDENCE
 from ratings.results.analyses.tables import Json, list_records
 from ratings.results.figures.registry import FIGURES
-from ratings.stats.ratings_table import natural_sort_key
 from ratings.templatetags.result_tables import format_table_value
+from wetbench_site.text import natural_sort_key
 
 MATRIX_CELLS = 1_500  # most cells of the matrix on the page unless all are requested
 

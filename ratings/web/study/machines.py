@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from ratings.models import EVIDENCE, Item, MachineRater, Study
 from ratings.protocol import study_protocol
-from ratings.raters import machine_raters, model_raters
+from ratings.raters import model_raters
 from ratings.studies import StudyError
 from ratings.web.decorators import StudyRequest, study_page
 from simulation.casts import cast_availability
@@ -107,6 +107,8 @@ def _estimate_maximum(form: MachineForm, cast: str, total: int) -> CostEstimate 
         rater = model_raters.preview_request(form.study, cast, context=form.get_requested_context())
     except (StudyError, LabError):  # the request itself will show what is wrong
         return None
+    from ratings.raters import machine_raters  # imports all roles and their prompts, which few pages need
+
     items = Item.objects.filter(study=form.study)
     if total > MEASURED:
         items = items.order_by(Length(Cast("payload", TextField())).desc())[:MEASURED]
@@ -186,6 +188,8 @@ def _report_order(request: StudyRequest, order: model_raters.RequestResult) -> N
 def _render_page(
     request: StudyRequest, form: MachineForm | None, may_run: bool, budget: BudgetForm | None = None
 ) -> HttpResponse:
+    from ratings.raters import machine_raters
+
     lines = machine_raters.list_progress(request.study)
     # One budget form at a time: the first rater that has used up its budget, or the one whose form was just sent.
     stopped_by_budget = next((line for line in lines if line.is_out_of_budget), None) if may_run else None

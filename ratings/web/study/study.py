@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q, Sum
@@ -23,6 +24,7 @@ from ratings.studies.blinding_audit.audit_runner import AuditError
 from ratings.studies.quarantine import DecisionError, HeldItem
 from ratings.web.decorators import StudyRequest, staff_or_member, study_page
 from ratings.web.study.step_forms import GuideForm
+from simulation.models import Job
 
 PER_PAGE = 25
 MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
@@ -35,7 +37,14 @@ def list_studies(request: StudyRequest) -> HttpResponse:
     own_studies = access.list_studies(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
     page = Paginator(own_studies, PER_PAGE).get_page(request.GET.get("page"))
     context = {"page": page, "studies": add_list_counts(page), "may_make": request.user.is_staff}
+    context["job"] = _find_demo_job() if request.user.is_staff and not settings.PRODUCTION else None
     return render(request, "ratings/studies.html", context)
+
+
+def _find_demo_job() -> Job | None:
+    """Return the job that creates the example of `make demo`. None if there is none, or it is done."""
+    last = Job.objects.filter(kind="demo", subject="demo").defer("result").order_by("-pk").first()
+    return last if last and last.status != "done" else None
 
 
 def add_list_counts(rows: Iterable[Study]) -> list[Any]:

@@ -4,7 +4,6 @@ import threading
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.management import supervisor
@@ -21,7 +20,7 @@ class Command(BaseCommand):
         supervisor.enable_line_buffering()
         port = options["port"]
         supervisor.check_port_is_free("127.0.0.1", port)
-        call_command("migrate", verbosity=0)
+        supervisor.migrate_if_needed(self.stdout.write)
 
         def announce_address(stop: threading.Event) -> None:
             supervisor.wait_for_port("127.0.0.1", port, stop)
@@ -31,6 +30,6 @@ class Command(BaseCommand):
 
         commands = {
             "web server": supervisor.build_web_server_command("127.0.0.1", port),
-            "worker": supervisor.build_manage_command("worker", "--quiet"),
+            **supervisor.build_worker_commands(),
         }
         supervisor.supervise_processes(commands, self.stdout.write, announce_address)

@@ -1,13 +1,11 @@
 """python manage.py worker"""
 
-import sys
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.management.command_options import integer_between
-from simulation.management.supervisor import build_manage_command, supervise_processes
+from simulation.management.supervisor import build_worker_commands, supervise_processes
 from wetbench_site import checks
 
 
@@ -22,14 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        checks.check_site()  # once here, instead of in each of its processes
-        threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
-        commands = {"worker": build_manage_command("work", "--threads", threads)}
-        if settings.CELERY_BROKER_URL:
-            celery = "-m celery --quiet -A wetbench_site worker --loglevel warning --pool threads --concurrency"
-            commands["worker"] = [sys.executable, *celery.split(), threads, "--without-gossip", "--without-mingle"]
-            if not options["without_dispatcher"]:
-                commands["dispatcher"] = build_manage_command("dispatch")
+        checks.check_site()  # before anything starts
+        commands = build_worker_commands(options["threads"], not options["without_dispatcher"])
         say = (lambda _: None) if options["quiet"] else self.stdout.write
-        say(f"Working with {threads} threads. Ctrl-C stops after the steps under way.")
+        say(f"Working with {commands['worker'][-1]} threads. Ctrl-C stops after the steps under way.")
         supervise_processes(commands, say)

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from ratings.models import Study
-from ratings.results import iter_rating_rows
+from ratings.results.rating_rows import iter_rating_rows
 from ratings.stats import summary
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support import run_factory, study_factory

@@ -11,7 +11,7 @@ from ratings.exchange import exports
 from ratings.exchange.exports import COLUMN_MEANINGS, COLUMNS, SEALED, export_csv_lines
 from ratings.exchange.rating_tables import escape_cell
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
-from ratings.results import iter_rating_rows
+from ratings.results.rating_rows import iter_rating_rows
 from ratings.studies import SealedError
 from ratings.web.rater import rating_form
 from tests.support import run_factory, study_factory

@@ -13,7 +13,6 @@ from django.core.management import call_command
 from ratings.exchange import exports
 from ratings.models import Assignment, MachineRater, MachineRating, Study
 from ratings.rating import submit
-from ratings.results import iter_rating_rows
 from ratings.results.analyses import (
     document,
     key_numbers,
@@ -27,6 +26,7 @@ from ratings.results.analyses import (
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import TABLE_SPECS, build_table, list_records
 from ratings.results.paper_values import DeclaredModel
+from ratings.results.rating_rows import iter_rating_rows
 from ratings.stats import summary
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from ratings.studies import SealedError, lifecycle, progress

@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from ratings.exchange import exports
 from ratings.models import Rater, Rating, Study
-from ratings.results import RatingRow, iter_rating_rows
 from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters
+from ratings.results.rating_rows import RatingRow, iter_rating_rows
 from ratings.studies import SealedError, lifecycle
 from tests.support import run_factory, study_factory, study_log_texts
 

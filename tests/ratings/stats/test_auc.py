@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ratings.stats import Estimate, Ratings
+from ratings.stats import Estimate
 from ratings.stats import areas as auc
 from ratings.stats.estimates import build_generator
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 from ratings.stats.resampling import sample_item_weights, sample_rater_weights
 from tests.support.rating_tables import find_estimate
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ratings.stats import Ratings, detection
+from ratings.stats import detection
 from ratings.stats.detection import Outcomes
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 from tests.support.rating_tables import find_estimate
 
 

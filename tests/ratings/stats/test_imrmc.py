@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from ratings.exchange.archive import imrmc
-from ratings.stats import Ratings, areas, mrmc
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats import areas, mrmc
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 from tests.support import imrmc_reader
 from tests.support.imrmc_reader import FormatError, Reading
 from tests.support.reader_studies import VAN_DYKE, build_reader_study

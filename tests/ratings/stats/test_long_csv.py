@@ -2,7 +2,7 @@ import pytest
 
 from ratings.exchange import long_tables, rating_tables
 from ratings.exchange.long_tables import ReadingOptions, UnreadableError
-from ratings.stats.ratings_table import RepeatedRating, natural_sort_key
+from ratings.stats.ratings_table import RepeatedRating
 
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
 
@@ -129,11 +129,6 @@ def test_a_verdict_has_the_length_limit_of_a_name() -> None:
     (said,) = list_problems(f"item,rater,verdict\na,x,1\nb,x,{'7' * 5000}\n")
     assert said.startswith("line 3: verdict: is '777") and said.endswith("it must have 1 to 200 characters")
     assert read_table(f"item,rater,verdict\na,x,{'é' * 200}\nb,x,b\n").table.categories == ("b", "é" * 200)
-
-
-def test_natural_sort_key_accepts_any_text() -> None:
-    long = "R" + "9" * 5000
-    assert sorted([long, "R10", "R2", ""], key=natural_sort_key) == ["", "R2", "R10", long]
 
 
 def test_names_are_compared_in_unicode_form_nfc() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from ratings.stats import Ratings, mrmc
+from ratings.stats import mrmc
 from ratings.stats.mrmc import RaterColumn
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 from ratings.stats.resampling import compute_symmetric_interval
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 

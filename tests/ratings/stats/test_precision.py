@@ -7,11 +7,11 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ratings.stats import Ratings, mrmc, pairwise, precision
+from ratings.stats import mrmc, pairwise, precision
 from ratings.stats.precision import AucComponents, Design, VarianceComponents
 from ratings.stats.proportions import estimate_rates
 from ratings.stats.rater_pairs import tabulate_pairs
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 
 def count_balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:

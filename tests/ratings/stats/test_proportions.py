@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from statsmodels.regression.linear_model import OLS
 
-from ratings.stats import Ratings
 from ratings.stats.proportions import (
     compute_clustered_interval,
     compute_wilson_interval,
@@ -11,7 +10,7 @@ from ratings.stats.proportions import (
     estimate_rates,
     estimate_weighted_rates,
 )
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratings.stats import Estimate, Ratings
+from ratings.stats import Estimate
 from ratings.stats.coefficients import build_gwet_ac2, estimate_coefficients
 from ratings.stats.coefficients import compute_coefficient as coefficient_of
 from ratings.stats.pairwise import estimate_pair_means, estimate_pairs
-from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table
 
 
 def build_from_counts(counts: Sequence[Sequence[int]]) -> Ratings:

@@ -29,13 +29,13 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import list_records
 from ratings.studies import StudyError, designs, lifecycle, reassign, running_raters
 from ratings.studies.blinding_audit import audit_runner, order_tests
-from simulation.casts import casting
+from simulation.casts.run_config import RULE_BASED_CASTS
 from simulation.models import Transition
 from tests.support import run_factory, study_factory, study_log_texts
 from wetbench_site.maintenance.verify import rating_checks
 
 pytestmark = [pytest.mark.django_db]
-OTHER = next(cast for cast in casting.CASTS if cast != "offline")
+OTHER = next(cast for cast in RULE_BASED_CASTS if cast != "offline")
 TWINS = [
     {"cast": "offline", "perturbation": "none", "count": 8},
     {"cast": "offline", "perturbation": "obvious", "count": 4},

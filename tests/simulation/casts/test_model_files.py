@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from simulation.casts import data_files
+from simulation.casts import data_files, run_config
 from simulation.casts.data_files import ModelFileError, ModelFiles
 from simulation.models import REASONS
 from simulation.providers.base import PROVIDERS, WireOptions
@@ -124,7 +124,7 @@ def test_current_casts_use_the_plain_scaffold_and_name_the_predecessor_of_each_m
     today = [made for made in shipped_files.casts if made["name"].startswith("current")]
     assert len(today) == 9 and {made["agent"]["scaffold"] for made in today} == {"plain"}
     for made in today:
-        speakers = {player["model"] for player in data_files.list_roles(made) if "model" in player}
+        speakers = {player["model"] for player in run_config.list_roles(made) if "model" in player}
         assert set(made["successor_of"]) == speakers and set(made["successor_of"].values()) <= known
 
 
@@ -157,7 +157,7 @@ def test_retirement_dates_match_the_installed_sdks(shipped_files: ModelFiles) ->
 
 def test_shipped_roles_stay_within_the_output_limit_of_their_model(shipped_files: ModelFiles) -> None:
     limits = {entry["name"]: entry["options"]["output_limit"] for entry in shipped_files.models}
-    speakers = [p for entry in shipped_files.casts for p in data_files.list_roles(entry) if "model" in p]
+    speakers = [p for entry in shipped_files.casts for p in run_config.list_roles(entry) if "model" in p]
     assert len(speakers) > 50 and all(p["params"]["max_tokens"] <= limits[p["model"]] for p in speakers)
 
 

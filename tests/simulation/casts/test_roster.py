@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from simulation.casts import RunConfig, cast_availability, casting, load_files
+from simulation.casts import RunConfig, cast_availability, load_files, run_config
 from simulation.models import CastDefinition, LanguageModel, ModelPrice
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +197,7 @@ def test_cast_with_a_deleted_model_is_unavailable_with_its_name() -> None:
 
 @pytest.mark.usefixtures("shipped_models")
 def test_unknown_cast_is_refused_with_the_existing_names() -> None:
-    with pytest.raises(casting.UnknownCastError) as refused:
+    with pytest.raises(run_config.UnknownCastError) as refused:
         cast_availability.freeze_cast("gpt-9", KEYS)
     assert "offline, offline-lapses, offline-random, current" in str(refused.value)
     assert "paper-deepseek-r1" in str(refused.value)

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import pint
 import pytest
 
 from simulation.lab import quantities
@@ -137,6 +138,35 @@ def test_every_unit_of_every_dimension_can_be_parsed(dimension):
     for unit in quantities.list_units(dimension):
         shown = format_quantity(parse_quantity(f"2 {unit}", dimension).value, dimension, unit)
         assert shown == f"2 {unit}".strip()
+
+
+PINT_NAMES = {
+    "min": "minute",
+    "h": "hour",
+    "nM": "nmol/L",
+    "µM": "umol/L",
+    "mM": "mmol/L",
+    "M": "mol/L",
+    "mTorr": "mtorr",
+}
+# Dimensions whose units are not defined by Pint, or mean something else there.
+NOT_IN_PINT = {
+    "temperature", "number_density", "count", "centrifugal_force", "rotation", "ratio", "base_pairs", "osmolality", "angle",
+    "mass_to_charge", "heating_rate", "activity", "enzyme_units", "area_density",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dimension", sorted(set(quantities.list_dimensions()) - NOT_IN_PINT))
+def test_size_of_every_unit_is_that_of_pint(dimension):
+    registry = pint.UnitRegistry(non_int_type=Decimal)
+
+    def measure(unit):
+        name = PINT_NAMES.get(unit, unit).replace("µ", "u").replace("·", "*").replace("²", "**2").replace("³", "**3")
+        return registry.Quantity(Decimal(1), name)
+
+    for unit in quantities.list_units(dimension):
+        expected = measure(unit).to(measure(quantities.base_unit(dimension)).units).magnitude
+        assert parse_quantity(f"1 {unit}", dimension).value == expected, unit
 
 
 @pytest.mark.parametrize(

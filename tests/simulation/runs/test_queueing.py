@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.casts.casting import UnknownCastError
+from simulation.casts.run_config import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
 from simulation.runs import control, create
 from tests.support.steps import run_concurrently, run_to_end

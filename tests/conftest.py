@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import database_cleanup
+from tests.support import database_cleanup, migrated_databases
 from tests.support.model_server import Server, run_in_thread
 from tests.support.services import PostgresCluster, RedisServer
 
@@ -23,8 +23,16 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
 
     database = settings.DATABASES["default"]
     if database["ENGINE"] == "wetbench_site.sqlite":
-        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("db") / "test.sqlite3")
+        path = tmp_path_factory.mktemp("db") / "test.sqlite3"
+        migrated_databases.copy_sqlite_database(path)
+        database.setdefault("TEST", {})["NAME"] = str(path)
         database["CONN_MAX_AGE"] = 0  # test threads are short-lived, and some tests need exclusive access to the file
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Keep the migrated database that was copied for this process instead of creating one."""
+    return True
 
 
 SCALED_SETTINGS = (

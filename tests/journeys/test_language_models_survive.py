@@ -13,7 +13,7 @@ import pytest
 import redis
 from celery import Celery
 
-from tests.support import killed_site
+from tests.support import killed_site, migrated_databases
 from tests.support.killed_site import RUN_EPISODES, WITH_BUDGET, RunningSite
 from tests.support.model_server import Server, run_in_process
 from tests.support.services import PostgresCluster, RedisServer
@@ -50,7 +50,9 @@ def new_site(
         "WETBENCH_PACE": "0.05",
     }
     with PreloadedProcess.run_process(environment) as warm:
-        with killed_site.run_site(warm, postgres, "loaded", "", model_process, folder) as site:
+        with killed_site.run_site(
+            warm, postgres, "loaded", migrated_databases.get_postgres_template(postgres), model_process, folder
+        ) as site:
             killed_site.load_small_site(site, STEPS)
         yield lambda name: killed_site.run_site(warm, postgres, name, "loaded", model_process, folder)
 

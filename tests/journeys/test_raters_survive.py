@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import migrated_databases
 from tests.support.services import PostgresCluster
 from tests.support.soaking import small_site
 from tests.support.soaking.rater import SoakRater
@@ -47,7 +48,9 @@ def list_faults(raters: list[SoakRater]) -> set[str]:
 @pytest.fixture(scope="module")
 def migrated_site(postgres: PostgresCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
     """A site on PostgreSQL; each test gets a copy of its database."""
-    with small_site.create_site(tmp_path_factory.mktemp("site"), postgres.create_database("raters")) as site:
+    with small_site.create_site(
+        tmp_path_factory.mktemp("site"), migrated_databases.create_postgres_database(postgres, "raters")
+    ) as site:
         yield site
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.support import migrated_databases
 from tests.support.services import PostgresCluster, RedisServer, find_free_port
 
 pytestmark = [pytest.mark.services, pytest.mark.thorough]
@@ -65,10 +66,8 @@ def test_readyz_reports_each_stopped_part_within_ten_seconds(tmp_path: Path) -> 
     with ExitStack() as stack:
         cluster = stack.enter_context(PostgresCluster.run_cluster())
         broker = stack.enter_context(RedisServer.run_server())
-        site = Site(tmp_path, {"DATABASE_URL": cluster.create_database("ready"), "CELERY_BROKER_URL": broker.url})
-        subprocess.run(
-            [sys.executable, "manage.py", "migrate", "-v0"], cwd=settings.BASE_DIR, env=site.environ, check=True
-        )
+        url = migrated_databases.create_postgres_database(cluster, "ready")
+        site = Site(tmp_path, {"DATABASE_URL": url, "CELERY_BROKER_URL": broker.url})
         stack.enter_context(site.run_process(*site.build_web_command()))
         dispatcher = stack.enter_context(site.run_process("manage.py", "dispatch"))
         site.wait_for_readiness(200, {}, 90)

@@ -20,6 +20,7 @@ import redis
 from django.conf import settings
 
 from simulation.engine import workers
+from tests.support import migrated_databases
 from tests.support.services import PostgresCluster, RedisServer, find_free_port
 from tests.support.visitor import Page, Visitor
 from tests.support.warm_processes import ForkedProcess, PreloadedProcess
@@ -107,7 +108,9 @@ class ServiceSite:
 
 @pytest.fixture
 def laboratory(postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path) -> Iterator[ServiceSite]:
-    with ServiceSite(tmp_path, postgres.create_database("journey"), redis_server.url, 0.2).run_site() as site:
+    with ServiceSite(
+        tmp_path, migrated_databases.create_postgres_database(postgres, "journey"), redis_server.url, 0.2
+    ).run_site() as site:
         site.start_services()
         yield site
 
@@ -186,7 +189,7 @@ def test_offline_run_with_killed_celery_workers_loses_and_doubles_no_step(
     postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "4", "--seed", "7")
-    steps_by_run, url = {}, postgres.create_database("undisturbed")
+    steps_by_run, url = {}, migrated_databases.create_postgres_database(postgres, "undisturbed")
     # At this pace a dead worker's lease runs out after 1.2 s.
     with ServiceSite(tmp_path, url, redis_server.url, pace=0.02).run_site() as site:
         disturbed_url = postgres.create_database("disturbed", template="undisturbed")

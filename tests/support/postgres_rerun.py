@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from tests.support import migrated_databases
 from tests.support.services import PostgresCluster
 
 TESTS: Path = settings.BASE_DIR / "tests"
@@ -24,7 +25,9 @@ def run_on_postgres(cluster: PostgresCluster, folders: Sequence[str]) -> None:
     """Run the marked tests of these folders in a process whose only database is one of the cluster."""
     files = [path for folder in folders for path in find_marked_files(TESTS / folder)]
     assert len(files) > 5
-    environment = {**os.environ, "DATABASE_URL": cluster.create_database(f"promises_{folders[0]}")}
+    name = f"promises_{folders[0]}"
+    url = migrated_databases.create_postgres_database(cluster, f"test_{name}")  # Django's name for the test database
+    environment = {**os.environ, "DATABASE_URL": url.replace(f"test_{name}", name)}
     options = ["-m", "both_databases and not one_database and not thorough", "-q", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *options, *files]
     process = subprocess.run(

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,7 @@ class PostgresCluster:
     folder: Path
     port: int
     fsync: str = "off"
+    templates: set[str] = field(default_factory=set)
 
     @classmethod
     @contextmanager

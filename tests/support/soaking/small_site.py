@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from tests.support import migrated_databases
 from tests.support.services import find_free_port
 from tests.support.soaking import answer_checks, soak_studies
 from tests.support.soaking.rater import SoakRater
@@ -86,6 +87,8 @@ def create_site(folder: Path, url: str = "") -> Iterator[SmallSite]:
         "TMPDIR": str(folder),  # killed processes leave their temporary files
     }
     database = url.rpartition("/")[2] if url else str(folder / "site.sqlite3")
+    if not url:
+        migrated_databases.copy_sqlite_database(Path(database))
     with PreloadedProcess.run_process(environment) as warm:
         site = SmallSite(warm, database, folder, url)
         site.run_command("migrate", "--verbosity", "0", "--skip-checks")

@@ -13,6 +13,7 @@ application is called again with the whole body. If the application answers with
 
 import errno
 import io
+import re
 import selectors
 import socket
 import sys
@@ -23,10 +24,8 @@ from functools import partial
 from tempfile import SpooledTemporaryFile, TemporaryFile
 from typing import IO, Any
 
-from gunicorn.http.body import ChunkedReader
+from gunicorn.http import RequestParser
 from gunicorn.http.errors import LimitRequestHeaders
-from gunicorn.http.message import Request
-from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 
 from wetbench_site.headers import HEADERS
@@ -51,23 +50,32 @@ TIMEOUT_RESPONSE = (
     + "".join(f"{name}: {value}\r\n" for name, value in _TIMEOUT_HEADERS)
     + f"\r\n{_TIMEOUT_TEXT}"
 ).encode()
-CONTINUE_RESPONSE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Headers that decide how much of a request the server waits for. gunicorn parses and checks them later, in a thread.
+_CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
+_TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
+_EXPECTS_CONTINUE = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*\r\n", re.IGNORECASE)
 
 
-class ReceivedRequest:
-    """What gunicorn expects of a parser, for a request that was parsed when its headers were complete."""
+class ReceivedRequest(RequestParser):
+    """gunicorn's parser for one request, which reads only what was received."""
 
-    def __init__(self, unreader: Any, result: Any) -> None:
-        self.unreader, self.result = unreader, result
+    def __init__(self, conn: "Connection", data: bytes | bytearray, body: Any) -> None:
+        super().__init__(conn.cfg, [], conn.client)
+        self.unreader.unread(data)
+        # A body that is not in the data: a file, or None if it is.
+        self.body, self.body_bytes, self.is_too_long = body, conn.body_bytes, conn.head_end < 0
 
     def __next__(self) -> Any:
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
-
-    def finish_body(self, deadline: float) -> bool:
-        """Return True: the body was received completely, or the response announced the end of the connection."""
-        return True
+        if self.is_too_long:
+            raise LimitRequestHeaders("the headers are too long")
+        request = super().__next__()
+        request._expected_100_continue = False  # that response was sent when the body was wanted
+        # Where the next request begins is known only if gunicorn agrees about the length of the body.
+        if isinstance(self.body, ExpectedBody) or getattr(request.body.reader, "length", None) != self.body_bytes:
+            request.must_close = True
+        if self.body is not None:
+            request.body = self.body
+        return request
 
 
 class BufferedSocket(socket.socket):
@@ -79,15 +87,13 @@ class BufferedSocket(socket.socket):
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         """Send what the client takes now, and keep the rest."""
-        rest = memoryview(data)
         if self.has_unsent():
             self.send_unsent()
-        if not self.has_unsent():
-            rest = rest[self._send_now(rest) :]
-        if rest:
+        sent = 0 if self.has_unsent() else self._send_now(data)
+        if sent < len(data):
             self._unsent = self._unsent or SpooledTemporaryFile(PIECE, dir=self.folder)  # noqa: SIM115
             self._unsent.seek(self._end)
-            self._end += self._unsent.write(rest)
+            self._end += self._unsent.write(memoryview(data)[sent:])
 
     def sendfile(self, file: IO[bytes], offset: int = 0, count: int | None = None) -> int:
         """Send the file as `sendall` does: the system's own call would wait for the client."""
@@ -116,7 +122,7 @@ class BufferedSocket(socket.socket):
         self._unsent.truncate(0)
         return sent_bytes
 
-    def _send_now(self, data: memoryview | bytes) -> int:
+    def _send_now(self, data: bytes) -> int:
         try:
             return self.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -131,8 +137,7 @@ class Connection(TConn):
     def __init__(self, cfg: Any, sock: BufferedSocket, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
         self.initialized = self.data_ready = True  # gunicorn would read from the socket before the first request
-        self.begin_step()
-        self.head, self.pipelined, self.body = bytearray(), b"", io.BytesIO()
+        self.begin_request()
 
     def begin_step(self) -> None:
         """Start the time limit of the next step: receiving headers or a body, sending, or closing."""
@@ -141,7 +146,8 @@ class Connection(TConn):
     def begin_request(self) -> None:
         """Forget the previous request, except for what the client has already sent of this one."""
         self.pipelined = self.parser.unreader.take_buffered() if self.parser else b""
-        self.head, self.parser, self.missing_bytes = bytearray(), None, 0
+        self.parser, self.received, self.file = None, bytearray(), None
+        self.head_end = self.body_bytes = self.missing_bytes = 0
         self.begin_step()
 
     def receive(self) -> bool:
@@ -151,75 +157,71 @@ class Connection(TConn):
         """
         data, self.pipelined = self.pipelined, b""
         if not data:
-            size = min(PIECE, self.missing_bytes) if self.parser else MAX_HEAD_BYTES
-            data = self.sock.recv(size, socket.MSG_DONTWAIT)
+            data = self.sock.recv(min(PIECE, self.missing_bytes) or MAX_HEAD_BYTES, socket.MSG_DONTWAIT)
         if not data:
             raise EOFError
         self.moved_bytes += len(data)
-        return self._add_to_body(data) if self.parser else self._add_to_head(data)
+        if self.file:
+            return self._add_to_file(data)
+        self.received += data
+        return bool(self.head_end or self._find_head_end(len(data))) and self._has_arrived()
 
-    def _add_to_head(self, data: bytes) -> bool:
-        # The last three bytes may be the beginning of the end. An empty line before the request is allowed.
-        searched = max(0, len(self.head) - 3)
-        self.head += data
-        searched = max(searched, 2) if self.head.startswith(b"\r\n") else searched
-        if self.head.find(b"\r\n\r\n", searched) < 0:
-            if len(self.head) <= MAX_HEAD_BYTES:
-                return False
-            self.parser = ReceivedRequest(IterUnreader([]), LimitRequestHeaders("too long"))
-            return True
-        unreader = IterUnreader([])  # it has nothing to read from: everything is in its buffer
-        unreader.unread(bytes(self.head))
-        try:
-            request = Request(self.cfg, unreader, self.client)
-        except Exception as error:  # a thread logs and answers it
-            self.parser = ReceivedRequest(unreader, error)
-            return True
-        self.head, self.parser = bytearray(), ReceivedRequest(unreader, request)
-        return self._prepare_body(request)
+    def _find_head_end(self, new_bytes: int) -> int:
+        """Set and return the end of the headers: 0 if it has not arrived, negative if they are too long."""
+        # The last three bytes before the new ones may belong to the end. A request may begin with an empty line.
+        searched = max(0, len(self.received) - new_bytes - 3, 2 if self.received.startswith(b"\r\n") else 0)
+        self.head_end = self.received.find(b"\r\n\r\n", searched) + 4
+        if self.head_end > 3:
+            self._find_body_length()
+        else:
+            self.head_end = -1 if len(self.received) > MAX_HEAD_BYTES else 0
+        return self.head_end
 
-    def _prepare_body(self, request: Any) -> bool:
-        """Decide what to do with the body. Return whether a thread can handle the request now."""
-        # The client sends the body after this response, so it must not be sent before the body is wanted.
-        self.expects_continue, request._expected_100_continue = request._expected_100_continue, False
-        if isinstance(request.body.reader, ChunkedReader):
-            # Django ignores a body without a declared length, so it is not received either.
-            request.body, request.must_close = io.BytesIO(), True
-            return True
-        self.missing_bytes = request.body.reader.length
-        if self.missing_bytes > MAX_UNREQUESTED_BODY_BYTES:
-            self.closes_anyway, request.must_close = request.must_close, True
-            request.body = ExpectedBody()
-            return True
-        return not self.missing_bytes or self.begin_body(io.BytesIO())
+    def _find_body_length(self) -> None:
+        length = _CONTENT_LENGTH.search(self.received, 0, self.head_end)
+        self.body_bytes = int(length[1]) if length else 0
+        if 0 < self.body_bytes <= MAX_UNREQUESTED_BODY_BYTES:
+            self._begin_body()
 
-    def begin_body(self, file: Any) -> bool:
-        """Begin to receive the body into the file. Return whether it has arrived already."""
-        self.body = file
-        if self.expects_continue:
-            self.sock.sendall(CONTINUE_RESPONSE)
+    def _begin_body(self) -> None:
+        if _EXPECTS_CONTINUE.search(self.received, 0, self.head_end):
+            self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.begin_step()
-        unreader = self.parser.unreader
-        arrived = unreader.take_buffered()
-        unreader.unread(arrived[self.missing_bytes :])
-        return self._add_to_body(arrived[: self.missing_bytes])
+
+    def _has_arrived(self) -> bool:
+        if self.body_bytes > MAX_UNREQUESTED_BODY_BYTES:
+            self.parser = ReceivedRequest(self, self.received, ExpectedBody())
+        elif len(self.received) < self.head_end + self.body_bytes:
+            return False
+        else:
+            # Django ignores a body without a declared length, so it is not received either.
+            is_chunked = _TRANSFER_ENCODING.search(self.received, 0, self.head_end)
+            self.parser = ReceivedRequest(self, self.received, io.BytesIO() if is_chunked else None)
+        return True
 
     def begin_requested_body(self, folder: str | None) -> bool:
-        """Begin to receive a body that the application has asked for. Return whether it has arrived already."""
-        self.parser.result.must_close = self.closes_anyway
-        return self.begin_body(TemporaryFile(dir=folder))  # noqa: SIM115  # `end_request` closes it
+        """Begin to receive the body that the application has asked for. Return whether it has arrived already."""
+        self.file = TemporaryFile(dir=folder)  # noqa: SIM115  # `end_request` closes it
+        self.missing_bytes = self.body_bytes
+        self._begin_body()
+        body_end = self.head_end + self.body_bytes
+        arrived = self.received[self.head_end : body_end]
+        del self.received[self.head_end : body_end]
+        return self._add_to_file(arrived)
 
-    def _add_to_body(self, data: bytes) -> bool:
-        self.body.write(data)
+    def _add_to_file(self, data: bytes | bytearray) -> bool:
+        assert self.file
+        self.file.write(data)
         self.missing_bytes -= len(data)
         if self.missing_bytes:
             return False
-        self.body.seek(0)
-        self.parser.result.body = self.body
+        self.file.seek(0)
+        self.parser = ReceivedRequest(self, self.received, self.file)
         return True
 
     def end_request(self) -> None:
-        self.body.close()
+        if self.file:
+            self.file.close()
 
 
 class BufferingWorker(ThreadWorker):
@@ -300,13 +302,13 @@ class BufferingWorker(ThreadWorker):
         if self.waiting[conn] == self._discard:
             return conn.started + LINGER_SECONDS
         deadline = conn.started + self.request_seconds + conn.moved_bytes / MIN_BYTES_PER_SECOND
-        if self.stopped_at and not conn.parser:
+        if self.stopped_at and not conn.head_end:
             deadline = min(deadline, max(conn.started, self.stopped_at) + STOP_KEEPALIVE_LINGER)
         return deadline
 
     def _give_up(self, conn: Connection) -> None:
         """Close a connection. If the client has sent a part of a request, send status 408 first."""
-        if self.waiting[conn] != self._receive or not (conn.parser or conn.head):
+        if self.waiting[conn] != self._receive or not conn.received:
             self._close(conn)
             return
         self._stop_waiting(conn)
@@ -337,7 +339,7 @@ class BufferingWorker(ThreadWorker):
         try:
             is_complete = conn.begin_requested_body(self.folder)
         except OSError as error:
-            self.log.error("A request body cannot be stored: %s", error.strerror)
+            self.log.error("A request body cannot be received: %s", error.strerror)
             self._close(conn)
             return
         self._continue(conn, is_complete)

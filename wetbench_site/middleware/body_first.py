@@ -16,10 +16,10 @@ class BodyRequested(BaseException):
 class ExpectedBody:
     """`wsgi.input` of a request whose body the server has not received yet (wetbench_site/buffering_worker.py)."""
 
-    def read(self, *_: int) -> NoReturn:
+    def request_body(self, *_: int) -> NoReturn:
         raise BodyRequested
 
-    readline = readlines = __iter__ = read
+    read = readline = readlines = __iter__ = request_body
 
 
 class BodyFirst:

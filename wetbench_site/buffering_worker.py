@@ -56,7 +56,7 @@ _TRANSFER_ENCODING = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 _EXPECTS_CONTINUE = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*\r\n", re.IGNORECASE)
 
 
-class ReceivedRequest(RequestParser):
+class ReceivedRequest(RequestParser):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's parser for one request, which reads only what was received."""
 
     def __init__(self, conn: "Connection", data: bytes | bytearray, body: Any) -> None:
@@ -95,7 +95,7 @@ class BufferedSocket(socket.socket):
             self._unsent.seek(self._end)
             self._end += self._unsent.write(memoryview(data)[sent:])
 
-    def sendfile(self, file: IO[bytes], offset: int = 0, count: int | None = None) -> int:
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         """Send the file as `sendall` does: the system's own call would wait for the client."""
         file.seek(offset)
         sent, size = 0, sys.maxsize if count is None else count
@@ -129,10 +129,16 @@ class BufferedSocket(socket.socket):
             return 0
 
 
-class Connection(TConn):
+class Connection(TConn):  # type: ignore[misc]
     """A client, and what has arrived of its current request."""
 
     sock: BufferedSocket
+    parser: ReceivedRequest | None = None
+    file: IO[bytes] | None  # the body, if the application had to ask for it
+    # Where the headers end in `received`, and the declared length of the body. `missing_bytes` counts for `file` only.
+    head_end: int
+    body_bytes: int
+    missing_bytes: int
 
     def __init__(self, cfg: Any, sock: BufferedSocket, client: Any, server: Any) -> None:
         super().__init__(cfg, sock, client, server)
@@ -224,7 +230,7 @@ class Connection(TConn):
             self.file.close()
 
 
-class BufferingWorker(ThreadWorker):
+class BufferingWorker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's worker with threads, in which no thread waits for a client. The module explains how."""
 
     request_seconds = 20.0

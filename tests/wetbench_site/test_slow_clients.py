@@ -252,11 +252,11 @@ def test_ambiguous_length_of_a_body_ends_the_connection(live_site: LiveSite) -> 
 
 
 def test_connections_that_clients_do_not_close_delay_nobody(live_site: LiveSite) -> None:
+    request = live_site.build_head("GET /healthz", "Connection: close")
     with live_site.run_server(), ExitStack() as stack:
-        for _ in range(64):
-            client = stack.enter_context(live_site.connect(live_site.build_head("GET /healthz", "Connection: close")))
-            assert client.recv(12) == b"HTTP/1.1 200"
+        clients = [stack.enter_context(live_site.connect(request)) for _ in range(64)]
         assert sign_in_and_rate(live_site, 1) < 10
+        assert all(client.recv(12) == b"HTTP/1.1 200" for client in clients)
 
 
 def test_clients_beyond_the_limit_of_connections_replace_the_slowest(live_site: LiveSite) -> None:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from django.conf import settings
+from django.urls import reverse
 
 from tests.support.services import require_program
 from wetbench_site import gunicorn_conf
+from wetbench_site.middleware import uploads
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -67,3 +70,20 @@ def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
 def test_single_web_process_is_never_restarted_after_a_number_of_requests() -> None:
     """Nobody would be served in the seconds until its replacement has started."""
     assert gunicorn_conf.workers == 1 and gunicorn_conf.max_requests == 0
+
+
+def test_operations_page_proxies_accept_the_largest_file_and_form_and_have_time_limits() -> None:
+    (caddy,) = (text for language, text in BLOCKS if not language and "reverse_proxy" in text)
+    (nginx,) = (text for language, text in BLOCKS if language == "nginx")
+    largest_file = max(uploads.MAX_FILE_BYTES.values()) + (1 << 16)
+    for text, size, limits in (
+        (caddy, r"max_size (\d+)MiB", ("read_header", "read_body")),
+        (nginx, r"client_max_body_size (\d+)m;", ("client_header_timeout", "client_body_timeout")),
+    ):
+        form, file = sorted(int(number) << 20 for number in re.findall(size, text))
+        assert form >= settings.DATA_UPLOAD_MAX_MEMORY_SIZE and file >= largest_file
+        assert all(re.search(rf"\b{limit} \d+", text) for limit in limits)
+        (pattern,) = set(re.findall(r"\^/\S+", text))
+        for view in uploads.MAX_FILE_BYTES:
+            assert re.search(pattern, reverse(view, args=["one"]))
+        assert not re.search(pattern, "/studies/one/members/")

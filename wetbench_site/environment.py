@@ -166,6 +166,7 @@ VARIABLES = (
     Variable("WETBENCH_HTTPS", FLAG, "false", production="true"),
     Variable("WETBENCH_PROXIES", integer_type(0, 9), "0"),
     Variable("WETBENCH_WEB_WORKERS", integer_type(1, 16), "1", production="2"),
+    Variable("WETBENCH_REQUEST_SECONDS", number_type(), "20"),
     Variable("WETBENCH_VAR_DIR", text_type("a folder")),
     Variable("WETBENCH_API_PER_MINUTE", integer_type(1, 10**6), "600"),
     Variable("WETBENCH_DISK_FREE_MB", integer_type(1, 10**9), "1024"),

@@ -19,9 +19,12 @@ except environment.InvalidConfiguration as error:
     sys.exit(str(error))
 
 bind = "127.0.0.1:8000"
-worker_class = "gthread"  # threads, so that a page that polls does not delay a rating
+# Threads, so that a page that polls does not delay a rating. No thread waits for a slow client.
+worker_class = "wetbench_site.buffering_worker.BufferingWorker"
 workers = ENVIRONMENT.get_integer("WETBENCH_WEB_WORKERS")
 threads = 8
+# Open connections of a process. Each has at most two files, and systemd allows 1,024 files.
+worker_connections = 400
 timeout = 60
 graceful_timeout = 30
 # Workers are replaced now and then, which limits memory leaks; the jitter keeps them from being replaced all at once. A
@@ -82,7 +85,10 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tune the garbage collector and the switching of threads."""
+    """Set the limits of requests, and tune the garbage collector and the switching of threads."""
+    from django.conf import settings
+
+    worker.request_seconds, worker.folder = settings.REQUEST_SECONDS, str(settings.VAR_DIR)
     # All code is loaded by now and stays: collections that scan it again would make raters wait.
     gc.collect()
     gc.freeze()

@@ -74,7 +74,9 @@ MIDDLEWARE = [
     "wetbench_site.access_table.AccessTable",
     "wetbench_site.middleware.security.SignInRequired",
     "wetbench_site.middleware.two_factor.TwoFactorMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",  # reads the body, so only after the checks above
+    # These two read the body, so only after the checks above.
+    "wetbench_site.middleware.body_first.BodyFirst",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "wetbench_site.middleware.write_limit.WriteLimit",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -215,6 +217,7 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
+REQUEST_SECONDS = ENVIRONMENT.get_number("WETBENCH_REQUEST_SECONDS")  # for a client to send headers, and then the body
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 API_PER_MINUTE = ENVIRONMENT.get_integer("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process

@@ -41,12 +41,12 @@ DISK_FREE_MB = ENVIRONMENT.get_integer("WETBENCH_DISK_FREE_MB")  # below this, /
 PROXIES = ENVIRONMENT.get_integer("WETBENCH_PROXIES")  # in front of the site; each adds an entry to X-Forwarded-For
 
 INSTALLED_APPS = [
+    "wetbench_site",  # before the apps whose commands it wraps
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "wetbench_site",  # before the apps whose commands it wraps
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_htmx",

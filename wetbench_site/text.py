@@ -12,6 +12,9 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+# What changes the state of a terminal or the order of what it shows: control characters except tab and line feed, line and
+# paragraph separators, marks of the writing direction; and surrogates, which cannot be printed.
+_TERMINAL_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
 
 
@@ -50,6 +53,11 @@ def reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def is_storable(text: str) -> bool:
     """Return whether every database stores the text: it has neither NUL nor lone surrogates."""
     return not UNSTORABLE.search(text)
+
+
+def remove_control_characters(text: str) -> str:
+    """Return the text without characters that control a terminal. The rest of an escape sequence stays as visible text."""
+    return _TERMINAL_CONTROL.sub("", text)
 
 
 def hash_text(text: str) -> str:

@@ -6,18 +6,19 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from ratings import demonstration
 from ratings.models import Study
 from ratings.raters import email_messages
 from simulation.management import supervisor
 from simulation.management.command_options import ProgressLine, integer_between
+from wetbench_site.safe_output import SafeCommand
 
 HOST = "127.0.0.1"
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Create a finished example and serve it, together with a worker. A second start keeps the data."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -183,6 +183,11 @@ class Lease(Generic[Row]):
         # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
         return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
 
+    def postpone_row(self, seconds: float) -> None:
+        """Release the row before any unit was run, so that it can be claimed again after some seconds."""
+        retry_at = timezone.now() + timedelta(seconds=seconds)
+        self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
+
     def commit_progress(self, **changes: Any) -> bool:
         """Write `changes` that record progress, and keep the lease. Return False if the row was taken over or has ended."""
         self.confirmed_at = time.monotonic()
@@ -221,7 +226,7 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
     if row is None:
         return None
     # An expired lease that nobody released belongs to a worker that died on this row.
-    lost_leases = row.lost_leases + (row.lease_until is not None)
+    lost_leases = row.lost_leases + (row.lease_until is not None and not _has_rebooted_since(row))
     changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
     changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
     changes["started_at"] = row.started_at or timezone.now()
@@ -239,6 +244,20 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
         lease.finish_row("failed", reason="worker_lost", error=error)
         return None
     return lease
+
+
+def _has_rebooted_since(row: Leased) -> bool:
+    """Return whether the machine of the row's last worker, if it is this one, was started after that worker's last heartbeat."""
+    # A reboot ends all workers, whatever they run, so it says nothing about the row.
+    if row.lease_until is None or row.lease_owner.partition(":")[0] != socket.gethostname():
+        return False
+    return row.lease_until - timedelta(seconds=settings.LEASE_SECONDS) < compute_boot_time()
+
+
+def compute_boot_time() -> datetime:
+    """Return when this machine was started."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux alone counts the time of a suspension
+    return timezone.now() - timedelta(seconds=time.clock_gettime(clock))
 
 
 def _run_heartbeat() -> None:

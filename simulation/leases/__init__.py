@@ -40,6 +40,9 @@ _PROCESS_TOKEN = uuid.uuid4().hex[:8]
 LeaseKey = tuple[type[Leased], int, int]
 _lock = threading.Lock()
 _renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
+# What to call when a person stops a row, and when the row was last checked for that (monotonic seconds).
+_stop_watches: dict[LeaseKey, tuple[Callable[[], None], float]] = {}
+_STOP_CHECK_SECONDS = 0.9  # a stop must end a call within two seconds; shorter calls cost no query
 _heartbeat_thread: threading.Thread | None = None
 
 
@@ -117,6 +120,18 @@ class Lease(Generic[Row]):
         finally:
             with _lock:
                 _renewed_at.pop(key, None)
+
+    @contextmanager
+    def watch_for_stop(self, on_stop: Callable[[], None]) -> Iterator[None]:
+        """Call `on_stop` once, from another thread, if a person stops the row during the block. Use it inside a unit."""
+        key = type(self.row), self.row.pk, self.fence
+        with _lock:
+            _stop_watches[key] = on_stop, time.monotonic()
+        try:
+            yield
+        finally:
+            with _lock:
+                _stop_watches.pop(key, None)
 
     def renew_lease(self) -> bool:
         """Extend the lease by its full duration from now. Return False if the row has a newer fence or has ended."""
@@ -273,8 +288,12 @@ def _run_heartbeat() -> None:
                     return
                 latest = time.monotonic() - settings.HEARTBEAT_SECONDS
                 due = [key for key, renewed_at in _renewed_at.items() if renewed_at <= latest]
+                latest_check = time.monotonic() - _STOP_CHECK_SECONDS
+                watched = [key for key, (_, checked_at) in _stop_watches.items() if checked_at <= latest_check]
             if due:
                 _renew_leases(due)
+            if watched:
+                _report_stops(watched)
     finally:
         connection.close()
 
@@ -300,6 +319,38 @@ def _renew_leases(due: list[LeaseKey]) -> None:
     with _lock:
         # A unit may have ended during the UPDATE, and its lease must not be renewed for ever.
         _renewed_at.update({key: now for key in due if key in _renewed_at})
+
+
+def _report_stops(watched: list[LeaseKey]) -> None:
+    """Call the functions of those of these rows that a person has stopped, with one query per model."""
+    now = time.monotonic()
+    try:
+        stopped: set[LeaseKey] = set()
+        for model in {model for model, _, _ in watched}:
+            keys_by_pk = {key[1]: key for key in watched if key[0] is model}
+            # A twin is cancelled at once, and other rows as well if their lease had expired.
+            is_stopped = Q(status="cancelled")
+            if model is not Twin:
+                is_stopped |= Q(cancel_requested_at__isnull=False)
+            rows: Any = model.objects
+            stopped |= {
+                keys_by_pk[pk] for pk in rows.filter(is_stopped, pk__in=keys_by_pk).values_list("pk", flat=True)
+            }
+    except DATABASE_UNAVAILABLE:
+        log.warning("could not check %d rows for a stop; trying again", len(watched))
+        close_old_connections()
+        return
+    connection.close()
+    with _lock:
+        for key in watched:
+            if key not in _stop_watches:  # its call has ended in the meantime
+                continue
+            on_stop, _ = _stop_watches[key]
+            if key in stopped:
+                del _stop_watches[key]
+                on_stop()
+            else:
+                _stop_watches[key] = on_stop, now
 
 
 def expire_dead_leases() -> int:

@@ -78,6 +78,7 @@ REACTIONS: Mapping[ErrorClass, Reaction] = {
     ErrorClass.SERVER: Retry(0),
     ErrorClass.CONNECTION: Retry(0),
     ErrorClass.TIMEOUT: Retry(0),
+    ErrorClass.ABANDONED: Retry(0),
     ErrorClass.GARBLED: Retry(0),
     ErrorClass.CREDENTIALS: Block("credentials"),
     ErrorClass.CREDITS: Block("credentials"),

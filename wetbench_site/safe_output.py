@@ -1,8 +1,9 @@
 """The base class of all commands: what they print contains no characters that control a terminal."""
 
+import sys
 from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, OutputWrapper
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper, SystemCheckError
 
 from wetbench_site.text import remove_control_characters
 
@@ -33,8 +34,19 @@ class SafeOutput(OutputWrapper):
 class SafeCommand(BaseCommand):
     """A command whose output and error messages contain no control characters. Streams that Django or a caller sets are wrapped."""
 
+    _called_from_command_line: bool  # set by Django
     _stdout: SafeOutput
     _stderr: SafeOutput
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except CommandError as error:
+            if isinstance(error, SystemCheckError) or not self._called_from_command_line or options["traceback"]:
+                raise
+            # Django would print the name of the class before the message.
+            self.stderr.write(str(error))
+            sys.exit(error.returncode)
 
     # Properties, because Django sets new streams in `call_command` and prints errors of `handle` on `stderr`.
     @property

@@ -60,6 +60,14 @@ def remove_control_characters(text: str) -> str:
     return _TERMINAL_CONTROL.sub("", text)
 
 
+def describe_error(error: BaseException) -> str:
+    """Return an exception's message for people, on one line and without names of classes; "no reason is given" if it has none."""
+    text = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, KeyError):  # whose text is the key alone
+        text = f"{text} is missing"
+    return " ".join(text.split()) or "no reason is given"
+
+
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text in hexadecimal. Lone surrogates count as question marks."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import smtplib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -26,7 +27,7 @@ from ratings.protocol.study_protocol import load_protocol
 from ratings.raters import invitations, rater_overview
 from ratings.studies import StudyError, readable_elsewhere
 from ratings.studies.lifecycle import Actor, log_event
-from wetbench_site.text import hash_text
+from wetbench_site.text import describe_error, hash_text
 
 logger = logging.getLogger("wetbench.mail")
 # A shared pool of two threads: requests do not wait, and not every message starts a thread.
@@ -126,8 +127,21 @@ def _run_safely(act: Callable[[], object]) -> str:
         # Only the type is logged, since the message usually contains the address.
         logger.warning("an e-mail could not be sent: %s", type(error).__name__)
         # One line of limited length: it is stored with the invitation and displayed in a table.
-        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return _describe_mail_error(error)[:300]
     return ""
+
+
+def _describe_mail_error(error: Exception) -> str:
+    match error:
+        case smtplib.SMTPRecipientsRefused(recipients=recipients) if recipients:
+            # One recipient for each message, so one answer of the server.
+            code, answer = next(iter(recipients.values()))
+        case smtplib.SMTPResponseException(smtp_code=code, smtp_error=answer):
+            pass
+        case _:
+            return describe_error(error)
+    text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)
+    return " ".join(f"the mail server answered {code} {text}".split())
 
 
 def _study_terms(study: Study) -> list[str]:

@@ -27,6 +27,7 @@ from simulation.casts.casting import UnknownCastError
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Episode, Job, Leased, Run, Twin
+from wetbench_site.text import describe_error
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
@@ -405,16 +406,16 @@ def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
     except LabError as error:
         # not the message: it may quote a model's reply
         unit_log.warning("%s failed: %s", lease.row.code, type(error).__name__)
-        return lease.finish_row("failed", reason=classify_fault(error), error=f"{type(error).__name__}: {error}"[:4000])
+        return lease.finish_row("failed", reason=classify_fault(error), error=describe_error(error)[:4000])
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:
+    except BaseException:
         # A bug in this program must end the row: otherwise the row would use up lease after lease. BaseException,
         # because a panic in a library written in Rust is not an Exception and would end the thread.
         unit_log.exception("%s failed", lease.row.code)
-        message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
-        storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
-        return lease.finish_row("failed", reason="internal", error=storable[:4000])
+        # Not the message, which is for programmers and may quote a prompt. The log has the row's code, too.
+        message = f"internal error. The worker's log has the details, under {lease.row.code}."
+        return lease.finish_row("failed", reason="internal", error=message)
 
 
 def _have_limits_changed(run: Run) -> bool:

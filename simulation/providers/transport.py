@@ -111,7 +111,7 @@ def _unwrap_error(error: Exception) -> base.ProviderError:
         if isinstance(cause, base.ProviderError):
             return cause
         cause = cause.__cause__
-    return base.ProviderUnavailable(base.ErrorClass.CONNECTION, wire.shorten(f"{type(error).__name__}: {error}", 500))
+    return base.ProviderUnavailable(base.ErrorClass.CONNECTION, wire.shorten(f"the connection failed: {error}", 500))
 
 
 class LimitedTransport(httpx2.BaseTransport):
@@ -182,7 +182,7 @@ def _describe_failure(problem: Exception, is_late: bool) -> tuple[base.ErrorClas
             return error_class, f"no connection in time: {problem}"
         case httpcore2.TimeoutException() | httpx2.TimeoutException():
             return base.ErrorClass.TIMEOUT, "the call took longer than its deadline"
-    return base.ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"
+    return base.ErrorClass.CONNECTION, f"the connection failed: {problem}"
 
 
 class PooledTransport(httpx2.BaseTransport):

@@ -171,6 +171,7 @@ AXES_HANDLER = "ratings.accounts.login_throttling.CeilingHandler"
 # one address. The lock of an account is short, because anybody on the internet can cause it.
 GUESSES_PER_ACCOUNT, ACCOUNT_LOCK_TIME = 50, timedelta(minutes=5)
 GUESSES_PER_ADDRESS = 100
+LINK_REQUESTS_PER_MINUTE = 5  # of sign-in links by e-mail, per address and web process
 AXES_USERNAME_CALLABLE = "ratings.accounts.login_throttling.get_attempted_name"
 AXES_CLIENT_IP_CALLABLE = "ratings.accounts.login_throttling.counted_address"
 AXES_LOCKOUT_CALLABLE = "ratings.accounts.login_throttling.locked_out_response"

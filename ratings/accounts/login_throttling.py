@@ -5,6 +5,7 @@ Two higher ceilings stop guesses that are spread: over many addresses for one ac
 
 import ipaddress
 import math
+import time
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from wetbench_site.client_address import get_client_address
+from wetbench_site.middleware.write_limit import TokenBuckets
 from wetbench_site.observability.logs import log_security_event
 
 _NAME_ATTRIBUTE = "signing_in_as"
@@ -130,6 +132,21 @@ def locked_out_response(
     # In seconds, as HTTP requires for this header.
     answer["Retry-After"] = str(max(1, math.ceil(seconds)))
     return answer
+
+
+_link_requests = TokenBuckets()
+
+
+def count_link_request(request: HttpRequest) -> float:
+    """Count a request for a sign-in link. Return 0, or the seconds to wait if this address has made too many."""
+    address = counted_address(request)
+    # None: a socket file without a proxy, where all visitors would share one limit.
+    if address is None:
+        return 0.0
+    seconds = _link_requests.take_token(address, settings.LINK_REQUESTS_PER_MINUTE, time.monotonic())
+    if seconds:
+        log_security_event("link requests limited", request)
+    return seconds
 
 
 def delete_expired() -> int:

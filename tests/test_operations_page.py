@@ -1,6 +1,7 @@
 """docs/operations.md can be followed: a shell accepts its commands, systemd its units, and everything of ours that it names exists."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +68,29 @@ def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
 def test_single_web_process_is_never_restarted_after_a_number_of_requests() -> None:
     """Nobody would be served in the seconds until its replacement has started."""
     assert gunicorn_conf.workers == 1 and gunicorn_conf.max_requests == 0
+
+
+SERVICES = {name: text for name, text in UNITS if name.endswith(".service")}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_can_write_its_data_and_reach_the_network(name: str) -> None:
+    settings = dict(line.split("=", 1) for line in SERVICES[name].splitlines() if "=" in line)
+    assert settings["User"] == "wetbench" and settings["StateDirectory"] == "wetbench"
+    assert settings["StateDirectoryMode"] == "0700" and settings["ProtectSystem"] == "strict"
+    assert {"AF_UNIX", "AF_INET", "AF_INET6"} <= set(settings["RestrictAddressFamilies"].split())
+    assert not {"PrivateNetwork", "IPAddressDeny", "MemoryDenyWriteExecute"} & set(settings)
+    assert ("ReadWritePaths" in settings) == (name == "wetbench-backup.service")
+
+
+@pytest.mark.optional
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_has_an_exposure_level_below_4(name: str, tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is missing")
+    (tmp_path / name).write_text(SERVICES[name], encoding="utf-8")
+    command = [program, "security", "--offline=true", str(tmp_path / name)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", process.stdout)
+    assert level and float(level[1]) < 4, process.stdout + process.stderr

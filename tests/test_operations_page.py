@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.services import require_program
-from wetbench_site import gunicorn_conf
+from wetbench_site import checks, gunicorn_conf
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -70,7 +70,28 @@ def test_single_web_process_is_never_restarted_after_a_number_of_requests() -> N
     assert gunicorn_conf.workers == 1 and gunicorn_conf.max_requests == 0
 
 
-SERVICES = {name: text for name, text in UNITS if name.endswith(".service")}
+BACKUP_UNITS = re.findall(
+    r"`/etc/systemd/system/(wetbench-backup\.\w+)`[^`]*?\n\n```ini\n(.*?)^```", PAGE, flags=re.M | re.S
+)
+SERVICES = {name: text for name, text in [*UNITS, *BACKUP_UNITS] if name.endswith(".service")}
+
+
+def test_operations_page_has_a_timer_that_runs_the_backup_command() -> None:
+    units = dict(BACKUP_UNITS)
+    assert list(units) == ["wetbench-backup.service", "wetbench-backup.timer"]
+    assert "Type=oneshot" in units["wetbench-backup.service"]
+    command = ".venv/bin/python manage.py backup /var/backups/wetbench --keep-daily 14 --keep-weekly 8"
+    assert f"ExecStart=/opt/wetbench/{command}\n" in units["wetbench-backup.service"] and f"\n{command}\n" in PAGE
+    assert {"OnCalendar=*-*-* 03:00:00", "Persistent=yes"} <= set(units["wetbench-backup.timer"].splitlines())
+
+
+def test_operations_page_backup_units_pass_systemd_analyze(tmp_path: Path) -> None:
+    for name, text in BACKUP_UNITS:
+        adapted = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
+        (tmp_path / name).write_text(adapted, encoding="utf-8")
+    paths = [str(tmp_path / name) for name, _ in BACKUP_UNITS]
+    process = subprocess.run([require_program("systemd-analyze"), "verify", *paths], capture_output=True, text=True)
+    assert [line for line in process.stderr.splitlines() if "wetbench" in line] == []
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -94,3 +115,17 @@ def test_service_has_an_exposure_level_below_4(name: str, tmp_path: Path) -> Non
     process = subprocess.run(command, capture_output=True, text=True)
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", process.stdout)
     assert level and float(level[1]) < 4, process.stdout + process.stderr
+
+
+def test_secret_key_of_the_install_commands_is_accepted_in_production() -> None:
+    commands = re.findall(r"SECRET_KEY=\$\((.*?)\)|\"\$\((openssl rand -base64 48)\)\" > secret_key", PAGE)
+    assert len(commands) == 2 and "50 characters or more" in PAGE
+    for parts in commands:
+        key = subprocess.run(["sh", "-c", "".join(parts)], capture_output=True, text=True, check=True).stdout.strip()
+        assert not checks._is_weak_key(key), parts
+
+
+def test_environment_file_and_data_folder_are_closed_to_other_accounts() -> None:
+    assert "install -m 0600 /dev/null /etc/wetbench.env" in PAGE
+    assert "install -d -o wetbench -g wetbench -m 0700 /var/lib/wetbench" in PAGE
+    assert "install -d -o wetbench -g wetbench -m 0700 /var/backups/wetbench" in PAGE

@@ -75,6 +75,17 @@ def test_dockerignore_allows_exactly_what_the_image_copies() -> None:
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
+def test_base_images_are_pinned_by_digest() -> None:
+    stages = re.findall(r"^FROM (\S+)", DOCKERFILE, flags=re.M)
+    images = [service["image"] for service in COMPOSE["services"].values() if service.get("image") != "wetbench"]
+    assert len(stages) == 2 and len(set(stages)) == 1 and len(images) == 2
+    # The tag stays in front of the digest: it names the version, and its current digest is looked up by it.
+    for image in (*stages, *images):
+        assert re.fullmatch(r"[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    assert all(image.partition("@")[0] in page for image in (*stages, *images))
+
+
 def test_image_has_the_postgresql_client_of_the_server_version() -> None:
     assert re.findall(r"postgresql-client-(\d+)", DOCKERFILE) == re.findall(
         r"postgres:(\d+)-", COMPOSE["services"]["postgres"]["image"]

@@ -13,7 +13,8 @@ class SafeOutput(OutputWrapper):
 
     def __init__(self, out: Any) -> None:
         # `_out` is the stream inside Django's wrapper, which has no public name.
-        super().__init__(out._out if isinstance(out, OutputWrapper) else out)
+        stream: Any = out._out if isinstance(out, OutputWrapper) else out
+        super().__init__(stream)
 
     def write(self, msg: str = "", style_func: Any = None, ending: str | None = None) -> None:  # type: ignore[override]
         # Cleaned first: the colours that Django adds are control characters, too.

@@ -73,7 +73,8 @@ def _find_ceiling_end(request: HttpRequest, name: str) -> datetime | None:
     """Return until when a ceiling locks this account or this address; None if neither is reached."""
     now, ends = timezone.now(), list[datetime]()
     # A person who is signed in and confirms the password must not be stopped by guesses of strangers.
-    if request.user.get_username() != name:
+    user = getattr(request, "user", None)  # missing in a request that passed no middleware
+    if user is None or user.get_username() != name:
         ends += _find_lock_end(
             AccessAttempt.objects.filter(username=name), settings.GUESSES_PER_ACCOUNT, settings.ACCOUNT_LOCK_TIME, now
         )

@@ -1,10 +1,11 @@
 # One image for the web server, the worker, the dispatcher and every command; compose.yaml chooses which one runs.
 # Debian 12 throughout: its pg_dump is of the same version as the server in compose.yaml, and backups need that.
-FROM python:3.11-slim-bookworm AS packages
+# The digest is of the index of all platforms, as published in docker-library/repo-info. How to renew it: docs/operations.md, "Upgrade".
+FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b AS packages
 COPY requirements.lock /
 RUN python -m venv /venv && /venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
 RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-client-15 && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin wetbench && install -d -o wetbench -g wetbench /var/lib/wetbench /backups
 COPY --from=packages /venv /venv

@@ -57,6 +57,7 @@ def shorten_intervals() -> None:
     settings.WRITES_PER_MINUTE = settings.EXPORTS_PER_HOUR = (
         10**6
     )  # tests are fast, and their users have the same primary keys
+    settings.LINK_REQUESTS_PER_MINUTE = 10**6  # and one address
     settings.WHITENOISE_AUTOREFRESH = True  # else every new test client reads all static files
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a secure one takes half a second
 

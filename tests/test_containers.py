@@ -75,6 +75,17 @@ def test_dockerignore_allows_exactly_what_the_image_copies() -> None:
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
+def test_base_images_are_pinned_by_digest() -> None:
+    stages = re.findall(r"^FROM (\S+)", DOCKERFILE, flags=re.M)
+    images = [service["image"] for service in COMPOSE["services"].values() if service.get("image") != "wetbench"]
+    assert len(stages) == 2 and len(set(stages)) == 1 and len(images) == 2
+    # The tag stays in front of the digest: it names the version, and its current digest is looked up by it.
+    for image in (*stages, *images):
+        assert re.fullmatch(r"[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}", image), image
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    assert all(image.partition("@")[0] in page for image in (*stages, *images))
+
+
 def test_image_has_the_postgresql_client_of_the_server_version() -> None:
     assert re.findall(r"postgresql-client-(\d+)", DOCKERFILE) == re.findall(
         r"postgres:(\d+)-", COMPOSE["services"]["postgres"]["image"]
@@ -217,3 +228,37 @@ def test_container_commands_run_and_health_checks_pass(container: Container) -> 
             while "celery" not in container.wait_until_healthy(OURS["worker"]["healthcheck"]["test"][1:]):
                 assert time.monotonic() < deadline
     assert "0 ratings" in container.run_command(OURS["backup"]["command"])
+
+
+@pytest.mark.services
+def test_redis_password_is_required_and_not_on_a_command_line(tmp_path: Path) -> None:
+    (tmp_path / "redis_password").write_text("pass-word-0123", encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    service, port = COMPOSE["services"]["redis"], find_free_port()
+    shell, option, script = service["command"]
+    # A dollar sign is doubled in a compose file.
+    for there, here in {
+        "$$": "$",
+        "/run/secrets": str(tmp_path),
+        "/data": str(tmp_path / "data"),
+        "/tmp/redis": f"{tmp_path}/redis",
+    }.items():
+        script = script.replace(there, here)
+    process = subprocess.Popen([shell, option, f"{script} --port {port}"], stdout=subprocess.DEVNULL)
+    try:
+        ask = [shutil.which("redis-cli") or "redis-cli", "-p", str(port), "ping"]
+        with_password = {**os.environ, "REDISCLI_AUTH": "pass-word-0123"}
+        deadline = time.monotonic() + 20
+        while "PONG" not in subprocess.run(ask, env=with_password, capture_output=True, text=True).stdout:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert "NOAUTH" in subprocess.run(ask, capture_output=True, text=True).stdout
+        # PID 1 of the container is the server itself, so that it receives the signal to stop.
+        assert b"redis-server" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        command_lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        assert not [line for line in command_lines if b"pass-word-0123" in line]
+        assert (tmp_path / "redis.conf").stat().st_mode & 0o777 == 0o600
+    finally:
+        process.terminate()
+        process.wait(20)
+    assert "requirepass" not in script.partition("exec ")[2]

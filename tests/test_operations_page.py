@@ -1,6 +1,7 @@
 """docs/operations.md can be followed: a shell accepts its commands, systemd its units, and everything of ours that it names exists."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from tests.support.services import require_program
-from wetbench_site import gunicorn_conf
+from wetbench_site import checks, gunicorn_conf
 from wetbench_site.middleware import uploads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,3 +88,64 @@ def test_operations_page_proxies_accept_the_largest_file_and_form_and_have_time_
         for view in uploads.MAX_FILE_BYTES:
             assert re.search(pattern, reverse(view, args=["one"]))
         assert not re.search(pattern, "/studies/one/members/")
+
+
+BACKUP_UNITS = re.findall(
+    r"`/etc/systemd/system/(wetbench-backup\.\w+)`[^`]*?\n\n```ini\n(.*?)^```", PAGE, flags=re.M | re.S
+)
+SERVICES = {name: text for name, text in [*UNITS, *BACKUP_UNITS] if name.endswith(".service")}
+
+
+def test_operations_page_has_a_timer_that_runs_the_backup_command() -> None:
+    units = dict(BACKUP_UNITS)
+    assert list(units) == ["wetbench-backup.service", "wetbench-backup.timer"]
+    assert "Type=oneshot" in units["wetbench-backup.service"]
+    command = ".venv/bin/python manage.py backup /var/backups/wetbench --keep-daily 14 --keep-weekly 8"
+    assert f"ExecStart=/opt/wetbench/{command}\n" in units["wetbench-backup.service"] and f"\n{command}\n" in PAGE
+    assert {"OnCalendar=*-*-* 03:00:00", "Persistent=yes"} <= set(units["wetbench-backup.timer"].splitlines())
+
+
+def test_operations_page_backup_units_pass_systemd_analyze(tmp_path: Path) -> None:
+    for name, text in BACKUP_UNITS:
+        adapted = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
+        (tmp_path / name).write_text(adapted, encoding="utf-8")
+    paths = [str(tmp_path / name) for name, _ in BACKUP_UNITS]
+    process = subprocess.run([require_program("systemd-analyze"), "verify", *paths], capture_output=True, text=True)
+    assert [line for line in process.stderr.splitlines() if "wetbench" in line] == []
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_can_write_its_data_and_reach_the_network(name: str) -> None:
+    settings = dict(line.split("=", 1) for line in SERVICES[name].splitlines() if "=" in line)
+    assert settings["User"] == "wetbench" and settings["StateDirectory"] == "wetbench"
+    assert settings["StateDirectoryMode"] == "0700" and settings["ProtectSystem"] == "strict"
+    assert {"AF_UNIX", "AF_INET", "AF_INET6"} <= set(settings["RestrictAddressFamilies"].split())
+    assert not {"PrivateNetwork", "IPAddressDeny", "MemoryDenyWriteExecute"} & set(settings)
+    assert ("ReadWritePaths" in settings) == (name == "wetbench-backup.service")
+
+
+@pytest.mark.optional
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_has_an_exposure_level_below_4(name: str, tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is missing")
+    (tmp_path / name).write_text(SERVICES[name], encoding="utf-8")
+    command = [program, "security", "--offline=true", str(tmp_path / name)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", process.stdout)
+    assert level and float(level[1]) < 4, process.stdout + process.stderr
+
+
+def test_secret_key_of_the_install_commands_is_accepted_in_production() -> None:
+    commands = re.findall(r"SECRET_KEY=\$\((.*?)\)|\"\$\((openssl rand -base64 48)\)\" > secret_key", PAGE)
+    assert len(commands) == 2 and "50 characters or more" in PAGE
+    for parts in commands:
+        key = subprocess.run(["sh", "-c", "".join(parts)], capture_output=True, text=True, check=True).stdout.strip()
+        assert not checks._is_weak_key(key), parts
+
+
+def test_environment_file_and_data_folder_are_closed_to_other_accounts() -> None:
+    assert "install -m 0600 /dev/null /etc/wetbench.env" in PAGE
+    assert "install -d -o wetbench -g wetbench -m 0700 /var/lib/wetbench" in PAGE
+    assert "install -d -o wetbench -g wetbench -m 0700 /var/backups/wetbench" in PAGE

@@ -41,12 +41,12 @@ DISK_FREE_MB = ENVIRONMENT.get_integer("WETBENCH_DISK_FREE_MB")  # below this, /
 PROXIES = ENVIRONMENT.get_integer("WETBENCH_PROXIES")  # in front of the site; each adds an entry to X-Forwarded-For
 
 INSTALLED_APPS = [
+    "wetbench_site",  # before the apps whose commands it wraps
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "wetbench_site",  # before the apps whose commands it wraps
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django_htmx",
@@ -171,6 +171,12 @@ PASSWORD_HASHERS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_HANDLER = "ratings.accounts.login_throttling.CeilingHandler"
+# Ceilings on wrong passwords from all addresses for one account, and for all accounts from one address. A laboratory may share
+# one address. The lock of an account is short, because anybody on the internet can cause it.
+GUESSES_PER_ACCOUNT, ACCOUNT_LOCK_TIME = 50, timedelta(minutes=5)
+GUESSES_PER_ADDRESS = 100
+LINK_REQUESTS_PER_MINUTE = 5  # of sign-in links by e-mail, per address and web process
 AXES_USERNAME_CALLABLE = "ratings.accounts.login_throttling.get_attempted_name"
 AXES_CLIENT_IP_CALLABLE = "ratings.accounts.login_throttling.counted_address"
 AXES_LOCKOUT_CALLABLE = "ratings.accounts.login_throttling.locked_out_response"

@@ -12,6 +12,9 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+# What changes the state of a terminal or the order of what it shows: control characters except tab and line feed, line and
+# paragraph separators, marks of the writing direction; and surrogates, which cannot be printed.
+_TERMINAL_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
 
 
@@ -57,6 +60,19 @@ def natural_sort_key(text: str) -> list[tuple[int, int, str]]:
     # By default, int() accepts at most 4,300 digits. 640 is the lowest limit that can be set, and 600 is below it.
     parts = re.findall(r"\d{1,600}|\D+", text)
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def remove_control_characters(text: str) -> str:
+    """Return the text without characters that control a terminal. The rest of an escape sequence stays as visible text."""
+    return _TERMINAL_CONTROL.sub("", text)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an exception's message for people, on one line and without names of classes; "no reason is given" if it has none."""
+    text = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, KeyError):  # whose text is the key alone
+        text = f"{text} is missing"
+    return " ".join(text.split()) or "no reason is given"
 
 
 def hash_text(text: str) -> str:

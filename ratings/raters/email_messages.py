@@ -2,6 +2,8 @@
 
 import logging
 import re
+import smtplib
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -13,7 +15,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
 from django.core.validators import validate_email
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -26,7 +28,7 @@ from ratings.protocol.study_protocol import load_protocol
 from ratings.raters import invitations, rater_overview
 from ratings.studies import StudyError, readable_elsewhere
 from ratings.studies.lifecycle import Actor, log_event
-from wetbench_site.text import hash_text
+from wetbench_site.text import describe_error, hash_text
 
 logger = logging.getLogger("wetbench.mail")
 # A shared pool of two threads: requests do not wait, and not every message starts a thread.
@@ -126,8 +128,21 @@ def _run_safely(act: Callable[[], object]) -> str:
         # Only the type is logged, since the message usually contains the address.
         logger.warning("an e-mail could not be sent: %s", type(error).__name__)
         # One line of limited length: it is stored with the invitation and displayed in a table.
-        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return _describe_mail_error(error)[:300]
     return ""
+
+
+def _describe_mail_error(error: Exception) -> str:
+    match error:
+        case smtplib.SMTPRecipientsRefused(recipients=recipients) if recipients:
+            # One recipient for each message, so one answer of the server.
+            code, answer = next(iter(recipients.values()))
+        case smtplib.SMTPResponseException(smtp_code=code, smtp_error=answer):
+            pass
+        case _:
+            return describe_error(error)
+    text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)
+    return " ".join(f"the mail server answered {code} {text}".split())
 
 
 def _study_terms(study: Study) -> list[str]:
@@ -320,6 +335,22 @@ def resend_link(token: str, request: HttpRequest) -> None:
     result = signing_in.peek_link(token, request.user, "rater")
     if result.owner is not None:
         send_sign_in_link(result.owner, request)
+
+
+_LINK_SECONDS = 0.1  # a multiple of the time for a lookup and a new link
+
+
+def send_link_to_address(address: str, request: HttpRequest) -> None:
+    """Send a sign-in link to the rater with this address, if there is one. It takes the same time if there is none."""
+    began = time.monotonic()
+    try:
+        if user := signing_in.find_by_email(address):
+            send_sign_in_link(user, request)
+    except DatabaseError as error:
+        # The response has been sent. The rater can request another link.
+        logger.warning("a sign-in link could not be created: %s", type(error).__name__)
+    # The next request on the same connection waits for this one, and could measure it.
+    time.sleep(max(0.0, began + _LINK_SECONDS - time.monotonic()))
 
 
 def send_sign_in_link(user: User, request: HttpRequest) -> None:

@@ -237,12 +237,16 @@ class StudyProgress(NamedTuple):
 
 
 class RaterProgress(NamedTuple):
-    """A rater with all their ratings and assignments, including repeats; the median is None before the first rating."""
+    """A rater with all their ratings and assignments, including repeats; the median is None before the first rating.
+
+    `total` is None in a pool study without a limit per rater: the number of items to come is then unknown.
+    """
 
     rater: Rater
     done: int
-    total: int
+    total: int | None
     median_seconds: float | None
+    is_finished: bool
 
 
 @dataclass(frozen=True)
@@ -266,14 +270,20 @@ def build_report(study: Study, counted: StudyCounts | None = None) -> StudyRepor
     """Return the progress of a study, in a constant number of queries. `counted` avoids counting again."""
     counts = counted or count_study(study)
     tally = counts.study
+    protocol = study_protocol.load_protocol(study.protocol)
     raters = []
     for rater in study.raters.order_by("number", "pk"):
         times = counts.raters.get(rater.pk, RaterTimes())
         # A dropped rater's times would suggest that their ratings count.
         median_seconds = None if rater.dropped else times.median_seconds
-        total = rater.answered_items + rater.waiting_items
-        raters.append(RaterProgress(rater, rater.answered_items, total, median_seconds))
-    planned, n_finished = tally.given + tally.missing, sum(line.done == line.total for line in raters)
+        limit = protocol.items_per_rater
+        total = limit if protocol.is_pool else rater.answered_items + rater.waiting_items
+        # In a pool, a rater who has rated every claimed item can claim more, up to the limit, while ratings are missing.
+        can_claim = protocol.is_pool and tally.missing > 0 and (limit is None or rater.answered_items < limit)
+        has_rated_all = rater.answered_items > 0 and not rater.waiting_items and not can_claim
+        is_finished = rater.finished_at is not None or has_rated_all
+        raters.append(RaterProgress(rater, rater.answered_items, total, median_seconds, is_finished))
+    planned, n_finished = tally.given + tally.missing, sum(line.is_finished for line in raters)
     imported = f"{tally.imported} of {tally.given} ratings were collected elsewhere and imported."
     return StudyReport(
         progress=StudyProgress(tally.given, planned, tally.items, len(raters), n_finished, tally.missing),

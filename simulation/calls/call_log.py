@@ -113,7 +113,8 @@ def _store_result(call: ModelCall, lease: Lease[Any], result: CallResult) -> boo
         # A call that the sweep marked as lost is completed too: its worker was only slow, and its usage is known now.
         stored = build_update(ModelCall, changes, id=call.pk, state=("started", "lost")).fetch_rows()
         if isinstance(outcome, ProviderError):
-            rate_limit.record_fault(call.gate, outcome)
+            if outcome.error_class is not ErrorClass.ABANDONED:  # which shows nothing about the provider
+                rate_limit.record_fault(call.gate, outcome)
         elif not result.limiter_at_maximum:
             rate_limit.record_answer(call.gate)
         if stored:

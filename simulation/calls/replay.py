@@ -22,13 +22,23 @@ from simulation.calls.call_log import CallResult
 from simulation.casts import RoleConfig, RunConfig, pricing, run_config
 from simulation.leases import Blocked, CallDone, Lease, LeaseLost, RetriesExhausted, RetryLater
 from simulation.models import ModelCall
-from simulation.providers import CompletionFunction, Endpoint, Prompt, ProviderError, connections, errors
+from simulation.providers import (
+    CompletionFunction,
+    Endpoint,
+    ErrorClass,
+    Prompt,
+    ProviderError,
+    connections,
+    errors,
+    transport,
+)
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
 from wetbench_site.database import release_connection
 from wetbench_site.prepared_queries import insert_row
 
 _TRANSIENT_ERRORS = {str(kind) for kind, follows in errors.REACTIONS.items() if isinstance(follows, errors.Retry)}
+_TRANSIENT_ERRORS -= {str(ErrorClass.ABANDONED)}  # not a failure of the provider
 
 
 class ModelConnection(NamedTuple):
@@ -90,13 +100,18 @@ class CallReplayer:
         release_connection()
         started = time.monotonic()
         try:
-            outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
+            # A person who stops a run must not wait for a model, which may take minutes, or pay for all that it writes.
+            with transport.make_abandonable() as handle, self.lease.watch_for_stop(handle.abandon):
+                outcome: Completion | ProviderError = connection.send_request(request, settings.CALL_SECONDS)
         except ProviderError as error:
             outcome = error
         if not call_log.log_call_end(call, self.lease, CallResult(outcome, time.monotonic() - started, at_maximum)):
             raise LeaseLost
         if isinstance(outcome, Completion):
             return outcome
+        if outcome.error_class is ErrorClass.ABANDONED:
+            # The next unit ends the row, or sends the prompt again if the stop was withdrawn.
+            raise CallDone
         raise self._choose_reaction(outcome, [*attempts, call])
 
     def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:

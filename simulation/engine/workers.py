@@ -30,6 +30,10 @@ CLEANUP_SECONDS = 3600
 MAX_QUEUED_MESSAGES = 500  # without workers, repeated messages would fill the broker
 # In the order of the search: people wait for jobs.
 ROW_MODELS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
+# Held while this process runs a row that must be alone. A row that kills its workers would otherwise take along, at its third
+# death, rows that only ran beside it.
+_isolation_lock = threading.Lock()
+_ISOLATED_FROM = 2  # lost leases: the next one may end the row
 _job_threads = 0  # threads of this process that run a job
 _job_threads_lock = threading.Lock()
 _cleanups: list[Callable[[], object]] = []
@@ -54,6 +58,21 @@ def _run_units(
 ) -> bool:
     if lease is None:
         return False
+    if lease.row.lost_leases < _ISOLATED_FROM:
+        return _run_units_of_lease(lease, run_unit, deadline, should_stop)
+    if not _isolation_lock.acquire(blocking=False):
+        # Spread out, because many rows may have lost the same workers.
+        lease.postpone_row(random.uniform(5, 15) * settings.POLL_SECONDS)
+        return False
+    try:
+        return _run_units_of_lease(lease, run_unit, deadline, should_stop)
+    finally:
+        _isolation_lock.release()
+
+
+def _run_units_of_lease(
+    lease: Lease[Row], run_unit: Callable[[Lease[Row]], bool], deadline: float, should_stop: Callable[[], bool]
+) -> bool:
     lease.keep_after_commit = True
     while _run_logged_unit(lease, run_unit) and lease.has_work_left:
         if should_stop() or time.monotonic() > deadline:

@@ -4,7 +4,7 @@
     MATERIALS: MAT-A1B2C3D4, MAT-E5F6G7H8
     PARAMETERS: source=MAT-A1B2C3D4, amount=50 µL, voltages={FSC:400 V,SSC:500 V}
 
-Prose is allowed before ACTION and, after an empty line, after PARAMETERS. Every parser reads its text once, from left to
+Prose is allowed before ACTION and, after an empty line, after PARAMETERS, which may be empty. Every parser reads its text once, from left to
 right, because an agent's text is hostile until parsed.
 """
 
@@ -23,6 +23,7 @@ _LARGEST = 10**18  # Python raises ValueError when converting an integer of thou
 _LABELS = ("ACTION", "MATERIALS", "PARAMETERS")
 _NOTHING = ("", "none", "n/a", "-", "[]", "{}")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_PARAMETER_LINE = re.compile(r"[ \t*`-]*[A-Za-z][A-Za-z0-9_]{0,99}[ \t*`]*=")
 _OPEN, _CLOSE = "{[(", "}])"
 
 
@@ -147,17 +148,26 @@ def _split_labels(text: str) -> dict[str, str]:
     """
     parts: dict[str, list[str]] = {}
     current: list[str] | None = None
+    has_gap = False
     for line in text.splitlines():
         label, rest = _parse_label(line)
         if label in parts:
             raise ActionFormatError(f"{label}: occurs twice; choose one action at a time")
         if label:
             current = parts[label] = [rest]
-        elif current is not None and line.strip() and not line.strip().startswith("```"):
-            current.append(line)
-        # An empty line ends the section once it has any content; prose may follow.
-        elif current is not None and any(part.strip() for part in current):
+            has_gap = False
+        elif current is None:
+            continue
+        elif not line.strip() or line.strip().startswith("```"):
+            # An empty line ends the section once it has any content; prose may follow.
+            has_gap = True
+            current = None if any(part.strip() for part in current) else current
+        elif has_gap and current is parts.get("PARAMETERS") and not _PARAMETER_LINE.match(line):
+            # Prose after an empty list. Parameters may begin after the empty line, so their form decides.
             current = None
+        else:
+            current.append(line)
+            has_gap = False
     return {label: "\n".join(lines).strip() for label, lines in parts.items()}
 
 

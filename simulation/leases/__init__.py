@@ -31,6 +31,7 @@ from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
 from wetbench_site.database import transaction_if
 from wetbench_site.prepared_queries import PreparedQuery, build_update, convert_value, insert_if_found
+from wetbench_site.text import describe_error
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
 Row = TypeVar("Row", Episode, Twin, Job)
@@ -43,6 +44,9 @@ _PROCESS_TOKEN = uuid.uuid4().hex[:8]
 LeaseKey = tuple[type[Leased], int, int]
 _lock = threading.Lock()
 _renewed_at: dict[LeaseKey, float] = {}  # seconds of the monotonic clock
+# What to call when a person stops a row, and when the row was last checked for that (monotonic seconds).
+_stop_watches: dict[LeaseKey, tuple[Callable[[], None], float]] = {}
+_STOP_CHECK_SECONDS = 0.9  # a stop must end a call within two seconds; shorter calls cost no query
 _heartbeat_thread: threading.Thread | None = None
 
 
@@ -122,6 +126,18 @@ class Lease(Generic[Row]):
             with _lock:
                 _renewed_at.pop(key, None)
 
+    @contextmanager
+    def watch_for_stop(self, on_stop: Callable[[], None]) -> Iterator[None]:
+        """Call `on_stop` once, from another thread, if a person stops the row during the block. Use it inside a unit."""
+        key = type(self.row), self.row.pk, self.fence
+        with _lock:
+            _stop_watches[key] = on_stop, time.monotonic()
+        try:
+            yield
+        finally:
+            with _lock:
+                _stop_watches.pop(key, None)
+
     def renew_lease(self) -> bool:
         """Extend the lease by its full duration from now. Return False if the row has a newer fence or has ended."""
         self.confirmed_at = time.monotonic()
@@ -188,6 +204,11 @@ class Lease(Generic[Row]):
         # The caller sends a message for the row now: mark it, so that the dispatcher does not send a second one.
         return bool(self._filter_own_row().update(lease_until=None, notified_at=timezone.now()) == 1)
 
+    def postpone_row(self, seconds: float) -> None:
+        """Release the row before any unit was run, so that it can be claimed again after some seconds."""
+        retry_at = timezone.now() + timedelta(seconds=seconds)
+        self._filter_own_row().update(lease_until=None, not_before=retry_at, notified_at=None)
+
     def commit_progress(self, **changes: Any) -> bool:
         """Write `changes` that record progress, and keep the lease. Return False if the row was taken over or has ended."""
         self.confirmed_at = time.monotonic()
@@ -240,7 +261,7 @@ def claim_row(model: type[Row], code: object, replay: bool = False) -> Lease[Row
     if row is None:
         return None
     # An expired lease that nobody released belongs to a worker that died on this row.
-    lost_leases = row.lost_leases + (row.lease_until is not None)
+    lost_leases = row.lost_leases + (row.lease_until is not None and not _has_rebooted_since(row))
     changes = {"status": "running", "reason": "", "error": "", "begun": True, "lost_leases": lost_leases}
     changes |= {"lease_owner": owner_name(), "lease_until": compute_lease_end()}
     changes["started_at"] = row.started_at or timezone.now()
@@ -274,6 +295,20 @@ def _prepare_claim(model: Any, replay: bool) -> PreparedQuery[Any]:
     return PreparedQuery(build, "uuid", "time")
 
 
+def _has_rebooted_since(row: Leased) -> bool:
+    """Return whether the machine of the row's last worker, if it is this one, was started after that worker's last heartbeat."""
+    # A reboot ends all workers, whatever they run, so it says nothing about the row.
+    if row.lease_until is None or row.lease_owner.partition(":")[0] != socket.gethostname():
+        return False
+    return row.lease_until - timedelta(seconds=settings.LEASE_SECONDS) < compute_boot_time()
+
+
+def compute_boot_time() -> datetime:
+    """Return when this machine was started."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux alone counts the time of a suspension
+    return timezone.now() - timedelta(seconds=time.clock_gettime(clock))
+
+
 def _run_heartbeat() -> None:
     global _heartbeat_thread
     try:
@@ -287,8 +322,12 @@ def _run_heartbeat() -> None:
                     return
                 latest = time.monotonic() - settings.HEARTBEAT_SECONDS
                 due = [key for key, renewed_at in _renewed_at.items() if renewed_at <= latest]
+                latest_check = time.monotonic() - _STOP_CHECK_SECONDS
+                watched = [key for key, (_, checked_at) in _stop_watches.items() if checked_at <= latest_check]
             if due:
                 _renew_leases(due)
+            if watched:
+                _report_stops(watched)
     finally:
         connection.close()
 
@@ -314,6 +353,38 @@ def _renew_leases(due: list[LeaseKey]) -> None:
     with _lock:
         # A unit may have ended during the UPDATE, and its lease must not be renewed for ever.
         _renewed_at.update({key: now for key in due if key in _renewed_at})
+
+
+def _report_stops(watched: list[LeaseKey]) -> None:
+    """Call the functions of those of these rows that a person has stopped, with one query per model."""
+    now = time.monotonic()
+    try:
+        stopped: set[LeaseKey] = set()
+        for model in {model for model, _, _ in watched}:
+            keys_by_pk = {key[1]: key for key in watched if key[0] is model}
+            # A twin is cancelled at once, and other rows as well if their lease had expired.
+            is_stopped = Q(status="cancelled")
+            if model is not Twin:
+                is_stopped |= Q(cancel_requested_at__isnull=False)
+            rows: Any = model.objects
+            stopped |= {
+                keys_by_pk[pk] for pk in rows.filter(is_stopped, pk__in=keys_by_pk).values_list("pk", flat=True)
+            }
+    except DATABASE_UNAVAILABLE:
+        log.warning("could not check %d rows for a stop; trying again", len(watched))
+        close_old_connections()
+        return
+    connection.close()
+    with _lock:
+        for key in watched:
+            if key not in _stop_watches:  # its call has ended in the meantime
+                continue
+            on_stop, _ = _stop_watches[key]
+            if key in stopped:
+                del _stop_watches[key]
+                on_stop()
+            else:
+                _stop_watches[key] = on_stop, now
 
 
 def expire_dead_leases() -> int:
@@ -368,16 +439,16 @@ def run_unit(lease: Lease[Any], unit: Callable[[], bool]) -> bool:
     except LabError as error:
         # not the message: it may quote a model's reply
         unit_log.warning("%s failed: %s", lease.row.code, type(error).__name__)
-        return lease.finish_row("failed", reason=classify_fault(error), error=f"{type(error).__name__}: {error}"[:4000])
+        return lease.finish_row("failed", reason=classify_fault(error), error=describe_error(error)[:4000])
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:
+    except BaseException:
         # A bug in this program must end the row: otherwise the row would use up lease after lease. BaseException,
         # because a panic in a library written in Rust is not an Exception and would end the thread.
         unit_log.exception("%s failed", lease.row.code)
-        message = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
-        storable = message.encode(errors="backslashreplace").decode()  # unpaired surrogates are not valid UTF-8
-        return lease.finish_row("failed", reason="internal", error=storable[:4000])
+        # Not the message, which is for programmers and may quote a prompt. The log has the row's code, too.
+        message = f"internal error. The worker's log has the details, under {lease.row.code}."
+        return lease.finish_row("failed", reason="internal", error=message)
 
 
 def _have_limits_changed(run: Run) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.providers import Message, Prompt
-from wetbench_site.text import hash_text
+from wetbench_site.text import describe_error, hash_text
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth of this
@@ -206,7 +206,7 @@ def _load_files(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, tu
         # Hidden files are those of editors and version control.
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
     except (OSError, ValueError) as error:
-        raise PromptSetError((f"{folder}: cannot be read as a folder ({type(error).__name__})",)) from None
+        raise PromptSetError((f"{folder}: cannot be read as a folder ({describe_error(error)})",)) from None
     loaded: dict[str, tuple[str, bool]] = {}
     problems: list[str] = []
     for path in paths:
@@ -234,7 +234,7 @@ def _read_text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]
     except UnicodeDecodeError as error:
         return "", f"is not UTF-8 text (byte {error.start + 1})"
     except OSError as error:
-        return "", f"cannot be read ({type(error).__name__})"
+        return "", f"cannot be read ({describe_error(error)})"
     if len(data) > MAX_FILE_BYTES:
         return "", f"is longer than {MAX_FILE_BYTES} bytes"
     if not text.strip():

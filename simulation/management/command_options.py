@@ -11,12 +11,14 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TextIO, cast
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.calls import run_usage
 from simulation.engine import workers
 from simulation.models import Run
 from simulation.runs import RunProgress, create, failure_reasons
+from wetbench_site.safe_output import SafeCommand
+from wetbench_site.text import remove_control_characters
 
 
 def integer_between(low: int, high: int) -> Callable[[str], int]:
@@ -69,6 +71,7 @@ class ProgressLine:
         self.show_progress(f"{self.label}: {now.ended} of {now.total} ended ({counts})", last=now.is_finished)
 
     def show_progress(self, text: str, last: bool = False) -> None:
+        text = remove_control_characters(text)  # contains names that people or models chose
         if text == self.last and not last:
             return
         if self.out.isatty():
@@ -119,7 +122,7 @@ def print_failures(run: Run, out: Any) -> None:
             out.write(f"    {remedy}")
 
 
-class RunCommand(BaseCommand):
+class RunCommand(SafeCommand):
     """A command that creates a run and, with --wait, waits for its rows."""
 
     noun = "episode"  # one row of the run

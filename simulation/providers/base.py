@@ -82,6 +82,7 @@ class ErrorClass(StrEnum):
     SERVER = "server"  # 408 409 425 and other 5xx
     CONNECTION = "connection"  # refused, reset, closed, name not found
     TIMEOUT = "timeout"  # the total deadline
+    ABANDONED = "abandoned"  # this side closed the connection, because a person stopped the work; maybe paid
     GARBLED = "garbled"  # HTML, no JSON, unknown envelope, a body over the byte limit
     CREDENTIALS = "credentials"  # 401 403
     CREDITS = "credits"  # 402

@@ -40,6 +40,8 @@ TOO_LONG = re.compile(
     r"|input token count.{0,40}exceeds|too many (input )?tokens|input is too long|maximum number of tokens allowed",
     re.I,
 )
+# Not `urlsplit`, which rejects an address in which a key was replaced by "[key]".
+_HOST = re.compile(r"(?:https?:)?//(?:[^/?#]*@)?(\[[0-9a-f:.]+\]|[^/?#:@\[\]\s]+)", re.I)
 FORBIDDEN = {
     "content_filter", "content_policy_violation", "responsible_ai_policy_violation", "moderation_blocked", "invalid_prompt",
 }  # fmt: skip
@@ -78,6 +80,7 @@ REACTIONS: Mapping[ErrorClass, Reaction] = {
     ErrorClass.SERVER: Retry(0),
     ErrorClass.CONNECTION: Retry(0),
     ErrorClass.TIMEOUT: Retry(0),
+    ErrorClass.ABANDONED: Retry(0),
     ErrorClass.GARBLED: Retry(0),
     ErrorClass.CREDENTIALS: Block("credentials"),
     ErrorClass.CREDITS: Block("credentials"),
@@ -167,11 +170,20 @@ def find_refusal_or_raise(reply: Reply, error: Mapping[str, Any]) -> str:
 def make_error(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
     """Return the error to raise for a reply, given its envelope (may be empty)."""
     message = _error_message(error) or reply.body[:200].decode("utf-8", "replace")
+    if 300 <= reply.status < 400:
+        message = _describe_redirect(reply)
     text = wire.shorten(wire.make_sendable(f"HTTP {reply.status}: {message}"), 500)
     wait = wire.parse_retry_after(reply.headers)
     wait = _google_retry_delay(error) if wait is None else wait
     error_class = classify_error(_effective_status(reply, error), error)
     return build_error(error_class, text, wait, reply, wire.find_request_id(reply.headers, error))
+
+
+def _describe_redirect(reply: Reply) -> str:
+    """Return a sentence with the host that the reply redirects to. The rest of the address may contain a secret."""
+    match = _HOST.match(reply.headers.get("location", ""))
+    target = f" to host {wire.shorten(match[1], 100)}" if match else ""
+    return f"The provider answered with a redirect{target}; WetBench does not follow redirects. Check the base URL."
 
 
 def classify_error(status: int, error: Mapping[str, Any]) -> ErrorClass:

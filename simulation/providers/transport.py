@@ -123,7 +123,7 @@ def _unwrap_error(error: Exception) -> base.ProviderError:
         if isinstance(cause, base.ProviderError):
             return cause
         cause = cause.__cause__
-    return base.ProviderUnavailable(base.ErrorClass.CONNECTION, wire.shorten(f"{type(error).__name__}: {error}", 500))
+    return base.ProviderUnavailable(base.ErrorClass.CONNECTION, wire.shorten(f"the connection failed: {error}", 500))
 
 
 class LimitedTransport(httpx2.BaseTransport):
@@ -155,6 +155,8 @@ class LimitedTransport(httpx2.BaseTransport):
                 _read_body(response, body, ends)
         except _FAILURES as problem:
             error_class, message = _describe_failure(problem, time.monotonic() >= ends)
+            if _is_abandoned():
+                error_class, message = base.ErrorClass.ABANDONED, "stopped before the reply was complete"
             # None: the connection failed before there was a reply.
             headers = {} if response is None else wire.select_headers(response.headers)
             partial = None if response is None else base.Reply(response.status_code, headers, bytes(body))
@@ -204,7 +206,7 @@ def _describe_failure(problem: Exception, is_late: bool) -> tuple[base.ErrorClas
             return error_class, f"no connection in time: {problem}"
         case httpcore2.TimeoutException() | httpx2.TimeoutException():
             return base.ErrorClass.TIMEOUT, "the call took longer than its deadline"
-    return base.ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}"
+    return base.ErrorClass.CONNECTION, f"the connection failed: {problem}"
 
 
 class PooledTransport(httpx2.BaseTransport):
@@ -276,6 +278,8 @@ class _Stream(httpx2.SyncByteStream):
         yield from self.response.iter_stream()
 
     def close(self) -> None:
+        # Before the pool gives the connection to another call, which must not be abandoned with this one.
+        _set_socket(None)
         try:
             self.response.close()
         finally:
@@ -284,6 +288,51 @@ class _Stream(httpx2.SyncByteStream):
 
 
 _call = threading.local()  # a call stays in one thread from its first byte to its last
+
+
+class CallHandle:
+    """A call that another thread can abandon. Its connection is then closed, and it raises ProviderUnavailable (ABANDONED)."""
+
+    def __init__(self) -> None:
+        self.is_abandoned = False
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def abandon(self) -> None:
+        """End the call at once; while a connection is being opened, as soon as it is open or has failed."""
+        with self._lock:
+            self.is_abandoned = True
+            if self._socket is not None:
+                with suppress(OSError):  # the provider may have closed it
+                    # It wakes the thread that reads, which `close` would not. The method of the class, because that of a
+                    # TLS socket changes state that the other thread uses.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def set_socket(self, sock: socket.socket | None) -> None:
+        with self._lock:
+            self._socket = sock
+
+
+@contextmanager
+def make_abandonable() -> Iterator[CallHandle]:
+    """Yield the handle of the call that this thread makes in the block."""
+    _call.handle = handle = CallHandle()
+    try:
+        yield handle
+    finally:
+        handle.set_socket(None)
+        del _call.handle
+
+
+def _set_socket(sock: socket.socket | None) -> None:
+    handle: CallHandle | None = getattr(_call, "handle", None)
+    if handle is not None:
+        handle.set_socket(sock)
+
+
+def _is_abandoned() -> bool:
+    handle: CallHandle | None = getattr(_call, "handle", None)
+    return handle is not None and handle.is_abandoned
 
 
 @contextmanager
@@ -297,7 +346,9 @@ def end_by(moment: float) -> Iterator[None]:
 
 
 def _remaining_seconds(late: type[Exception] = httpcore2.ReadTimeout) -> float:
-    """Return the seconds left for this thread's call. Raises `late` if there are none."""
+    """Return the seconds left for this thread's call. Raises `late` if there are none, or the call is abandoned."""
+    if _is_abandoned():
+        raise late("the call is abandoned")
     seconds: float = getattr(_call, "ends", float("inf")) - time.monotonic()
     if seconds <= 0:
         raise late("the call's time is over")
@@ -311,11 +362,14 @@ class TimedStream(httpcore2.NetworkStream):
         self.inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        # Before the check in _remaining_seconds: a call that is abandoned from here on finds its socket.
+        _set_socket(self.inner.get_extra_info("socket"))
         return self.inner.read(max_bytes, _remaining_seconds())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         view = memoryview(buffer)
         sock: socket.socket = self.inner.get_extra_info("socket")
+        _set_socket(sock)
         while view:
             # Set for every part: the inner stream would give each of them the whole time.
             sock.settimeout(_remaining_seconds(httpcore2.WriteTimeout))
@@ -332,6 +386,7 @@ class TimedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
+        _set_socket(self.inner.get_extra_info("socket"))
         seconds = min(_remaining_seconds(httpcore2.ConnectTimeout), CONNECT_SECONDS)
         return TimedStream(self.inner.start_tls(ssl_context, server_hostname, seconds))
 

@@ -41,7 +41,7 @@ _REMEDIES: Mapping[str, str] = {
     "rejected_out": "Three actions in a row were rejected. It counts as an attempt; its last steps show what was rejected.",
     "truncated": "The agent used every step without submitting. It counts as an attempt. You need not do anything.",
     "unusable": "It is stored but excluded from studies. Retry sends the same prompt to the model again.",
-    "internal": "An error in WetBench itself. Please report it with the text shown, then retry.",
+    "internal": "An error in WetBench itself. Please report it with the lines of the worker's log, then retry.",
     "worker_lost": "Its worker process died three times in a row at the same step, perhaps because it ran out of "
     "memory. Check the worker's log, then retry.",
     "experiment_changed": "The experiment was reloaded after the run was created. Retry uses the current version.",

@@ -24,6 +24,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.studies import SealedError, StudyError
 from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import PIECE_SIZE
+from wetbench_site.text import describe_error
 
 ReportProgress = Callable[[int, int, str], None]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can store; used for all files, so that bytes are reproducible
@@ -195,7 +196,7 @@ def _get_or_compute_analysis(study: Study, report_progress: ReportProgress) -> A
     except _ANALYSIS_ERRORS as error:
         raise ExportError(
             f"The analysis of {study.name} could not be computed, so no archive with results was created: "
-            f"{str(error)[:300] or type(error).__name__}. Try again; the blinded archive needs no analysis."
+            f"{describe_error(error)[:300]}. Try again; the blinded archive needs no analysis."
         ) from error
 
 

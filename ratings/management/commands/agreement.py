@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from ratings.exchange import long_tables
 from ratings.management.input_files import escape_for_terminal, list_problems, open_input
@@ -16,12 +16,13 @@ from ratings.results.rating_rows import format_source_name
 from ratings.stats import summary
 from ratings.stats.detection import estimate_localisation
 from ratings.stats.pairwise import MIN_OVERLAP
+from wetbench_site.safe_output import SafeCommand
 from wetbench_site.text import format_count
 
 MAX_PROBLEMS_SHOWN = 50
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Compute agreement statistics of ratings from any tool: a long CSV with the columns item, rater, verdict and optionally "
         "confidence, truth, source, pair, localised. No database is used. Nothing is computed if a row is invalid."

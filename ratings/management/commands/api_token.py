@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.api import tokens
 from ratings.api.tokens import SCOPE_DESCRIPTIONS, TokenError
@@ -11,9 +11,10 @@ from ratings.management.input_files import exit_with_2
 from ratings.models import ApiToken
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.observability.logs import log_security_event
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Create, list or revoke tokens of the read API: `create USER`, `list [USER]`, `revoke CODE`."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,15 +3,16 @@
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.models import BlindingAudit, Study
 from ratings.studies import StudyError, lifecycle
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.audit_runner import AuditError
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Check everything that a study's raters are sent. Fails and lists the leaks if anything reveals the source of items."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,7 +37,7 @@ class Command(BaseCommand):
 
     def _report_progress(self, done: int, total: int) -> None:
         if total and sys.stderr.isatty():
-            self.stderr.write(f"\rrater {done} of {total}", ending="\n" if done == total else "")
+            self.stderr.rewrite_line(f"rater {done} of {total}", done == total)
 
 
 def _format_report(audit: BlindingAudit) -> list[str]:

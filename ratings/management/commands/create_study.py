@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from ratings.models import Study
@@ -12,10 +12,11 @@ from ratings.protocol import PlanError, ProtocolError, study_protocol
 from ratings.raters import email_messages, invitations
 from ratings.results import empty_cells
 from ratings.studies import StudyError, designs, lifecycle, pool
+from wetbench_site.safe_output import SafeCommand
 from wetbench_site.text import format_count
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Create a study from a study document. With --open, freeze its items and print a link for each rater."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings import demonstration
 from ratings.raters import email_messages
@@ -12,11 +12,12 @@ from simulation.management import supervisor
 from simulation.management.command_options import ProgressLine, integer_between
 from simulation.models import Job
 from wetbench_site.database import release_connection
+from wetbench_site.safe_output import SafeCommand
 
 HOST = "127.0.0.1"
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Serve a finished example, together with a worker that creates it. A second start keeps the data."
 
     def add_arguments(self, parser: CommandParser) -> None:

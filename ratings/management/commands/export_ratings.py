@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.exchange import exports
 from ratings.management.input_files import add_study_argument, exit_with_2
 from ratings.studies import SealedError, StudyError, lifecycle
 from simulation.management.command_options import tolerate_closed_pipe
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Write a study's ratings as CSV to standard output, one row per rating."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,4 +26,4 @@ class Command(BaseCommand):
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
         with tolerate_closed_pipe(self.stdout):
             for line in lines:
-                self.stdout.write(line)
+                self.stdout.write_data(line)

@@ -6,16 +6,17 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.exchange.archive import archive_requests, build
 from ratings.exchange.archive.build import ExportError
 from ratings.management.input_files import add_study_argument, escape_for_terminal, exit_with_2
 from ratings.models import Study
 from ratings.studies import SealedError, StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Export a study as files (ratings, results, figures, methods, codebook, checksums) to a new folder or a zip file. "
         "Exports are reproducible byte for byte."
@@ -71,4 +72,4 @@ class Command(BaseCommand):
 
     def _report_progress(self, step: int, total: int, message: str) -> None:
         if self.stderr.isatty():
-            self.stderr.write(f"\r{step}/{total} {message:60.60}", ending="")
+            self.stderr.rewrite_line(f"{step}/{total} {message:.60}", is_last=False)

@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, item_imports
 from ratings.exchange.imports.item_imports import CheckedItems
 from ratings.management.input_files import escape_for_terminal, list_problems, open_input
 from ratings.protocol import PlanError
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 from wetbench_site.text import format_count
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Import items into a study, one JSON object a line. If any line is invalid, nothing is imported and all problems are listed."
 
     def add_arguments(self, parser: CommandParser) -> None:

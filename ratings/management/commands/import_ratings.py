@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.exchange.imports import ImportRefused, rating_imports
 from ratings.management.input_files import list_problems, open_input
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 from wetbench_site.text import format_count
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Import ratings into a study: a CSV with the columns item, rater, verdict, confidence and optionally "
         "submitted_at, seconds, note, simulated. If any row is invalid, nothing is imported and all problems are listed."

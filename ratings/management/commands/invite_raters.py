@@ -4,14 +4,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
 from ratings.raters import email_messages
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Invite people to the open rater places of a study by e-mail, one address a line. Either all are invited or none."
 
     def add_arguments(self, parser: CommandParser) -> None:

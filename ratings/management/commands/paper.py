@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.urls import reverse
 
 from ratings.paper import comparison, replicate
@@ -22,12 +22,13 @@ from simulation.casts import load_files
 from simulation.lab.errors import LabError
 from simulation.management import supervisor
 from simulation.management.command_options import ProgressLine, integer_between, parse_money
+from wetbench_site.safe_output import SafeCommand
 
 EXPECTED_ERRORS = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
 INTERRUPTED_STATUS = 130  # exit status of a shell for a program that Ctrl-C ended
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Replicate the WetBench paper: its runs, twins, both studies with simulated raters and its benchmark; then write "
         "paper.json. Without API keys the replies are scripted. A second start continues where the first one stopped."

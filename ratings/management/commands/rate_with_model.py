@@ -6,7 +6,7 @@ With a model: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.management.input_files import add_study_argument, exit_with_2
 from ratings.models import MachineRater
@@ -18,6 +18,7 @@ from simulation.jobs import jobs
 from simulation.lab.errors import LabError
 from simulation.management.command_options import ProgressLine, add_run_options, get_run_options, print_usage
 from simulation.models import Job
+from wetbench_site.safe_output import SafeCommand
 
 _ADVICE = {
     "budget": "Set a larger budget (--max-cost, --max-tokens, --max-minutes). ",
@@ -27,7 +28,7 @@ _ADVICE = {
 }
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Rate the frozen items of a study with a model, or with the rule-based checker, as a labelled model rater. "
         "A second start continues with the remaining items."

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
 from ratings.raters import email_messages, invitations
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Create a new personal link for a rater of an open study. Earlier links of this rater stop working."
 
     def add_arguments(self, parser: CommandParser) -> None:

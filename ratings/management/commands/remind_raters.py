@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
 from ratings.raters import email_messages
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Send a reminder to every rater of an open study with items left, and to invited people who have not joined."
 
     def add_arguments(self, parser: CommandParser) -> None:

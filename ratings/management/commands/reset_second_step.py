@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.accounts import sessions, two_factor
 from wetbench_site.observability.logs import log_security_event
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Turn off two-factor authentication of a person who lost their phone and backup codes, and end all their sessions."
 
     def add_arguments(self, parser: CommandParser) -> None:

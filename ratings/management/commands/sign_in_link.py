@@ -3,14 +3,15 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.accounts import signing_in
 from ratings.management.input_files import add_url_option
 from ratings.raters import email_messages
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Create a sign-in link for a member of staff. It is valid for a day and replaces any earlier one."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from ratings.management.input_files import add_study_argument, exit_with_2
 from ratings.protocol import PlanError
@@ -10,9 +10,10 @@ from ratings.raters import simulated_raters
 from ratings.studies import StudyError, lifecycle
 from simulation.management.command_options import integer_between
 from simulation.runs.create import MAX_SEED
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Fill open rater places of a study with simulated raters, who rate all their items."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from ratings.models import Study
 from simulation.models import Episode, Job, Twin
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Print the permitted status changes of episodes, twins, jobs and studies as Mermaid diagrams."
 
     def handle(self, *args: Any, **options: Any) -> None:

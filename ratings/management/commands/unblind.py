@@ -3,12 +3,13 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from ratings.studies import StudyError, lifecycle
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Unblind a study permanently: close it if it is open, and show the sources of its items. This is logged."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,5 +1,6 @@
 """Sign-in: on its own page with the two-factor code, and inside a page whose session has expired."""
 
+import math
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -20,6 +21,7 @@ from ratings.accounts import login_throttling, signing_in, two_factor
 from ratings.accounts.two_factor import CodeResult
 from ratings.raters import email_messages
 from ratings.studies import access
+from wetbench_site.middleware.write_limit import too_many_requests
 from wetbench_site.observability.logs import log_security_event
 
 
@@ -124,11 +126,15 @@ def send_link(request: HttpRequest) -> HttpResponse:
     """E-mail a link that signs in again. The response is the same whether or not the address exists."""
     form = AddressForm(request.POST or None)
     sent = request.method == "POST" and form.is_valid()
-    if sent and (user := signing_in.find_by_email(form.cleaned_data["email"])):
-        # Sent in the background, so the response takes the same time for unknown addresses.
-        email_messages.send_sign_in_link(user, request)
+    if sent and (seconds := login_throttling.count_link_request(request)):
+        return too_many_requests(request, math.ceil(seconds), "links")
     status = 422 if form.errors else 200
-    return render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)
+    response = render(request, "registration/mail_link.html", {"form": form, "sent": sent}, status=status)
+    if sent:
+        # After the response: the database is not read before, so its time and its statements do not depend on the address.
+        address = form.cleaned_data["email"]
+        response._resource_closers.append(lambda: email_messages.send_link_to_address(address, request))  # type: ignore[attr-defined]
+    return response
 
 
 @login_not_required

@@ -5,13 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from simulation.models import Worker
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Check that a worker or dispatcher on this host has sent a heartbeat recently. Exit 1 if not."
     requires_system_checks = []  # container health checks run this often
 

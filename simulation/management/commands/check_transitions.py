@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.checker import suite
 from simulation.checker.checks import CheckedLine, check_lines
@@ -18,11 +18,12 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.management.command_options import ProgressLine, tolerate_closed_pipe
 from simulation.runs import transition_checks
+from wetbench_site.safe_output import SafeCommand
 
 _MAX_PRINTED_CHARACTERS = 300
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     # The command needs neither database nor pages, and must run where those are broken.
     requires_system_checks = ()
     help = (

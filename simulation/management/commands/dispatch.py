@@ -3,14 +3,15 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from simulation.engine import tasks, workers
 from simulation.management.supervisor import stop_on_signals
 from wetbench_site import checks
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Send messages to Celery workers, every second, for rows that they can run."
 
     def handle(self, *args: Any, **options: Any) -> None:

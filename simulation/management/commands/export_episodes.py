@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.lab.errors import LabError
 from simulation.management.command_options import get_run
 from simulation.recordings import run_recordings
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Write the episodes of a run as trajectories for training, one JSON object per line: observations, actions, rewards, "
         "ending. Only episodes that ended by the rules are written; simulation.recordings.trajectories replays them."

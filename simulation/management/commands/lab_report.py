@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation import lab_report
 from simulation.lab.errors import LabError
 from simulation.management.command_options import ProgressLine
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = (
         "Report what can be simulated, and check that every reference protocol is sufficient and none of its parts can be "
         "omitted. Reads the data files, not the database. Exits with 1 if there are faults."

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.casts import load_files
 from simulation.lab.errors import LabError
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Load the actions, experiments, models and casts of fixtures/ into the database. Safe to repeat."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.casts import load_files
 from simulation.lab.errors import LabError
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Add or replace models, prices and casts from your own files (docs/models.md). If a file is invalid, nothing is loaded."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -4,7 +4,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.casts import prompt_store
 from simulation.lab.errors import LabError
@@ -12,11 +12,12 @@ from simulation.llm import prompt_sets
 from simulation.llm.prompt_sets import ALL_FILES, PromptTexts
 from simulation.management.command_options import tolerate_closed_pipe
 from simulation.models import PromptSet
+from wetbench_site.safe_output import SafeCommand
 
 _SET_HELP = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "List prompt sets, show one, import a folder as a new one, or compare two."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -58,7 +59,7 @@ class Command(BaseCommand):
         if options["file"]:
             if options["file"] not in prompts.files:
                 raise prompt_store.NoSuchPromptSet(f"{row.name} has no file {options['file']}")
-            self.stdout.write(prompts.files[options["file"]], ending="")
+            self.stdout.write_data(prompts.files[options["file"]])
             return
         self.stdout.write(f"{row.name}  {row.sha256}")
         for file, text in prompts.files.items():

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.management.command_options import get_run
 from simulation.recordings import run_recordings
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Write a run with all replies of its models to a file that `replay_run` can replay without a network."
 
     def add_arguments(self, parser: CommandParser) -> None:

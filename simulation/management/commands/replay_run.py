@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.providers.recording import RecordingError
 from simulation.recordings import run_recordings
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Replay a recorded run without a network, and report whether every step is the same, byte for byte."
 
     def add_arguments(self, parser: CommandParser) -> None:

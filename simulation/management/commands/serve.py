@@ -4,13 +4,14 @@ import threading
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from simulation.management import supervisor
 from simulation.management.command_options import integer_between
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Serve the site on this machine, together with a worker."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from simulation.engine import workers
 from simulation.management.command_options import integer_between
 from simulation.management.supervisor import stop_on_signals
 from wetbench_site import checks
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Run queued jobs, episodes and twins in this process. Needs no broker."
 
     def add_arguments(self, parser: CommandParser) -> None:

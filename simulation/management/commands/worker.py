@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from simulation.management.command_options import integer_between
 from simulation.management.supervisor import build_worker_commands, supervise_processes
 from wetbench_site import checks
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Run queued work: with CELERY_BROKER_URL by a Celery worker and the dispatcher, else by an embedded worker."
 
     def add_arguments(self, parser: CommandParser) -> None:

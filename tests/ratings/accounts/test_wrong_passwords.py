@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ratings.accounts import login_throttling
+from ratings.accounts import login_throttling, signing_in
 from tests.support import invited_raters
 from tests.support.account_steps import PASSWORD, post_login
 from tests.support.steps import run_concurrently
@@ -198,3 +198,60 @@ def test_client_address_is_the_one_reported_by_the_trusted_proxy(
 )
 def test_login_limit_counts_ipv6_addresses_by_network(rf: Any, address: str, counted: str) -> None:
     assert login_throttling.counted_address(rf.get("/", REMOTE_ADDR=address)) == counted
+
+
+def guess(name: str, address: str, number: int = 1) -> int:
+    """Give this many wrong passwords from this address, and return the last status."""
+    return [post_login(Client(), name, "wrong", REMOTE_ADDR=address).status_code for _ in range(number)][-1]
+
+
+def test_account_has_a_ceiling_of_wrong_passwords_over_all_addresses(kim: User, settings: Any) -> None:
+    settings.GUESSES_PER_ACCOUNT = 20
+    assert [guess("kim", f"192.0.2.{n}", 5) for n in range(4)] == [200, 200, 200, 429]
+    locked = post_login(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.99")
+    assert locked.status_code == 429 and 290 <= int(locked["Retry-After"]) <= 300
+    assert "Try again in 5 minutes" in locked.content.decode()
+    # Other accounts are not affected, and a link still signs in.
+    User.objects.create_user("lee", password=PASSWORD)
+    assert post_login(Client(), "lee", PASSWORD, REMOTE_ADDR="192.0.2.99").status_code == 302
+    browser = Client()
+    token = signing_in.create_link(kim, "rater")
+    assert browser.post(f"/r/{token}/").status_code == 302 and "_auth_user_id" in browser.session
+
+
+def test_lock_of_an_account_is_short_and_not_prolonged_by_further_guesses(kim: User, settings: Any) -> None:
+    settings.GUESSES_PER_ACCOUNT = 10
+    for n in range(2):
+        guess("kim", f"192.0.2.{n}", 5)
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=4))
+    assert guess("kim", "192.0.2.50", 3) == 429
+    assert not AccessAttempt.objects.filter(ip_address="192.0.2.50").exists()
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=5, seconds=1))
+    assert post_login(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.99").status_code == 302
+
+
+def test_address_has_a_ceiling_of_wrong_passwords_over_all_accounts(kim: User, settings: Any) -> None:
+    settings.GUESSES_PER_ADDRESS = 20
+    assert [guess(f"nobody-{n}", "192.0.2.1") for n in range(20)] == [200] * 19 + [429]
+    locked = post_login(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.1")
+    assert locked.status_code == 429 and 890 <= int(locked["Retry-After"]) <= 900
+    assert post_login(Client(), "kim", PASSWORD, REMOTE_ADDR="192.0.2.2").status_code == 302
+
+
+def test_guesses_of_strangers_do_not_stop_a_signed_in_person_who_confirms_the_password(
+    kim: User, settings: Any
+) -> None:
+    browser = Client()
+    post_login(browser, "kim", PASSWORD)
+    settings.GUESSES_PER_ACCOUNT = 4
+    guess("kim", "192.0.2.1", 4)
+    assert post_login(Client(), "kim", PASSWORD).status_code == 429
+    request = browser.get("/account/").wsgi_request
+    login_throttling.record_attempted_name(request, "kim")
+    request.axes_attempt_time = None
+    assert not login_throttling.is_locked(request, "kim")
+
+
+def test_ceilings_are_above_the_limit_of_a_pair(settings: Any) -> None:
+    assert settings.AXES_FAILURE_LIMIT < settings.GUESSES_PER_ACCOUNT < settings.GUESSES_PER_ADDRESS
+    assert settings.ACCOUNT_LOCK_TIME < settings.AXES_COOLOFF_TIME

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.contenttypes.models import ContentType
 from django.core import mail
 from django.core.management import CommandError, call_command
@@ -18,6 +18,7 @@ from django.utils import timezone
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
 from ratings.raters import email_messages, erasure, invitations, rater_overview
 from ratings.studies import StudyError, access
+from ratings.web.account import sign_in
 from tests.support import invited_raters, run_factory, study_factory, study_log_texts
 from tests.support.rating_room import store_rating
 
@@ -133,7 +134,7 @@ def test_invitation_that_the_mail_server_rejects_is_reported_and_can_be_resent(
         build_raters_path("invite/"), {"addresses": "ada@example.org\nbo@example.org"}, follow=True
     )
     text = answer.content.decode()
-    assert "The invitation to R01 could not be sent: ConnectionRefusedError" in text and "to R02" in text
+    assert "The invitation to R01 could not be sent: Connection refused" in text and "to R02" in text
     assert "not sent" in text and Invitation.objects.filter(send_error__contains="refused").count() == 2
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     admin_browser.post(build_raters_path("R01/resend/"))
@@ -510,3 +511,43 @@ def test_raters_page_adds_rater_places_and_withdraws_a_rater(admin_browser: Clie
     assert study.raters.get(label="R01").withdrawn_at is None
     admin_browser.post(f"/studies/{study.slug}/raters/R01/withdraw/")
     assert study.raters.get(label="R01").withdrawn_at is not None
+
+
+def test_link_request_runs_the_same_statements_before_the_response_for_known_and_unknown_addresses(
+    study: Study, rf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
+    monkeypatch.setattr(email_messages, "_LINK_SECONDS", 0.3)
+    sizes, waits = [], []
+    for address in ("ada@example.org", "nobody@example.org"):
+        request = rf.post("/send-me-a-link/", {"email": address})
+        request.user, request.session = AnonymousUser(), {}
+        request._dont_enforce_csrf_checks = True
+        with CaptureQueriesContext(connection) as queries:
+            response = sign_in.send_link(request)
+        assert response.status_code == 200 and not queries.captured_queries
+        sizes.append(len(response.content))
+        began = time.monotonic()
+        response.close()  # as the server does when it has sent the response
+        waits.append(time.monotonic() - began)
+    assert sizes[0] == sizes[1]
+    assert wait_for_emails(1)[0].to == ["ada@example.org"]
+    # The next request on the same connection waits equally long.
+    assert all(0.3 <= wait < 0.6 for wait in waits), waits
+
+
+def test_link_requests_are_limited_per_address(study: Study, settings: Any) -> None:
+    settings.LINK_REQUESTS_PER_MINUTE = 5
+    statuses = [
+        Client().post("/send-me-a-link/", {"email": f"a{n}@example.org"}, REMOTE_ADDR="192.0.2.77").status_code
+        for n in range(6)
+    ]
+    assert statuses == [200] * 5 + [429]
+    limited = Client().post("/send-me-a-link/", {"email": "ada@example.org"}, REMOTE_ADDR="192.0.2.77")
+    assert limited.status_code == 429 and 1 <= int(limited["Retry-After"]) <= 12
+    other = Client().post("/send-me-a-link/", {"email": "ada@example.org"}, REMOTE_ADDR="192.0.2.78")
+    assert other.status_code == 200
+    # Reading the page and mistyped addresses do not count.
+    for data in ({"email": "no address"}, {"email": ""}):
+        assert Client().post("/send-me-a-link/", data, REMOTE_ADDR="192.0.2.79").status_code == 422
+    assert Client().get("/send-me-a-link/", REMOTE_ADDR="192.0.2.77").status_code == 200

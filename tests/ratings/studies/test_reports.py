@@ -1,14 +1,16 @@
 """The progress of a study, and the tables of its items."""
 
+import re
 import uuid
 
 import pytest
 from django.db import connection
+from django.template.loader import render_to_string
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rating, Study
-from ratings.rating import submit
+from ratings.rating import next_item, submit
 from ratings.results import rating_rows
 from ratings.studies import SealedError
 from ratings.studies.item_counts import update_item_counts
@@ -124,6 +126,49 @@ def test_report_counts_surplus_and_cannot_judge_separately() -> None:
     # Of 80 one is surplus and one a repeat; one counts as cannot judge.
     assert (report.progress.done, report.progress.total) == (78, 80)
     assert (report.surplus, report.cannot_judge) == (1, 1)
+
+
+def show_status(study: Study) -> list[str]:
+    """Return what the table of raters on the study's page shows under Done and Status."""
+    page = render_to_string("ratings/_study_raters.html", {"study": study, "report": build_report(study)})
+    cells = re.findall(r'data-label="(?:Done|Status)">(.*?)</td>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]*>", " ", cell).split()) for cell in cells]
+
+
+def test_pool_study_counts_no_rater_as_finished_before_anything_is_rated() -> None:
+    run_factory.create_pool(10)
+    study = study_factory.create_open_study(raters=3, design="pool", ratings_per_item=2)
+    assert (build_report(study).progress.raters_done, build_report(study).progress.raters) == (0, 3)
+    assert show_status(study) == ["0", "open place"] * 3
+
+
+def test_pool_study_counts_a_rater_as_finished_when_no_more_items_can_be_claimed() -> None:
+    run_factory.create_pool(10)
+    study = study_factory.create_open_study(raters=3, design="pool", ratings_per_item=2)
+    first, second, third = study_factory.fill_all_rater_places(study)
+    for number in range(2):
+        place = next_item.find_next_assignment(first)
+        assert place, number
+        next_item.mark_opened(place)
+        submit.submit_rating(place, True, 4, uuid.uuid4())
+    # Every claimed item is rated, but more can be claimed.
+    assert build_report(study).progress.raters_done == 0
+    assert show_status(study)[:2] == ["2", "rating"]
+    study.raters.filter(pk=second.pk).update(finished_at=timezone.now())
+    assert [line.is_finished for line in build_report(study).raters] == [False, True, False]
+    for rater in (first, third):
+        study_factory.rate_everything(rater)
+    assert build_report(study).progress == (20, 20, 10, 3, 3, 0)
+
+
+def test_pool_study_counts_a_rater_as_finished_at_the_limit_of_items() -> None:
+    run_factory.create_pool(10)
+    study = study_factory.create_open_study(raters=8, design="pool", ratings_per_item=2, items_per_rater=3)
+    first, *_ = study_factory.fill_all_rater_places(study)
+    assert show_status(study)[:2] == ["0 0 of 3", "ready"]
+    assert study_factory.rate_everything(first) == 3
+    assert build_report(study).progress.raters_done == 1
+    assert show_status(study)[:2] == ["3 3 of 3", "finished"]
 
 
 @pytest.mark.both_databases

@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
+from simulation import leases
 from simulation.engine import tasks, workers
-from simulation.models import Experiment, Worker
+from simulation.leases import Lease
+from simulation.models import Episode, Experiment, Worker
 from simulation.runs import create
 from tests.support.embedded_worker import run_one_unit
 from tests.support.steps import DatabaseOutage, run_to_end
@@ -164,6 +167,41 @@ def test_dispatcher_sends_no_more_messages_after_the_broker_rejects_one(caffeine
 
     workers.run_dispatcher(stop, refuse, lambda: 0)
     assert len(offered) == 1
+
+
+def lose_worker(*rows: Episode) -> None:
+    """Let a worker die that had claimed these episodes."""
+    for row in rows:
+        assert leases.claim_row(Episode, row.code)
+    Episode.objects.filter(pk__in=[row.pk for row in rows]).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_rows_at_which_two_workers_died_run_one_at_a_time(
+    caffeine: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killer, neighbour, fresh = create.create_episode_run([caffeine], "offline", 3, seed=1).episodes.order_by("pk")
+    lose_worker(killer, neighbour)
+    lose_worker(killer, neighbour)
+    beside: list[bool] = []
+
+    def run_others_beside(lease: Lease[Episode]) -> bool:
+        monkeypatch.undo()
+        beside.extend(run_one_unit("episode", row.code) for row in (neighbour, fresh))
+        return lease.release_between_units()
+
+    monkeypatch.setattr(workers.runner, "run_episode_unit", run_others_beside)
+    run_one_unit("episode", killer.code)
+    # The neighbour waits, and its count of deaths stays; other rows are not affected.
+    assert beside == [False, True]
+    neighbour.refresh_from_db()
+    assert (neighbour.lost_leases, neighbour.lease_until) == (2, None) and neighbour.not_before is not None
+    Episode.objects.filter(pk=neighbour.pk).update(not_before=None)
+    # The killer's third death ends it alone, and the neighbour continues.
+    lose_worker(killer)
+    assert not run_one_unit("episode", killer.code) and run_one_unit("episode", neighbour.code)
+    killer.refresh_from_db()
+    neighbour.refresh_from_db()
+    assert (killer.reason, neighbour.reason, neighbour.lost_leases) == ("worker_lost", "", 0)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -64,6 +64,20 @@ def test_prose_and_markdown_around_the_action_are_ignored():
     assert parse_action(text) == Action("Mix", ("MAT-1",), {"method": "vortex", "duration": "1 min"})
 
 
+@pytest.mark.parametrize("parameters", ["", "none", "a=1"])
+@pytest.mark.parametrize("gap", ["\n\n", "\n \n", "\n```\n", "\n```\n\n"])
+def test_closing_remark_is_ignored_after_an_empty_parameter_list_as_after_a_filled_one(parameters, gap):
+    remark = "That is enough evidence, so the record goes to review.\nIts pH=7, as planned."
+    action = parse_action(f"ACTION: Submit\nMATERIALS:\nPARAMETERS: {parameters}{gap}{remark}")
+    assert action == Action("Submit", (), {"a": "1"} if parameters == "a=1" else {})
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\n```\n"])
+def test_parameters_may_follow_an_empty_line(gap):
+    written = f"ACTION: Mix\nMATERIALS:\n\nMAT-1\nPARAMETERS:{gap}- **method** = vortex\n- duration=1 min\n\nDone."
+    assert parse_action(written) == Action("Mix", ("MAT-1",), {"method": "vortex", "duration": "1 min"})
+
+
 def test_action_may_be_given_as_an_object():
     written = {"name": "Mix", "materials": ["MAT-1"], "parameters": {"speed": 300, "gentle": True, "keys": {"a": "1"}}}
     assert parse_action(written) == Action("Mix", ("MAT-1",), {"speed": 300, "gentle": True, "keys": {"a": "1"}})

@@ -87,6 +87,32 @@ def test_row_that_loses_three_workers_in_a_row_fails_with_that_reason(episode: E
     assert episode.status == "failed" and episode.error.startswith("worker lost")
 
 
+def test_death_by_a_reboot_of_the_machine_does_not_count(episode: Episode, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim_episode(episode)
+    expire_lease(episode)
+    monkeypatch.setattr(leases, "compute_boot_time", timezone.now)
+    assert claim_episode(episode).row.lost_leases == 0
+    # Another machine's worker may have died of the row: its reboots are not known here.
+    Episode.objects.update(lease_owner="elsewhere:1:token")
+    expire_lease(episode)
+    assert claim_episode(episode).row.lost_leases == 1
+
+
+def test_boot_time_is_in_the_past_and_does_not_move() -> None:
+    first, second = leases.compute_boot_time(), leases.compute_boot_time()
+    assert first < timezone.now() and abs(second - first) < timedelta(seconds=1)
+
+
+def test_one_death_is_forgotten_with_the_next_committed_unit(episode: Episode) -> None:
+    claim_episode(episode)
+    expire_lease(episode)
+    claim_episode(episode).commit_changes(next_number=2)
+    for _ in range(settings.LOST_LEASES_ALLOWED - 1):
+        claim_episode(episode)
+        expire_lease(episode)
+    assert claim_episode(episode).row.status == "running"
+
+
 def test_commit_refuses_an_illegal_status_change(episode: Episode) -> None:
     lease = claim_episode(episode)
     with pytest.raises(ValueError, match="cannot change from running to queued"):

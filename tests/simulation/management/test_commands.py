@@ -52,7 +52,7 @@ def test_run_episodes_exits_with_1_and_the_reason_if_episodes_fail(lab: None, ca
     with pytest.raises(CommandError, match="1 of 1 episodes failed or are blocked") as refused:
         call_command("run_episodes", experiment="zebrafish-genotyping", wait=True, threads=1)
     assert refused.value.returncode == 1
-    assert "1 failed (cause: WetBench): internal error: KeyError" in capsys.readouterr().err
+    assert "1 failed (cause: WetBench): internal error. The worker's log has the details" in capsys.readouterr().err
 
 
 def test_make_twins_without_episodes_reports_what_to_do_first(lab: None) -> None:

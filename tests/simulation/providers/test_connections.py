@@ -89,6 +89,32 @@ def test_sdks_neither_retry_nor_follow_redirects(server: ByteServer, provider: s
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirect_is_named_with_its_host_and_gets_no_key(server: ByteServer, provider: str, status: int) -> None:
+    target = ByteServer()
+    try:
+        location = f"http://user:{KEY}@localhost:{target.url.rpartition(':')[2]}/v1?key={KEY}"
+        server.respond_with(status, {"error": {"message": "moved"}}, {"Location": location})
+        with pytest.raises(ProviderRefused) as moved:
+            send_prompt(connect_to(server, provider))
+        assert target.requests == [] and len(server.requests) == 1
+    finally:
+        target.listener.close()
+    assert str(moved.value) == (
+        f"HTTP {status}: The provider answered with a redirect to host localhost; WetBench does not follow redirects. "
+        "Check the base URL."
+    )
+    assert KEY not in repr((moved.value.reply, str(moved.value)))
+
+
+@pytest.mark.parametrize("location", ["", "/v2/messages", "http://[broken"])
+def test_redirect_without_a_host_is_named_as_a_redirect(server: ByteServer, location: str) -> None:
+    server.respond_with(307, {}, {"Location": location} if location else {})
+    with pytest.raises(ProviderRefused, match="answered with a redirect; WetBench does not follow redirects"):
+        send_prompt(connect_to(server, "openai"))
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_api_key_echoed_by_the_server_is_masked(server: ByteServer, provider: str) -> None:
     server.respond_with(401, {"error": {"message": f"no such key: {KEY}"}}, {"X-Request-Id": KEY})
     with pytest.raises(ProviderRefused) as caught:

@@ -14,6 +14,7 @@ from ratings.exchange.archive.contents import compute_source_sha256
 from ratings.models import InitialRating, Rating, RatingEvent
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.verify.checks import iter_rows
+from wetbench_site.text import describe_error
 
 MANIFEST_VERSION = 1
 DATABASE_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -120,7 +121,7 @@ def load_manifest(file: Path) -> Manifest:
     except FileNotFoundError:
         raise BackupError(f"{path} is missing: the manifest must be next to the backup") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackupError(f"{path} cannot be read as the manifest of a backup: {error!r}") from error
+        raise BackupError(f"{path} cannot be read as the manifest of a backup: {describe_error(error)}") from error
 
 
 def check_file(file: Path, manifest: Manifest) -> None:

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 
 from wetbench_site.database import read_snapshot
+from wetbench_site.text import describe_error
 
 MAX_VIOLATIONS = 50  # violations of one check that are reported; further ones are only counted
 CHUNK_ROWS = 2000  # rows fetched at a time, so that memory does not grow with the table
@@ -128,7 +129,7 @@ def _iter_violations(item: Check) -> Iterator[Violation]:
         with transaction.atomic():
             yield from item.find_violations()
     except Exception as error:
-        yield build_violation(item.model, "", "rows that can be read", f"{type(error).__name__}: {error}")
+        yield build_violation(item.model, "", "rows that can be read", f"an error: {describe_error(error)}")
 
 
 def _count_rows(item: Check) -> int:

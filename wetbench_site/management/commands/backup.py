@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from simulation.management.command_options import integer_between
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import creation
 from wetbench_site.maintenance.backup.creation import CreatedBackup
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Back up the whole database to one file while the site runs, and check the file. The secret key is not included."
     requires_system_checks = ()  # a site with invalid settings can be backed up as well
 

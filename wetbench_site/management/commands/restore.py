@@ -5,16 +5,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from wetbench_site.database_copies.extra_databases import BackupError
 from wetbench_site.maintenance.backup import restoration
 from wetbench_site.maintenance.backup.restoration import Restored
 from wetbench_site.management.commands.verify import format_results
 from wetbench_site.observability.logs import log_security_event
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Replace the database with a backup, which is compared with its manifest, migrated and verified. Everybody has to sign in again."
     requires_system_checks = ()
 

@@ -4,13 +4,14 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from wetbench_site.maintenance.verify import ALL_CHECKS, checks
 from wetbench_site.maintenance.verify.checks import CheckResult
+from wetbench_site.safe_output import SafeCommand
 
 
-class Command(BaseCommand):
+class Command(SafeCommand):
     help = "Check the integrity of all stored rows and report every violation. Changes nothing."
     requires_system_checks = ()  # reads rows only, so the settings do not matter
 
@@ -30,8 +31,7 @@ class Command(BaseCommand):
 
     def _report_progress(self, done: int, total: int, name: str) -> None:
         if sys.stderr.isatty():
-            line = f"\r\x1b[Kcheck {min(done + 1, total)} of {total}: {name}"
-            self.stderr.write(line, ending="\n" if done == total else "")
+            self.stderr.rewrite_line(f"check {min(done + 1, total)} of {total}: {name}", done == total)
 
 
 def results_to_dict(results: list[CheckResult]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def load_html(assignment: Assignment, stage: str, marked: Collection[str] = ()) 
             render_html(assignment.item, screen, marked)
         )  # rendered by a template, which escapes; so is all below
     if stage == FINAL_STAGE and (loaded := getattr(assignment, "html", None)) is not None:
-        return mark_safe(loaded)
+        return mark_safe(str(loaded))
     key = dict(zip(_KEY, (assignment.item_id, *screen.arm, stage), strict=True))
     stored = RenderedItem.objects.filter(**key, version=compute_version()).values_list("html", flat=True).first()
     if stored is not None:

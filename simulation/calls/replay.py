@@ -30,7 +30,6 @@ from simulation.providers import (
     ProviderError,
     connections,
     errors,
-    transport,
 )
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
@@ -96,6 +95,8 @@ class CallReplayer:
         # Failures of an earlier job, while the provider was unavailable, do not count against the job that continues it.
         attempts = [call for call in earlier if call.job_id in (None, self.lease.row.pk)]
         call, at_maximum = self._log_call_start(player, endpoint, prompt, request, turn, attempts)
+        from simulation.providers import transport  # loads the HTTP libraries, which most processes never need
+
         # Models answer after seconds or minutes, and a process has only a few database connections.
         release_connection()
         started = time.monotonic()

@@ -62,13 +62,13 @@ class InterruptedFile(io.BytesIO):
 
 
 class DatabaseOutage:
-    """Let the first `times` statements with this beginning fail, as if the database were down (Django's execute_wrapper)."""
+    """Let the first `times` statements that contain this text fail, as if the database were down (Django's execute_wrapper)."""
 
-    def __init__(self, beginning: str, times: int) -> None:
-        self.beginning, self.times = beginning, times
+    def __init__(self, text: str, times: int) -> None:
+        self.text, self.times = text, times
 
     def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if self.times and sql.startswith(self.beginning):
+        if self.times and self.text in sql:
             self.times -= 1
             raise OperationalError("database is locked")
         return execute(sql, params, many, context)

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from simulation import leases
-from simulation.engine import tasks, workers
+from simulation.engine import runner, tasks, workers
 from simulation.leases import Lease
 from simulation.models import Episode, Experiment, Worker
 from simulation.runs import create
@@ -189,7 +189,7 @@ def test_rows_at_which_two_workers_died_run_one_at_a_time(
         beside.extend(run_one_unit("episode", row.code) for row in (neighbour, fresh))
         return lease.release_between_units()
 
-    monkeypatch.setattr(workers.runner, "run_episode_unit", run_others_beside)
+    monkeypatch.setattr(runner, "run_episode_unit", run_others_beside)
     run_one_unit("episode", killer.code)
     # The neighbour waits, and its count of deaths stays; other rows are not affected.
     assert beside == [False, True]

@@ -62,6 +62,16 @@ def shorten_intervals() -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a secure one takes half a second
 
 
+@pytest.fixture(scope="session", autouse=True)
+def draw_in_this_process() -> None:
+    """Draw the figures of analyses in the process of the tests: starting one for each takes seconds. test_drawing_process.py tests the real way."""
+    from ratings.results.analyses import analysis_job
+    from ratings.results.benchmarks import benchmark_job
+    from ratings.results.figures import render
+
+    analysis_job.draw_all = benchmark_job.draw_all = render.render_all
+
+
 @pytest.fixture
 def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A local server in place of every provider, and the environment variables that point to it."""

@@ -23,7 +23,7 @@ _CAUSES = {
 }
 
 
-def _draw_pass_at_k(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_pass_at_k(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw one line per agent over k, points at the same k side by side; the legend is sorted by the last value."""
     lines = tables.get_rows(document, "pass_at_k")
     by_agent = tables.group_rows(lines, "agent")
@@ -83,7 +83,7 @@ def _describe_agent(lines: Sequence[tables.TableRow]) -> str:
     return ", ".join(parts)
 
 
-def _draw_failures(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_failures(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw one stacked bar per agent, below its name and the numbers of all parts."""
     by_agent = _list_ends(document)
     # The legend contains only causes that occur, so it does not promise colours that nobody can find.
@@ -126,7 +126,7 @@ def _draw_failures(document: tables.Document, profile: theme.FigureSize) -> them
         charts.append(
             theme.layer_charts(bar, number, width=profile.width - 2, height=profile.size * 1.7, title=heading)
         )
-    return theme.share_colours(alt.vconcat(*charts, spacing=profile.size * 0.9))
+    return theme.share_colours(theme.stack_charts(charts, profile.size * 0.9))
 
 
 def _list_ends(document: tables.Document) -> dict[str, list[tables.TableRow]]:
@@ -165,7 +165,7 @@ def _format_dollars(amount: float | None) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"
 
 
-def _draw_cost(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_cost(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw two plots with the same rows: US dollars per success, and in total."""
     plots: list[tuple[list[ForestSection], AxisScale]] = []
     for field, title in (("per_success", "US dollars per success"), ("cost", "US dollars in total")):

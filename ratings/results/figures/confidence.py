@@ -88,14 +88,13 @@ class _Panels(NamedTuple):
         lines = tables.wrap_text(source, self.width * 0.86, self.profile.size)
         return alt.TitleParams(lines, subtitle=f"{n} rating{'s' if n != 1 else ''}")
 
-    def arrange(self, charts: Sequence[alt.LayerChart]) -> theme.AnyChart:
+    def arrange(self, charts: Sequence[theme.Spec]) -> theme.Spec:
         """Return the panels in rows, with one legend for all."""
-        title = theme.make_note(self.more, self.profile) if self.more else alt.Undefined
-        grid = alt.concat(*charts, columns=self.columns, spacing=self.profile.size * 1.6, align="each", title=title)
-        return theme.share_colours(grid)
+        title = theme.make_note(self.more, self.profile) if self.more else None
+        return theme.share_colours(theme.arrange_charts(charts, self.columns, self.profile.size * 1.6, title))
 
 
-def _draw_histograms(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_histograms(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw a panel per source with pairs of columns, plausible on the left."""
     panels = _Panels.of(document, profile)
     # One scale for all panels, so that equal columns mean equal shares; 16% of room for the numbers above the columns.
@@ -103,7 +102,7 @@ def _draw_histograms(document: tables.Document, profile: theme.FigureSize) -> th
     return panels.arrange([_draw_histogram(panels, source, top) for source in panels.cells])
 
 
-def _draw_histogram(panels: _Panels, source: str, top: float) -> alt.LayerChart:
+def _draw_histogram(panels: _Panels, source: str, top: float) -> theme.Spec:
     profile = panels.profile
     rows = [
         {
@@ -134,7 +133,7 @@ def _describe_histogram(panel: tuple[str, Cells]) -> str:
     return f"{source} {tables.format_percent(share_sure)} of {sum(n for n, _ in cells.values())}"
 
 
-def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
     panels = _Panels.of(document, profile)
     spread = {(line.text("source"), line.count("verdict")): line for line in tables.get_rows(document, "spread")}
@@ -159,7 +158,7 @@ def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme
 _Curves = Mapping[int, Sequence[tuple[float, float]]]
 
 
-def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableRow], halves: _Curves) -> alt.LayerChart:
+def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableRow], halves: _Curves) -> theme.Spec:
     profile = panels.profile
     areas, medians, labels = list[dict[str, Any]](), list[dict[str, Any]](), list[list[str]]()
     for verdict, side in ((1, -1), (0, 1)):

@@ -37,7 +37,7 @@ class CurvePlot(NamedTuple):
     height: float
     profile: theme.FigureSize
 
-    def draw(self, before: Sequence[alt.Chart] = (), after: Sequence[alt.Chart] = ()) -> alt.LayerChart:
+    def draw(self, before: Sequence[alt.Chart] = (), after: Sequence[alt.Chart] = ()) -> theme.Spec:
         """Draw lines and markers between other layers."""
         profile, encoding = self.profile, {"x": self.x, "y": self.y}
         points = [
@@ -97,7 +97,7 @@ class CurvePlot(NamedTuple):
         return {"shorthand": "curve:N", "scale": scale, "legend": legend}
 
 
-def _draw_roc(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_roc(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw a ROC curve for each error source, from (0, 0) to (1, 1), through the points of the table."""
     curves = _list_curves(document)
     scale = alt.Scale(domain=[0, 1], nice=False)
@@ -143,7 +143,7 @@ def _describe_curve(curve: Curve) -> str:
     return f"{'all errors' if curve.name == 'All errors' else curve.name} {curve.said}"
 
 
-def _draw_drift(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_drift(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw the share correct and the median seconds by position in the raters' orders."""
     rows = [_make_drift_row(line) for line in tables.get_rows(document, "drift")]
     plots = []
@@ -155,7 +155,7 @@ def _draw_drift(document: tables.Document, profile: theme.FigureSize) -> theme.A
             scale = alt.Scale(domain=[0, top], nice=False, zero=True)
             y, low = (alt.Y(f"{name}:Q", axis=axis, scale=scale) for name in (field, "low"))
             plots.append(_draw_over_positions(known, [row["places"] for row in rows], y, low, field, title, profile))
-    return alt.vconcat(*plots, spacing=profile.size * 1.5)
+    return theme.stack_charts(plots, profile.size * 1.5)
 
 
 def _make_drift_row(line: tables.TableRow) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _draw_over_positions(
     field: str,
     title: str,
     profile: theme.FigureSize,
-) -> alt.LayerChart:
+) -> theme.Spec:
     size, blue = profile.size, theme.TONES["blue"].solid
     axis = alt.Axis(
         title="Position in the order", ticks=False, grid=False, labelOverlap=True, labelSeparation=size * 0.6

@@ -13,7 +13,7 @@ from ratings.results.figures.forest import (
     share_rows,
     stack_forests,
 )
-from ratings.results.figures.theme import AnyChart, Drawing, FigureSize
+from ratings.results.figures.theme import Drawing, FigureSize, Spec
 
 LEVEL = 0.05  # Holm-adjusted p below which a contrast is orange with a star
 _TOGETHER = ("people", "simulated", "people and simulated")  # kinds of rows that combine all raters
@@ -73,7 +73,7 @@ def _make_rate_row(line: tables.TableRow, label: str, tone: str, yes: str) -> Fo
     return _make_share_row(line, label, tone, f"{{share}} rated {yes}, {{k}} of {{n}} ratings")
 
 
-def _draw_rates(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_rates(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw a bar per source (the paper's Fig. 3a)."""
     yes, _ = tables.verdict_words(document)
     lines = tables.get_rows(document, "rates")
@@ -81,7 +81,7 @@ def _draw_rates(document: tables.Document, profile: FigureSize) -> AnyChart:
     return draw_forest([ForestSection("", rows)], make_share_scale(f"Rated {yes}"), profile, bars=True)
 
 
-def _draw_grouped_rates(document: tables.Document, profile: FigureSize, name: str) -> AnyChart:
+def _draw_grouped_rates(document: tables.Document, profile: FigureSize, name: str) -> Spec:
     """Draw a section per group with a row per source; no headings if each group has one source only."""
     yes, _ = tables.verdict_words(document)
     tones = {line.text("source"): _tone_of_error(line) for line in tables.get_rows(document, "rates")}
@@ -120,14 +120,14 @@ def _list_located(document: tables.Document) -> list[tables.TableRow]:
     return [line for line in lines if line.number("rate") is not None]
 
 
-def _draw_localisation(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_localisation(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw a bar per error source: the share of detected errors whose mark hits the planted row."""
     what = "{share} located, {k} of {n} detected errors"
     rows = [_make_share_row(line, line.text("source"), "orange", what) for line in _list_located(document)]
     return draw_forest([ForestSection("", rows)], make_share_scale("Detected errors located"), profile, bars=True)
 
 
-def _draw_agreement(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_agreement(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw a section for all sources together, then one per source, each with a row per defined coefficient."""
     all_lines = tables.get_rows(document, "agreement")
     # An undefined coefficient has no place on the axis; the figure states how many there are, the table why.
@@ -167,7 +167,7 @@ def _describe_agreement(document: tables.Document) -> str:
     return f"Agreement, {source}: {tables.join_parts(parts)}."
 
 
-def _draw_human_model(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_human_model(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw three plots with the same rows (the paper's Table 1): agreement, kappa, and difference from the raters' kappa."""
     plots = []
     for name, (title, say) in _MEASURES.items():
@@ -201,7 +201,7 @@ def _describe_human_model(line: tables.TableRow) -> str:
     return f"{_name_row(line)} {tables.format_percent(line.number('agreement'))}, kappa {kappa}"
 
 
-def _draw_contrasts(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_contrasts(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw a section per family with its share of the rows, without d' and contrasts that have no interval."""
     all_lines, families = tables.get_rows(document, "contrasts"), tables.group_rows(_list_drawable(document), "family")
     shares = share_rows([len(lines) for lines in families.values()])
@@ -273,7 +273,7 @@ def _list_detections(document: tables.Document) -> list[tables.TableRow]:
     return [line for line in lines if line.text("who") == together or line.text("kind") in tables.MACHINES]
 
 
-def _draw_misses(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_misses(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw sections for all errors of each type, the false alarms, and each kind of error: all raters, then each model."""
     groups = tables.group_rows(_list_detections(document), _name_error)
     # False alarms come after all errors of a type, because they are compared with those; single kinds follow.
@@ -302,7 +302,7 @@ def _describe_detection(line: tables.TableRow) -> str:
     return f"{_name_row(line)}, {_name_error(line).lower()} {recall} {of}"
 
 
-def _draw_fractions(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_fractions(document: tables.Document, profile: FigureSize) -> Spec:
     yes, _ = tables.verdict_words(document)
     what = f"rates {{share}} {yes}, {{k}} of {{n}}"
     lines = tables.get_rows(document, "fractions")
@@ -315,7 +315,7 @@ def _describe_fraction(line: tables.TableRow) -> str:
     return f"{_name_row(line)} {share} ({line.count('k')} of {line.count('n')})"
 
 
-def _draw_precision(document: tables.Document, profile: FigureSize) -> AnyChart:
+def _draw_precision(document: tables.Document, profile: FigureSize) -> Spec:
     """Draw a section per quantity and source, with a row for each size of the study."""
     groups = _list_quantities(document)
     sections = [ForestSection(heading, list(map(_make_precision_row, some))) for heading, some in groups]

@@ -93,7 +93,7 @@ def draw_forest(
     bars: bool = False,
     undefined: int = 0,
     more: str = "",
-) -> theme.AnyChart:
+) -> theme.Spec:
     """Draw the rows of all sections in order, at most MAX_ROWS; the number of omitted rows is stated below.
 
     `undefined`: the number of rows without a value, also stated below. `more`: further text there.
@@ -121,7 +121,7 @@ def stack_forests(
     *,
     bars: bool = False,
     note: str = "",
-) -> theme.AnyChart:
+) -> theme.Spec:
     """Draw forests one below the other with the same columns, each with its own scale, and a note below all."""
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
     if max(sum(len(section.rows) for section in sections) for sections, _ in plots) > DENSE_ROWS:
@@ -132,8 +132,8 @@ def stack_forests(
         for sections, scale in plots
         for section in sections
     ]
-    title = theme.make_note(note, profile) if note else alt.Undefined
-    return alt.vconcat(*charts, spacing=profile.size, title=title)
+    title = theme.make_note(note, profile) if note else None
+    return theme.stack_charts(charts, profile.size, title)
 
 
 def _compute_columns(rows: Sequence[ForestRow], profile: theme.FigureSize) -> tuple[float, float]:
@@ -156,7 +156,7 @@ def _draw_section(
     columns: tuple[float, float],
     bars: bool,
     has_axis: bool,
-) -> alt.LayerChart:
+) -> theme.Spec:
     """Draw the rows of a section under its heading, with the labels of the horizontal axis if `has_axis`."""
     size, (left, right) = profile.size, columns
     labels = [_wrap_row(row, profile, columns) for row in section.rows]
@@ -199,10 +199,9 @@ def _draw_section(
         drawer.draw_labels("right", right),
         width=profile.width - left - right - (2 if profile.stacked else 0),
         height=step * len(keys),
-        title=alt.TitleParams(heading, offset=0) if section.heading else alt.Undefined,
+        title=alt.TitleParams(heading, offset=0) if section.heading else None,
     )
-    separate: alt.LayerChart = chart.resolve_axis(y="independent")
-    return separate
+    return {**chart, "resolve": {"axis": {"y": "independent"}}}
 
 
 def _wrap_row(

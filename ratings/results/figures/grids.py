@@ -12,7 +12,7 @@ from ratings.results.figures import tables, theme
 MAX_TITLES = 1500
 
 
-def _draw_pairs(document: tables.Document, profile: theme.FigureSize, name: str) -> theme.AnyChart:
+def _draw_pairs(document: tables.Document, profile: theme.FigureSize, name: str) -> theme.Spec:
     """Draw the cells of agreement_matrix or conditional_matrix. If a name does not fit above its column, use numbers."""
     lines = tables.get_rows(document, name)
     names = list(dict.fromkeys([*tables.list_distinct(lines, "row"), *tables.list_distinct(lines, "col")]))
@@ -94,7 +94,7 @@ def _describe_pairs(document: tables.Document, name: str) -> str:
     return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
 
 
-def _draw_matrix(document: tables.Document, profile: theme.FigureSize) -> theme.AnyChart:
+def _draw_matrix(document: tables.Document, profile: theme.FigureSize) -> theme.Spec:
     """Draw a band of cells for each source, with its items as columns and raters as rows."""
     lines, size = tables.get_rows(document, "matrix"), profile.size
     raters, bands = tables.list_distinct(lines, "rater"), tables.group_rows(lines, "source")
@@ -147,9 +147,9 @@ def _draw_matrix(document: tables.Document, profile: theme.FigureSize) -> theme.
             layers.append(digits.encode(text="digit:N"))
         n = len(items[source])
         heading = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
-        title = tables.wrap_text(heading, profile.width, size, most=1)
+        title = alt.TitleParams(tables.wrap_text(heading, profile.width, size, most=1))
         charts.append(theme.layer_charts(*layers, width=side * n, height=high * len(raters), title=title))
-    return theme.share_colours(alt.vconcat(*charts, spacing=size * 0.8))
+    return theme.share_colours(theme.stack_charts(charts, size * 0.8))
 
 
 def _make_rating_cell(line: tables.TableRow, document: tables.Document, words: Sequence[str]) -> dict[str, Any]:

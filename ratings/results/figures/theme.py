@@ -8,7 +8,7 @@ changes dimensions and layout only: the data, marks and words stay the same.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import altair as alt
 from altair.utils.schemapi import debug_mode
@@ -20,7 +20,6 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 Spec = dict[str, Any]
 BARE_AXIS: Spec = {"title": None, "domain": False, "ticks": False}  # for axes with labels only
-AnyChart = alt.LayerChart | alt.ConcatChart | alt.VConcatChart
 
 
 class Shade(NamedTuple):
@@ -118,7 +117,7 @@ FIGURE_SIZES: Mapping[str, FigureSize] = {
 class Drawing(NamedTuple):
     """The functions that draw and describe a figure, and whether a document with rows has numbers for it."""
 
-    draw: Callable[[Document, FigureSize], AnyChart]
+    draw: Callable[[Document, FigureSize], Spec]
     describe: Callable[[Document], str]
     has_values: Callable[[Document], bool] = lambda document: True
 
@@ -130,14 +129,14 @@ class Drawing(NamedTuple):
             return finish_chart(self.draw(document, profile), profile, title, note, self.describe(document))
 
 
-def finish_chart(chart: AnyChart, profile: FigureSize, title: str, note: str, summary: str) -> Spec:
+def finish_chart(chart: Spec, profile: FigureSize, title: str, note: str, summary: str) -> Spec:
     """Return the chart as a Vega-Lite specification with the common style, the summary as description and, in print, its title."""
     if profile.titled:
         # In a chart of its own, because the drawing can have a note as its title.
-        chart = alt.vconcat(chart, title=_make_title(profile, title, note))
-    spec: Spec = _insert_rows(chart.to_dict(validate=False))
+        chart = {"vconcat": [chart], "title": _make_title(profile, title, note).to_dict()}
     return {
-        **spec,
+        "$schema": alt.SCHEMA_URL,
+        **_insert_rows(chart),
         "description": summary,
         "background": PAPER.light if profile.titled else None,  # on a page the card behind the figure is the background
         "config": _make_config(profile),
@@ -215,15 +214,37 @@ def _insert_rows(spec: Any) -> Any:
     }
 
 
-def layer_charts(*charts: alt.Chart, width: float, height: float, title: Any = alt.Undefined) -> alt.LayerChart:
+# Charts are combined as specifications: Altair would copy every part of every chart at each step, which takes longer than drawing.
+def layer_charts(*charts: alt.Chart, width: float, height: float, title: alt.TitleParams | None = None) -> Spec:
     """Return charts on top of each other in a plot of this size in pixels."""
-    return cast(alt.LayerChart, alt.layer(*charts, width=width, height=height, title=title))
+    layers = [chart.to_dict(validate=False) for chart in charts]
+    for layer in layers:
+        # only of the finished specification
+        del layer["$schema"], layer["config"]
+    # The rows that all layers have in common are stored once.
+    common = {"data": layers[0]["data"]} if all(layer.get("data") == layers[0].get("data") for layer in layers) else {}
+    for layer in layers if common else []:
+        del layer["data"]
+    return {**common, "layer": layers, "width": width, "height": height, **_build_title(title)}
 
 
-def share_colours(charts: alt.ConcatChart | alt.VConcatChart) -> AnyChart:
+def stack_charts(charts: Sequence[Spec], spacing: float, title: alt.TitleParams | None = None) -> Spec:
+    """Return charts one below the other, `spacing` pixels apart."""
+    return {"vconcat": list(charts), "spacing": spacing, **_build_title(title)}
+
+
+def arrange_charts(charts: Sequence[Spec], columns: int, spacing: float, title: alt.TitleParams | None = None) -> Spec:
+    """Return charts in rows of this many, `spacing` pixels apart."""
+    return {"concat": list(charts), "columns": columns, "spacing": spacing, "align": "each", **_build_title(title)}
+
+
+def _build_title(title: alt.TitleParams | None) -> Spec:
+    return {} if title is None else {"title": title.to_dict()}
+
+
+def share_colours(charts: Spec) -> Spec:
     """Return charts with one legend of their colours."""
-    shared: AnyChart = charts.resolve_scale(fill="shared", stroke="shared")
-    return shared
+    return {**charts, "resolve": {"scale": {"fill": "shared", "stroke": "shared"}}}
 
 
 def make_key(place: int, *parts: Sequence[str] | float) -> str:

@@ -86,9 +86,10 @@ def post_fork(server: Any, worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Set the limits of requests, and tune the garbage collector and the switching of threads."""
-    from django.conf import settings
+    from wetbench_site.settings import VAR_DIR
 
-    worker.request_seconds, worker.folder = settings.REQUEST_SECONDS, str(settings.VAR_DIR)
+    worker.request_seconds = ENVIRONMENT.get_number("WETBENCH_REQUEST_SECONDS")
+    worker.folder = str(VAR_DIR)
     # All code is loaded by now and stays: collections that scan it again would make raters wait.
     gc.collect()
     gc.freeze()

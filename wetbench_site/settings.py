@@ -223,7 +223,6 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-REQUEST_SECONDS = ENVIRONMENT.get_number("WETBENCH_REQUEST_SECONDS")  # for a client to send headers, and then the body
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 API_PER_MINUTE = ENVIRONMENT.get_integer("WETBENCH_API_PER_MINUTE")  # requests of one token to one web process

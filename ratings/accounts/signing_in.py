@@ -55,7 +55,7 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
         return user if user and self.user_can_authenticate(user) else None
 
 
-_USER_BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "number")
+_USER_BY_KEY = PreparedQuery(lambda key: User.objects.defer("date_joined").filter(pk=key).order_by(), "number")
 
 
 def find_by_email(address: str) -> User | None:

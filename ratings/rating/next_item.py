@@ -24,8 +24,7 @@ from wetbench_site.prepared_queries import PreparedQuery
 _ASSIGNMENT_TO_SHOW = PreparedQuery(
     lambda code: (
         Assignment.objects.filter(code=code)
-        .select_related("item", "unsaved_answer")
-        .defer("item__payload", "item__context")
+        .select_related("unsaved_answer")
         .annotate(html=rendered_items.select_html())
         .order_by()
     ),

@@ -87,8 +87,20 @@ def get_assignment_or_404(user: Visitor, code: UUID, *, to_show: bool = False) -
     return assignment
 
 
+# Columns that an answer does not read: converting them takes a tenth of the time of the query.
+_UNUSED_COLUMNS = (
+    *(
+        f"rater__{name}"
+        for name in ("invited_at", "started_at", "recalled_at", "new_items_at", "last_seen_at", "imported_as")
+    ),
+    *(f"rater__study__{name}" for name in ("created_at", "opened_at", "closed_at", "unblinded_at")),
+    "item__created_at",
+    "item__context",
+)
+
+
 def _filter_own_assignments(code: UUID, user: int) -> QuerySet[Assignment]:
-    rows = Assignment.objects.select_related("item", "rater__study").order_by()
+    rows = Assignment.objects.select_related("item", "rater__study").defer(*_UNUSED_COLUMNS).order_by()
     rows = rows.filter(rater__user_id=user, rater__study__status__in=_OPENED_STATUSES)
     return rows.filter(code=code, rater__withdrawn_at__isnull=True)
 

@@ -6,15 +6,17 @@ In the embedded profile it serves only this machine.
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
+from django.db import connection
 from django.urls import get_resolver
 
 from wetbench_site import checks, loopback_only
 from wetbench_site.environment import InvalidConfiguration
-from wetbench_site.frame_stack import call_in_large_frame
+from wetbench_site.request_threads import call_in_large_frame, take_turn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
@@ -29,6 +31,10 @@ get_resolver().check()  # imports all views now instead of during the first requ
 _served = site if settings.PRODUCTION else loopback_only.serve_loopback_only(site)
 
 
+_wait_for_turn = take_turn if connection.vendor == "sqlite" else nullcontext
+
+
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer a request with enough room for the frames of Django's many calls."""
-    return call_in_large_frame(_served, environ, start_response)
+    """Answer a request with enough room for the frames of Django's many calls; on SQLite, one request after the other."""
+    with _wait_for_turn():
+        return call_in_large_frame(_served, environ, start_response)

@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # Rooms without Django, whose tests need no database.
 PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers ratings/blinding ratings/protocol ratings/stats
-BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start audit_waiting
+BENCHES := offline_steps prompt_caching episodes rater_loop opening million export statistics cold_start audit_waiting
 # uv installs in a tenth of pip's time. Neither compiles the many modules that nothing imports, nor leaves a cache behind.
 UV := .tools/bin/uv
 PIP := .tools/bin/python -m pip --disable-pip-version-check --no-cache-dir

@@ -25,7 +25,7 @@ REDIRECT_QUERIES = 4  # session, user, rater; next
 ITEM_QUERIES = 7  # session, user, item; opened; last answer, progress, keys
 # Session, user, item; the answer and the opened item; next item. On SQLite the answer takes ten: begin, place, rating,
 # version, answered, unsaved answer, counts, next, commit.
-ANSWER_QUERIES = {"postgresql": 5, "sqlite": 13}
+ANSWER_QUERIES = {"postgresql": 5, "sqlite": 12}
 
 
 def get_assignment(rater: Rater, position: int) -> Assignment:

@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import altair
+import jsonschema
 import numpy as np
 import pytest
 
@@ -59,7 +60,14 @@ def test_figures_are_complete_and_drawn_in_both_screen_sizes(drawn):
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_specification_is_valid(name):
     figure = registry.FIGURES[name]
-    figure.drawing.draw(get_document(name), theme.FIGURE_SIZES["narrow"]).to_dict(validate=True)
+    altair.Chart.from_dict(figure.drawing.draw(get_document(name), theme.FIGURE_SIZES["narrow"]), validate=True)
+
+
+def test_figure_specification_with_a_wrong_property_is_rejected():
+    spec = registry.FIGURES["rates"].drawing.draw(get_document("rates"), theme.FIGURE_SIZES["narrow"])
+    spec["vconcat"][0]["layer"][0]["mark"]["colour"] = "red"
+    with pytest.raises(jsonschema.ValidationError):
+        altair.Chart.from_dict(spec, validate=True)
 
 
 @pytest.mark.parametrize("profile", WIDTHS)
@@ -411,7 +419,7 @@ def test_forest_plot_baseline_does_not_cross_the_headings() -> None:
     row = forest.ForestRow("a", 0.5, None, None, "50%", "")
     sections = [forest.ForestSection("first", [row, row]), forest.ForestSection("second", [row])]
     chart = forest.draw_forest(sections, forest.make_share_scale("x"), theme.FIGURE_SIZES["wide"])
-    views = chart.to_dict()["vconcat"]
+    views = chart["vconcat"]
     assert [view["title"]["text"] for view in views] == [["first"], ["second"]]
     # Each section is a view with its heading above it, and the baseline is as long as the view is high.
     for view in views:

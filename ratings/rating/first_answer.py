@@ -18,7 +18,8 @@ from ratings.models import Assignment, Rating, RatingEvent
 from ratings.models.answers import FIRST
 
 # One row if the answer may be stored. An older submission id may belong to an answer that has been corrected since, so it is
-# looked up in the log. `FOR ...` below locks the study first, as everywhere.
+# looked up in the log. `FOR ...` below locks the study first, as everywhere. With `coalesce`, the condition is not that of the
+# partial index of waiting assignments: before a new study is analysed, PostgreSQL would read all of that index.
 _FIND_PLACE = """
     SELECT rater.guide_seen >= study.guide_version AS has_seen_guide
     FROM ratings_study study
@@ -26,8 +27,8 @@ _FIND_PLACE = """
     JOIN ratings_assignment assignment ON assignment.rater_id = rater.id
     WHERE assignment.id = %s AND rater.guide_seen = %s
         AND study.status = 'open' AND rater.withdrawn_at IS NULL AND rater.finished_at IS NULL
-        AND assignment.answered_at IS NULL AND assignment.released_at IS NULL
-        AND assignment.reserved_until IS NULL AND assignment.opened_at IS NOT NULL
+        AND coalesce(assignment.answered_at, assignment.released_at, assignment.reserved_until) IS NULL
+        AND assignment.opened_at IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM ratings_ratingevent WHERE submission_id = %s)"""
 _FIND_NEXT = """
     SELECT id FROM ratings_assignment

@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "wetbench_site.middleware.security.CompressLargePages",
     "wetbench_site.middleware.security.invisible_characters_middleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "ratings.accounts.sessions.SessionAuthentication",
     "wetbench_site.access_table.AccessTable",
     "wetbench_site.middleware.security.SignInRequired",
     "wetbench_site.middleware.two_factor.TwoFactorMiddleware",

@@ -4,15 +4,18 @@ The time of a visit is stored at most once in ten minutes, so that most pages co
 """
 
 import time
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.middleware import AuthenticationMiddleware, get_user
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends import db
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from ratings.accounts import reauthentication
 from ratings.models import BrowserSession, StudyEvent
@@ -26,7 +29,9 @@ _STARTED_KEY = "signed_in_at"  # seconds since 1970
 
 
 class SessionStore(db.SessionStore):
-    """The session engine that the settings name."""
+    """The session engine that the settings name. `user_of_row` is the user who was loaded with the session."""
+
+    user_of_row: User | None = None
 
     @classmethod
     def get_model_class(cls) -> type[BrowserSession]:
@@ -34,12 +39,12 @@ class SessionStore(db.SessionStore):
 
     def load(self) -> dict[str, Any]:
         # An expired session is not loaded, so nothing depends on when expired rows are deleted.
-        rows = _OPEN_SESSION.fetch_rows(self.session_key, timezone.now()) if self.session_key else ()
-        if not rows:
+        row = _OPEN_SESSION.find_first(self.session_key, timezone.now()) if self.session_key else None
+        if row is None:
             self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
-        session_data, expire_date = rows[0]
-        data: dict[str, Any] = self.decode(session_data)
+        data: dict[str, Any] = self.decode(row.session_data)
+        self.user_of_row = row.user
         # Django stores the path of the sign-in backend in each session and treats the user as signed out if the settings
         # do not list it, so moving the module would sign out everybody. Only our own class is replaced: a backend of
         # another name was removed on purpose.
@@ -47,7 +52,7 @@ class SessionStore(db.SessionStore):
         if path.startswith("ratings.") and path.endswith(".NameOrEmail") and path not in listed:
             data[BACKEND_SESSION_KEY] = listed[0]
         # Marking it as modified lets Django write the new end with this response.
-        if _expiry_time(data) - expire_date > UPDATE_INTERVAL:
+        if _expiry_time(data) - row.expire_date > UPDATE_INTERVAL:
             self.modified = True
         return data
 
@@ -61,13 +66,39 @@ class SessionStore(db.SessionStore):
 # This query runs with every request; it is built once, because building it takes longer than executing it.
 _OPEN_SESSION = PreparedQuery(
     lambda key, now: (
-        BrowserSession.objects.filter(session_key=key, expire_date__gt=now)
-        .values_list("session_data", "expire_date")
+        BrowserSession.objects.select_related("user")
+        .defer("user__date_joined")
+        .filter(session_key=key, expire_date__gt=now)
         .order_by()
     ),
     "text",
     "time",
 )
+_user_of_session: ContextVar[User | None] = ContextVar("user_of_session", default=None)
+
+
+class SessionAuthentication(AuthenticationMiddleware):
+    """Django's middleware, which takes the user that was loaded with the session instead of loading it again."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        request.user = SimpleLazyObject(lambda: _authenticate_session(request))  # type: ignore[assignment]  # as in Django
+
+
+def _authenticate_session(request: HttpRequest) -> Any:
+    session = cast(SessionStore, request.session)
+    session.get(SESSION_KEY)  # loads it
+    token = _user_of_session.set(session.user_of_row)
+    try:
+        return get_user(request)
+    finally:
+        _user_of_session.reset(token)
+
+
+def find_loaded_user(key: Any) -> User | None:
+    """Return the user with this key if it was loaded with the session that is being authenticated, else None."""
+    user = _user_of_session.get()
+    return user if user is not None and user.pk == key else None
 
 
 class OpenSession(NamedTuple):

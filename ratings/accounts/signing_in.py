@@ -16,7 +16,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings.accounts import login_throttling, reauthentication, two_factor
+from ratings.accounts import login_throttling, reauthentication, sessions, two_factor
 from ratings.models import Invitation, SignInLink
 from wetbench_site.prepared_queries import PreparedQuery
 from wetbench_site.text import hash_text
@@ -50,8 +50,8 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
 
     def get_user(self, user_id: Any) -> User | None:
         """Return the user with this key, or None if the account is deactivated, as Django's backend does."""
-        # Runs with every request of a signed-in user, so the query is built once.
-        user = _USER_BY_KEY.find_first(user_id)
+        # Without a session that was loaded with its user, the query is built once.
+        user = sessions.find_loaded_user(user_id) or _USER_BY_KEY.find_first(user_id)
         return user if user and self.user_can_authenticate(user) else None
 
 

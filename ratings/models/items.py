@@ -59,6 +59,13 @@ class RenderedItem(models.Model):
     )
     version = models.CharField(max_length=16, help_text="digest of the templates and code that rendered it")
     html = models.TextField()
+    # NULL and no default: SQLite adds the column without copying the table, which is as large as all pages together.
+    layout_shown = models.CharField(  # noqa: DJ001
+        max_length=8,
+        null=True,
+        blank=True,
+        help_text="plain if lineage is unknown; empty: rendered by an older version",
+    )
 
     class Meta:
         constraints = [

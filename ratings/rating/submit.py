@@ -15,6 +15,7 @@ from django.utils import timezone
 from ratings.models import Assignment, InitialRating, Rater, Rating, RatingEvent, UnsavedAnswer
 from ratings.models.answers import FIRST
 from ratings.rating import first_answer, next_item
+from ratings.rating.first_answer import NextAction, NextItem
 from ratings.rating.next_item import Progress
 from ratings.studies import StudyClosed, StudyError, designs, reassign
 
@@ -48,7 +49,7 @@ class SubmissionResult(NamedTuple):
     is_new: bool  # the submission created a new revision
     is_stored: bool  # its answer is stored, from this submission or an earlier one
     is_id_reused: bool = False  # the form's id was used for another answer before
-    next_code: UUID | None = None  # of the next assignment, if it was opened in the same transaction
+    next_item: NextItem | None = None  # if it was opened in the same transaction
     progress: Progress | None = None  # after this answer, if the caller need not count again
 
 
@@ -81,11 +82,11 @@ def submit_rating(
     viewport: str = "",
     layout_shown: str = "",
     interface: str = "",
-    open_next: bool = False,
+    next_action: NextAction = NextAction.NOTHING,
 ) -> SubmissionResult:
     """Store the answer as the rating of this assignment, or return why it was not stored.
 
-    `revision` is the one that the form displayed (0 for a first answer). With `open_next`, also open the rater's next
+    `revision` is the one that the form displayed (0 for a first answer). `next_action`: what to do with the rater's next
     assignment in the same transaction, because it is shown with the response.
 
     Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to
@@ -96,24 +97,26 @@ def submit_rating(
     screen = {"hand": input_device, "viewport": viewport, "layout_shown": layout_shown, "interface_version": interface}
     columns = {**_answer_columns(answer), **timing._asdict(), **screen, "submission_id": submission_id}
     first = _build_first_answer(assignment, columns, now)
-    return _store_at_once(assignment, first, timing, open_next) or _store_step_by_step(
+    return _store_at_once(assignment, first, timing, next_action) or _store_step_by_step(
         assignment, columns, timing, revision, now
     )
 
 
-def _store_at_once(assignment: Assignment, rating: Rating, timing: Timing, open_next: bool) -> SubmissionResult | None:
+def _store_at_once(
+    assignment: Assignment, rating: Rating, timing: Timing, next_action: NextAction
+) -> SubmissionResult | None:
     """Store the first answer to an open item of a planned design, or return None with nothing stored."""
     rater = assignment.rater
     # A claim has to follow in a pool; session 2 of a crossover may not be open; an item that is not opened has no time.
     if designs.is_pool_study(rater.study) or designs.is_crossover(rater.study) or assignment.opened_at is None:
         return None
     event, now = _build_event(rating, timing), rating.submitted_at
-    stored = first_answer.store_first_answer(assignment, rating, event, now, open_next=open_next)
+    stored = first_answer.store_first_answer(assignment, rating, event, now, next_action)
     if stored is None:
         return None
     rating.pk, rating._state.adding = stored.rating_id, False
     progress = next_item.build_progress(rater, stored.answered_items, stored.waiting_items)
-    return SubmissionResult(rating, is_new=True, is_stored=True, next_code=stored.next_code, progress=progress)
+    return SubmissionResult(rating, is_new=True, is_stored=True, next_item=stored.next_item, progress=progress)
 
 
 @transaction.atomic

@@ -21,6 +21,7 @@ from ratings.protocol import Arm
 from wetbench_site.text import INVISIBLE
 
 FIRST_STAGE, FINAL_STAGE = "first", "final"
+TWO_STAGE_LAYOUT = item_view.CONFIRM  # items in it are answered at both stages
 # Everything that the HTML is made with, from the project's folder.
 _RENDERED_WITH = (
     "templates/ratings/_*.html", "ratings/blinding/*.py", "ratings/templatetags/ratings_tags.py", "simulation/lab/quantities.py",
@@ -48,9 +49,18 @@ def compute_version(patterns: tuple[str, ...] = _RENDERED_WITH) -> str:
 
 def select_html() -> Subquery:
     """Return an expression for queries of assignments: the stored HTML of the final stage, or None."""
-    arm = {column: OuterRef(column) for column in Arm._fields}
+    return _select_stored("html")
+
+
+def select_layout() -> Subquery:
+    """Return an expression for queries of assignments: the layout in which the item is shown, or None or "" if unknown."""
+    return _select_stored("layout_shown")
+
+
+def _select_stored(column: str) -> Subquery:
+    arm = {name: OuterRef(name) for name in Arm._fields}
     stored = RenderedItem.objects.filter(item=OuterRef("item"), **arm, stage=FINAL_STAGE, version=compute_version())
-    return Subquery(stored.values("html")[:1])
+    return Subquery(stored.values(column)[:1])
 
 
 def load_html(assignment: Assignment, stage: str, marked: Collection[str] = ()) -> SafeString:
@@ -84,8 +94,9 @@ def render_html(item: Item, screen: Screen, marked: Collection[str] = ()) -> str
 
 
 def build_rendered_item(item: Item, screen: Screen) -> RenderedItem:
-    html = render_html(item, screen)
-    return RenderedItem(item=item, **screen.arm._asdict(), stage=screen.stage, version=compute_version(), html=html)
+    layout = item_view.choose_layout(item.payload, screen.arm.layout)
+    columns = {**screen.arm._asdict(), "stage": screen.stage, "version": compute_version(), "layout_shown": layout}
+    return RenderedItem(item=item, html=render_html(item, screen), **columns)
 
 
 def list_unrendered(study: Study, arms: Collection[Arm]) -> list[int]:
@@ -100,12 +111,16 @@ def render_items(items: Iterable[Item], arms: Collection[Arm]) -> Iterator[Rende
     """Yield the HTML of each item in each of these arms, for the stage that raters see first."""
     for item in items:
         for arm in arms:
-            two_stage = item_view.choose_layout(item.payload, arm.layout) == item_view.CONFIRM
+            two_stage = item_view.choose_layout(item.payload, arm.layout) == TWO_STAGE_LAYOUT
             yield build_rendered_item(item, Screen(arm, FIRST_STAGE if two_stage else FINAL_STAGE))
 
 
 def store_rendered_items(rendered: Iterable[RenderedItem]) -> None:
     """Store the HTML; what is stored for the same item, arm and stage is replaced."""
     RenderedItem.objects.bulk_create(
-        rendered, batch_size=200, update_conflicts=True, unique_fields=_KEY, update_fields=["version", "html"]
+        rendered,
+        batch_size=200,
+        update_conflicts=True,
+        unique_fields=_KEY,
+        update_fields=["version", "html", "layout_shown"],
     )

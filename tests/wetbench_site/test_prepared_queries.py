@@ -53,9 +53,17 @@ def test_prepared_session_query_finds_a_session_until_it_ends() -> None:
     user, now = User.objects.create_user("ada"), datetime.now(UTC)
     BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=now, user=user)
 
-    assert sessions._OPEN_SESSION.fetch_rows("k" * 32, now - timedelta(seconds=1)) == [("x", now)]
-    assert not sessions._OPEN_SESSION.fetch_rows("k" * 32, now)
-    assert not sessions._OPEN_SESSION.fetch_rows("k" * 31, now - timedelta(seconds=1))
+    found = sessions._OPEN_SESSION.find_first("k" * 32, now - timedelta(seconds=1))
+    assert found and (found.session_data, found.expire_date, found.user) == ("x", now, user)
+    assert not sessions._OPEN_SESSION.find_first("k" * 32, now)
+    assert not sessions._OPEN_SESSION.find_first("k" * 31, now - timedelta(seconds=1))
+
+
+def test_prepared_session_query_finds_a_session_without_a_user() -> None:
+    BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=(now := datetime.now(UTC)))
+
+    found = sessions._OPEN_SESSION.find_first("k" * 32, now - timedelta(seconds=1))
+    assert found and found.user is None
 
 
 def test_prepared_progress_query_counts_for_the_requested_rater() -> None:

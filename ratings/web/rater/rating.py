@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -15,7 +16,8 @@ from ratings.exchange.exports import format_table_lines, prepend_byte_order_mark
 from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice
 from ratings.rating import next_item, submit
-from ratings.rating.next_item import PreviousAnswer, Progress
+from ratings.rating.first_answer import NextAction
+from ratings.rating.next_item import PreviousAnswer
 from ratings.studies import StudyClosed, StudyError, access
 from ratings.studies.rendered_items import FIRST_STAGE
 from ratings.web.decorators import RaterRequest, item_page, rater_page, redirect_after_post, study_rater_page
@@ -96,7 +98,7 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
     try:
         if rating_page.is_two_stage(assignment) and _is_initial_answer(assignment, form):
             return _save_initial_answer(request, assignment, form)
-        result = _submit_answer(assignment, form)
+        result = _submit_answer(request, form)
     except StudyClosed:
         # The study closed while the rater was answering: the answer is kept in case it is reopened.
         submit.save_unsaved_answer(assignment, form.parsed_answer)
@@ -106,7 +108,7 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
             return rating_page.render_current_answer(request, assignment, current, form.parsed_answer, 409)
         form.add_error(None, str(error))
         return rating_page.render_card(request, assignment, form, 422)
-    if result.next_code:
+    if result.next_item:
         return _show_opened_item(request, result)
     if result.is_new or result.is_stored:
         return _show_next_item(request)
@@ -125,8 +127,10 @@ def _find_current_rating(assignment: Assignment) -> Rating | None:
     return Rating.objects.filter(assignment=assignment).first()
 
 
-def _submit_answer(assignment: Assignment, form: RatingForm) -> submit.SubmissionResult:
-    answer, now = form.parsed_answer, timezone.now()
+def _submit_answer(request: RaterRequest, form: RatingForm) -> submit.SubmissionResult:
+    assignment, answer, now = request.assignment, form.parsed_answer, timezone.now()
+    # While the site is developed, templates change at any time, so no stored HTML is shown.
+    next_action = NextAction.SHOW if rating_page.is_partial(request) and not settings.DEBUG else NextAction.OPEN
     return submit.submit_rating(
         assignment,
         **answer._asdict(),
@@ -135,7 +139,7 @@ def _submit_answer(assignment: Assignment, form: RatingForm) -> submit.Submissio
         revision=form.cleaned_data["revision"] or 0,
         timing=form.parse_timing(_measure_open_seconds(assignment, now)),
         layout_shown=rating_page.get_shown_layout(assignment),
-        open_next=True,
+        next_action=next_action,
         **form.client_details,
     )
 
@@ -171,28 +175,27 @@ def _show_next_item(request: RaterRequest) -> HttpResponse:
         return _redirect_to_page(request, "ratings:rate", assignment.code)
     if not (next_item.is_shown(assignment) or next_item.mark_opened(assignment)):
         return _redirect_to_page(request, "ratings:next")
-    return _push_item(request, assignment)
+    return _push_address(rating_page.show_unanswered(request, assignment), assignment.code)
 
 
 def _show_opened_item(request: RaterRequest, result: submit.SubmissionResult) -> HttpResponse:
     """Show the item that was opened when the answer was stored: htmx gets it in this response."""
-    assert result.next_code is not None
+    assert result.next_item is not None and result.progress is not None
+    code, marks, html = result.next_item
     if not request.htmx:
-        return _redirect_to_page(request, "ratings:rate", result.next_code)
-    following = next_item.load_assignment_to_show(result.next_code, request.rater)
+        return _redirect_to_page(request, "ratings:rate", code)
     previous = PreviousAnswer(request.assignment.code, result.rating.submitted_at)
-    return _push_item(request, following, previous, result.progress)
+    if html is not None:
+        response = rating_page.fill_page(request, code, marks, html, previous, result.progress)
+    else:
+        following = next_item.load_assignment_to_show(code, request.rater)
+        response = rating_page.show_unanswered(request, following, previous=previous, progress=result.progress)
+    return _push_address(response, code)
 
 
-def _push_item(
-    request: RaterRequest,
-    assignment: Assignment,
-    previous: PreviousAnswer | None = None,
-    progress: Progress | None = None,
-) -> HttpResponse:
-    response = rating_page.show_unanswered(request, assignment, previous=previous, progress=progress)
+def _push_address(response: HttpResponse, code: UUID) -> HttpResponse:
     # The address bar must show the item on screen: a reload would otherwise return to the previous one.
-    return push_url(response, reverse("ratings:rate", args=[assignment.code]))
+    return push_url(response, reverse("ratings:rate", args=[code]))
 
 
 def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpResponse:

@@ -16,7 +16,7 @@ from ratings.models import Assignment, InitialRating, Rating, UnsavedAnswer
 from ratings.rating import Answer, next_item, submit
 from ratings.rating.next_item import PreviousAnswer, Progress
 from ratings.studies import rendered_items
-from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE
+from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE, TWO_STAGE_LAYOUT
 from ratings.web.decorators import RaterRequest
 from ratings.web.rater.card_frame import fill_frame
 from ratings.web.rater.rating_form import INTERFACE, RatingForm, build_initial_values
@@ -33,32 +33,47 @@ def show_unanswered(
 
     `previous` and `progress` are looked up unless the caller passes them.
     """
-    partial, rater = _is_partial(request), request.rater
+    rater = request.rater
     if not _fits_frame(request, assignment):
         unsaved: UnsavedAnswer | None = getattr(assignment, "unsaved_answer", None)
         form = RatingForm(rater.study, None, assignment, initial=build_initial_values(unsaved))
         return render_card(request, assignment, form, previous=previous, progress=progress)
     previous = previous or next_item.find_previous_answer(rater)
     progress = progress or next_item.count_progress(rater)
+    html = rendered_items.load_html(assignment, FINAL_STAGE)
+    return fill_page(request, assignment.code, assignment.marks, html, previous, progress)
+
+
+def fill_page(
+    request: RaterRequest,
+    code: uuid.UUID,
+    marks: str,
+    html: str,
+    previous: PreviousAnswer | None,
+    progress: Progress,
+) -> HttpResponse:
+    """Return the ordinary page of an item: with an empty form, one stage, and no message. `html` is the rendered item."""
+    partial, rater = is_partial(request), request.rater
     saved = SavedTime.from_time(previous.saved_at) if previous else None
     values = {
-        "item": rendered_items.load_html(assignment, FINAL_STAGE),
-        "code": assignment.code,
+        "item": html,
+        "code": code,
         "rater": rater.code,
         "previous": previous and previous.code,
         "submission_id": uuid.uuid4(),
-        "csrf_token": get_token(request),
+        # Fragments have none: the script that requests them takes it from the cookie.
+        "csrf_token": "" if partial else get_token(request),
         "done": progress.done,
         "number": progress.number,
         "total": progress.total,
         "saved_date": saved and saved.date,
         "saved_clock": saved and saved.clock,
     }
-    html = fill_frame(
-        rater.study, "ratings/_rating_card.html" if partial else "ratings/rate.html", values, marks=assignment.marks,
+    page = fill_frame(
+        rater.study, "ratings/_rating_card.html" if partial else "ratings/rate.html", values, marks=marks,
         stage=FINAL_STAGE, single_keys=None if partial else next_item.uses_single_keys(request.user.pk),
     )  # fmt: skip
-    response = HttpResponse(html)
+    response = HttpResponse(page)
     response.has_visible_text = True  # type: ignore[attr-defined]  # read by invisible_characters_middleware
     return response
 
@@ -66,7 +81,7 @@ def show_unanswered(
 def _fits_frame(request: RaterRequest, assignment: Assignment) -> bool:
     """Return whether the page is the ordinary one: an empty form, one stage, and no message."""
     has_unsaved = hasattr(assignment, "unsaved_answer")
-    has_message = not _is_partial(request) and len(get_messages(request)) > 0
+    has_message = not is_partial(request) and len(get_messages(request)) > 0
     return not (has_unsaved or has_message or is_two_stage(assignment))
 
 
@@ -141,7 +156,7 @@ def render_rater_page(
     previous: PreviousAnswer | None = None,
 ) -> HttpResponse:
     """Return the page, or for htmx its fragment, with the context of every rater page. Without one, it loads in full."""
-    partial = _is_partial(request)
+    partial = is_partial(request)
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
     previous = previous or next_item.find_previous_answer(request.rater)
@@ -153,7 +168,7 @@ def render_rater_page(
     return render_study_page(request, fragment if partial else name, {**more, **(context or {})}, status)
 
 
-def _is_partial(request: RaterRequest) -> bool:
+def is_partial(request: RaterRequest) -> bool:
     # Restoring from history needs the full page, although htmx sends the request.
     return bool(request.htmx) and not request.htmx.history_restore_request
 
@@ -168,10 +183,11 @@ def render_study_page(request: RaterRequest, template: str, context: dict[str, A
 
 def get_shown_layout(assignment: Assignment) -> str:
     """Return the layout in which this item is shown: plain if outputs cannot be matched to inputs."""
-    return item_view.choose_layout(assignment.item.payload, assignment.layout)
+    stored: str | None = getattr(assignment, "stored_layout", None)
+    return stored or item_view.choose_layout(assignment.item.payload, assignment.layout)
 
 
 def is_two_stage(assignment: Assignment) -> bool:
     """Return whether this item is answered twice: before and after the balance sheet is shown."""
     # Without reading the payload, unless the arm has two stages.
-    return assignment.layout == item_view.CONFIRM and get_shown_layout(assignment) == item_view.CONFIRM
+    return assignment.layout == TWO_STAGE_LAYOUT and get_shown_layout(assignment) == TWO_STAGE_LAYOUT

@@ -12,20 +12,32 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ratings.models import EVIDENCE, TRANSITION, Assignment, ItemSource, Rater, Rating, RenderedItem, Study
+from ratings.models import (
+    EVIDENCE,
+    TRANSITION,
+    Assignment,
+    Item,
+    ItemSource,
+    Rater,
+    Rating,
+    RenderedItem,
+    Study,
+    UnsavedAnswer,
+)
 from ratings.protocol import Arm
 from ratings.rating import next_item, submit
+from ratings.rating.first_answer import NextAction
 from ratings.studies import lifecycle, rendered_items
 from ratings.web.rater import rating_page
 from tests.support.rating_room import create_open_study
 from tests.support.steps import run_concurrently
 
 HTMX = {"HX-Request": "true"}
-REDIRECT_QUERIES = 4  # session, user, rater; next
-ITEM_QUERIES = 7  # session, user, item; opened; last answer, progress, keys
-# Session, user, item; the answer and the opened item; next item. On SQLite the answer takes ten: begin, place, rating,
-# version, answered, unsaved answer, counts, next, commit.
-ANSWER_QUERIES = {"postgresql": 5, "sqlite": 12}
+REDIRECT_QUERIES = 3  # session with its user, rater; next
+ITEM_QUERIES = 6  # session with its user, item; opened; last answer, progress, keys
+# Session with its user, item; the answer and the next item. On SQLite these take seven: begin, place, rating, version,
+# counts, next, commit.
+ANSWER_QUERIES = {"postgresql": 3, "sqlite": 9}
 
 
 def get_assignment(rater: Rater, position: int) -> Assignment:
@@ -69,10 +81,11 @@ def test_submitting_an_answer_opens_the_next_item(client: Client) -> None:
     rater = create_open_study(items=4, raters=1).raters.get()
     next_item.mark_opened(first := get_assignment(rater, 1))
 
-    result = submit.submit_rating(first, True, 4, uuid.uuid4(), open_next=True)
+    result = submit.submit_rating(first, True, 4, uuid.uuid4(), next_action=NextAction.OPEN)
 
     assert (
-        result.next_code == get_assignment(rater, 2).code
+        result.next_item is not None
+        and result.next_item.code == get_assignment(rater, 2).code
         and get_assignment(rater, 2).opened_at
         and not get_assignment(rater, 3).opened_at
     )
@@ -84,7 +97,7 @@ def test_submitting_an_answer_opens_no_further_item_until_a_revised_guide_is_rea
     next_item.mark_opened(first := get_assignment(rater, 1))
     lifecycle.revise_guide(rater.study, "Look at the units.")
 
-    assert submit.submit_rating(first, True, 4, uuid.uuid4(), open_next=True).next_code is None
+    assert submit.submit_rating(first, True, 4, uuid.uuid4(), next_action=NextAction.OPEN).next_item is None
     assert not get_assignment(rater, 2).opened_at
 
 
@@ -147,6 +160,69 @@ def test_stored_html_of_earlier_templates_is_replaced(monkeypatch: pytest.Monkey
     assert "<div hx-disable" in rendered_items.load_html(assignment, "final")
     stored = RenderedItem.objects.get()
     assert stored.version == "another release" and "<div hx-disable" in stored.html
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+@pytest.mark.parametrize("state", ["stored", "not stored", "of another release", "unsaved answer", "confirm layout"])
+def test_answer_returns_the_html_of_the_next_item_only_if_it_is_the_page_to_show(state: str) -> None:
+    rater = create_open_study(items=4, raters=1).raters.get()
+    next_item.mark_opened(first := get_assignment(rater, 1))
+    second = get_assignment(rater, 2)
+    if state == "confirm layout":
+        rater.assignments.filter(position=2).update(layout="confirm")
+        second.layout = "confirm"
+    if state == "unsaved answer":
+        UnsavedAnswer.objects.create(assignment=second, verdict=True)
+    if state != "not stored":
+        RenderedItem.objects.create(
+            item=second.item, **next_item.get_arm(rater)._replace(layout=second.layout)._asdict(), stage="final", html="the item",
+            version="old" if state == "of another release" else rendered_items.compute_version(),
+        )  # fmt: skip
+
+    result = submit.submit_rating(first, True, 4, uuid.uuid4(), next_action=NextAction.SHOW)
+
+    html = "the item" if state == "stored" else None
+    assert result.next_item == (second.code, second.marks, html)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_card_after_an_answer_equals_the_card_that_a_request_for_it_returns(client: Client, is_stored: bool) -> None:
+    rater = create_open_study(items=4, raters=1).raters.get()
+    client.force_login(rater.user)  # type: ignore[arg-type]  # the rater has a user
+    next_item.mark_opened(first := get_assignment(rater, 1))
+    if not is_stored:
+        RenderedItem.objects.all().delete()
+    sent = {"verdict": "yes", "confidence": "4", "revision": "0", "submission_id": str(uuid.uuid4())}
+
+    replied = client.post(f"/rate/{first.code}/", sent, headers=HTMX)
+    requested = client.get(replied["HX-Push-Url"], headers=HTMX)
+
+    def remove_id(response: Any) -> str:
+        return re.sub('name="submission_id" value="[-0-9a-f]{36}"', "", response.content.decode())
+
+    assert remove_id(replied) == remove_id(requested)
+    assert "1 saved" in remove_id(replied) and "csrfmiddlewaretoken" not in remove_id(replied)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("layout_stored", [True, False])
+def test_rating_records_the_layout_that_was_shown(client: Client, layout_stored: bool) -> None:
+    rater = create_open_study(items=2, raters=1).raters.get()
+    client.force_login(rater.user)  # type: ignore[arg-type]  # the rater has a user
+    first = get_assignment(rater, 1)
+    # A step whose outputs cannot be matched to its inputs is shown in the plain layout.
+    Item.objects.filter(pk=first.item_id).update(payload={**first.item.payload, "lineage": False})
+    RenderedItem.objects.all().delete()
+    client.get(f"/rate/{first.code}/")
+    if not layout_stored:
+        RenderedItem.objects.update(layout_shown=None)
+    sent = {"verdict": "yes", "confidence": "4", "revision": "0", "submission_id": str(uuid.uuid4())}
+
+    client.post(f"/rate/{first.code}/", sent)
+
+    assert Rating.objects.get().layout_shown == "plain"
 
 
 @pytest.mark.django_db

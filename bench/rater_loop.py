@@ -179,11 +179,15 @@ def start_server(environ: dict[str, str], application: str) -> Iterator[ServerPr
     ]  # fmt: skip
     with run_process(command, cwd=ROOT, env=os.environ | environ) as running:
         for _ in range(200):
+            if running.poll() is not None:
+                sys.exit(f"the server of {application} ended with exit code {running.returncode}; its output is above")
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/login/", timeout=30).close()
                 break
             except URLError:
                 time.sleep(0.1)
+        else:
+            sys.exit(f"the server of {application} did not answer within 20 seconds")
         yield ServerProcess(running.pid, port)
 
 

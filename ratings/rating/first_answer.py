@@ -160,6 +160,7 @@ def _build_postgres_statement(next_action: NextAction) -> str:
 
 def _format_next_columns(next_action: NextAction) -> str:
     """Return the columns of NextItem, for the statement that opens the assignment."""
+    # The HTML that `rendered_items.select_html` selects, if `rating_page` would show it in an empty form.
     stored = f"""
         SELECT html FROM ratings_rendereditem rendered
         WHERE rendered.item_id = ratings_assignment.item_id AND rendered.layout = ratings_assignment.layout

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
+from django.test import Client
 
 from ratings.accounts import sessions
 from ratings.models import Assignment, BrowserSession, Rater, RatingEvent, UnsavedAnswer
@@ -57,6 +58,14 @@ def test_prepared_session_query_finds_a_session_until_it_ends() -> None:
     assert found and (found.session_data, found.expire_date, found.user) == ("x", now, user)
     assert not sessions._OPEN_SESSION.find_first("k" * 32, now)
     assert not sessions._OPEN_SESSION.find_first("k" * 31, now - timedelta(seconds=1))
+
+
+def test_session_signs_in_the_user_of_its_content_and_not_of_its_column(client: Client) -> None:
+    ada, other = User.objects.create_user("ada"), User.objects.create_user("other")
+    client.force_login(ada)
+    BrowserSession.objects.update(user=other)
+
+    assert client.get("/account/").context["user"] == ada
 
 
 def test_prepared_session_query_finds_a_session_without_a_user() -> None:

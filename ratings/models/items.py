@@ -21,6 +21,13 @@ class Item(models.Model):
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="items")
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     payload = models.JSONField(help_text="created by ratings.blinding")
+    # Stored, so that lists of items are sorted and searched without reading payloads.
+    name = models.CharField(
+        max_length=120,
+        blank=True,
+        default="",
+        help_text="action and first material, by ratings.blinding.item_names: the same for all versions of a pair",
+    )
     payload_sha256 = models.CharField(max_length=64)
     pair_sha256 = models.CharField(
         max_length=64,

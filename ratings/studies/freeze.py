@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.utils import timezone
 
 from ratings.blinding import pair_digest, payload_digest
+from ratings.blinding.item_names import name_item
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.models.items import NO_CONTEXT_SHA256
 from ratings.protocol import CandidateItem, PlanError, StudyProtocol, assign_items, balance_loads, draw_items
@@ -221,11 +222,11 @@ def build_items(study: Study, candidates: Sequence[CandidateItem], now: datetime
     """Return these candidates as rows of this study. All that takes long is done here, before any transaction."""
     codes = [uuid.uuid4() for _ in candidates]
     columns = (
-        "code", "study_id", "payload", "payload_sha256", "pair_sha256", "context", "context_sha256", "screen", "created_at"
+        "code", "study_id", "payload", "name", "payload_sha256", "pair_sha256", "context", "context_sha256", "screen", "created_at"
     )  # fmt: skip
     rows = [
         (
-            code, study.pk, f.payload, f.candidate.content, _digest_pair(f), f.context,
+            code, study.pk, f.payload, name_item(f.payload), f.candidate.content, _digest_pair(f), f.context,
             payload_digest(f.context) if f.context else NO_CONTEXT_SHA256, f.screen, now,
         )
         for code, f in zip(codes, candidates, strict=True)

@@ -29,7 +29,11 @@ Environment = Mapping[str, str]
 
 
 class NotReadyError(LabError):
-    """The cast cannot run here; the message states what is missing."""
+    """The cast cannot run here; the message states what is missing, `missing_keys` if it is only keys."""
+
+    def __init__(self, message: str, missing_keys: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.missing_keys = missing_keys
 
 
 class CastOption(NamedTuple):
@@ -45,6 +49,7 @@ class CastOption(NamedTuple):
     answers_by_model: bool = False  # its transition model is a language model
     why_not: str = ""
     warnings: tuple[str, ...] = ()
+    missing_keys: tuple[str, ...] = ()  # variables of the keys that it needs and the environment lacks
 
     @property
     def is_ready(self) -> bool:
@@ -59,6 +64,7 @@ class RaterOption(NamedTuple):
     of_cast: bool = False
     why_not: str = ""
     warnings: tuple[str, ...] = ()
+    missing_keys: tuple[str, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -224,8 +230,10 @@ def _freeze_models(cast: Mapping[str, Any]) -> dict[str, Any]:
 def _check_keys(config: dict[str, Any], environ: Environment) -> dict[str, Any]:
     providers = [model["provider"] for model in config.get("models", {}).values()]
     # The key itself is never stored; only its presence is checked.
-    if missing := _find_unreachable(providers, environ, bool(config.get("cast", {}).get("scripted"))):
-        raise NotReadyError(f"The cast {config['cast']['name']!r} cannot run: {missing}")
+    obstacle = _find_unreachable(providers, environ, bool(config.get("cast", {}).get("scripted")))
+    if obstacle.reason:
+        message = f"The cast {config['cast']['name']!r} cannot run: {obstacle.reason}"
+        raise NotReadyError(message, obstacle.missing_keys)
     return config
 
 
@@ -234,7 +242,7 @@ def _model_option(row: CastDefinition, models: Mapping[str, LanguageModel], envi
     lost = sorted(set(speakers) - set(models))
     models_of_cast = [models[name] for name in speakers if name in models]
     unreachable = _find_unreachable((one.provider for one in models_of_cast), environ, bool(row.data.get("scripted")))
-    reasons = [_describe_missing(lost) if lost else "", unreachable]
+    reasons = [_describe_missing(lost) if lost else "", unreachable.reason]
     agent, transition_model, classifier = (get_role_name(row.data[role]) for role in ROLES)
     return CastOption(
         row.name,
@@ -247,6 +255,7 @@ def _model_option(row: CastDefinition, models: Mapping[str, LanguageModel], envi
         answers_by_model="model" in row.data["transition_model"],
         why_not="; ".join(filter(None, reasons)),
         warnings=tuple(_iter_warnings(models_of_cast, timezone.localdate())),
+        missing_keys=() if lost else unreachable.missing_keys,
     )
 
 
@@ -256,24 +265,29 @@ def _rater_option(
     description = f"Its classifier, {model}. {cast['description']}" if cast else ""
     if row is None:
         return RaterOption(name, description, of_cast=bool(cast), why_not=_describe_missing([model]))
-    why_not = _find_unreachable([row.provider], environ, bool(cast and cast.get("scripted")))
+    obstacle = _find_unreachable([row.provider], environ, bool(cast and cast.get("scripted")))
     warnings = tuple(_iter_warnings([row], timezone.localdate()))
-    return RaterOption(name, description or f"{row.model_id}, {row.provider}", bool(cast), why_not, warnings)
+    description = description or f"{row.model_id}, {row.provider}"
+    return RaterOption(name, description, bool(cast), obstacle.reason, warnings, obstacle.missing_keys)
 
 
 def _describe_missing(models: list[str]) -> str:
     return f"not loaded: {', '.join(models)} (python manage.py load_models)"
 
 
-def _find_unreachable(providers: Iterable[str], environ: Environment, scripted: bool = False) -> str:
-    """Return which variables the environment lacks, or "" if every provider can be reached.
+class _Obstacle(NamedTuple):
+    """Why providers cannot be reached, "" if they can, and the variables to set if keys are all that is missing."""
 
-    A scripted cast may use only the scripted server.
-    """
-    needed, reasons = set(providers), []
+    reason: str = ""
+    missing_keys: tuple[str, ...] = ()
+
+
+def _find_unreachable(providers: Iterable[str], environ: Environment, scripted: bool = False) -> _Obstacle:
+    """Return what the environment lacks to reach every provider. A scripted cast may use only the scripted server."""
+    needed, reasons, keys = set(providers), [], []
     # A scripted cast must not reach a real provider by accident, where it would cost money.
     if scripted and not all(run_config.uses_scripted_server(name, environ) for name in needed):
-        return SCRIPTED_ALONE
+        return _Obstacle(SCRIPTED_ALONE)
     # In a fixed order, so that the message does not depend on the order of a set.
     for name in PROVIDERS:
         if name in needed:
@@ -281,7 +295,8 @@ def _find_unreachable(providers: Iterable[str], environ: Environment, scripted: 
                 connections.make_endpoint(name, "", WireOptions(), environ)
             except connections.MissingKey as missing:
                 reasons.append(str(missing))
-    return "; ".join(reasons)
+                keys += [PROVIDERS[name].key_variable] if not has_key(name, environ) else []
+    return _Obstacle("; ".join(reasons), tuple(keys) if len(keys) == len(reasons) else ())
 
 
 def _iter_warnings(models: Iterable[LanguageModel], today: date) -> Iterable[str]:

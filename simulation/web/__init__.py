@@ -4,7 +4,7 @@ A view fetches what this user may see, validates a form, calls one function of a
 a fragment.
 
 May import: simulation.calls, simulation.casts, simulation.checker, simulation.lab, simulation.models,
-simulation.providers, simulation.runs.
+simulation.providers, simulation.runs, wetbench_site.
 """
 
 from simulation.web.access import StaffRequest, staff_only

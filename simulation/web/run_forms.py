@@ -1,10 +1,9 @@
 """Forms to start runs and set budgets, what each form would create at which maximum cost, and a filter of episodes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlencode
+from typing import Any, NamedTuple, Self, TypeVar
 
 from django import forms
 from django.contrib.auth.models import User
@@ -16,22 +15,14 @@ from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, Run
 from simulation.runs import create, list_accepted_steps
 from simulation.web.access import StaffRequest
+from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
 
 # The button that only updates the size on pages without scripts, beside the one that starts the run.
 SIZE_BUTTON = "size"
+# The buttons that choose all experiments or none; with scripts, choose.js does it in place.
+SELECT_BUTTON = "select"
 MAX_MINUTES = 60 * 24 * 60  # 60 days
 Limit = TypeVar("Limit", Decimal, int)
-
-
-class CastGroup(NamedTuple):
-    """Casts of one kind, each with whether it is chosen."""
-
-    title: str
-    rows: Sequence[tuple[cast_availability.CastOption | cast_availability.RaterOption, bool]]
-
-
-def list_cast_choices() -> list[tuple[str, str]]:
-    return [(name, name) for name in cast_availability.list_names()]
 
 
 def list_prompt_sets() -> list[tuple[str, str]]:
@@ -153,6 +144,20 @@ class RunForm(StartForm, BudgetFields):
         help_text="Used by language models only. Import others with manage.py prompts import.",
     )
 
+    @classmethod
+    def read_request(cls, request: StaffRequest, linked: Mapping[str, Any]) -> Self:
+        """Return the form as sent, or with the values of a link.
+
+        After "Select all" or "Select none", everything typed is kept and nothing is checked.
+        """
+        if SELECT_BUTTON in request.POST:
+            fields = cls.base_fields.items()
+            typed = {name: field.widget.value_from_datadict(request.POST, {}, name) for name, field in fields}
+            is_all = request.POST[SELECT_BUTTON] == "all"
+            slugs = list(Experiment.objects.values_list("slug", flat=True)) if is_all else []
+            return cls(initial={**typed, "experiments": slugs})
+        return cls(request.POST) if request.method == "POST" else cls(initial=linked)
+
     def clean_cast(self) -> str:
         """Return the cast's name. Raise ValidationError, which states what is missing, if the cast is not available."""
         name = str(self.cleaned_data["cast"])
@@ -188,14 +193,15 @@ class RunForm(StartForm, BudgetFields):
         chosen = self["experiments"].value() or []
         return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
 
-    def all_experiments_query(self) -> str:
-        return urlencode({"experiments": [row.slug for row, _ in self.list_experiments()]}, doseq=True)
-
     def group_casts(self) -> Iterator[CastGroup]:
-        chosen = self["cast"].value()
+        """Yield the casts that can run here in groups, each with whether it is chosen."""
+        chosen, ready = self["cast"].value(), [line for line in self.available_casts if line.is_ready]
         for title, has_model in (("Rule-based: no API cost, reproducible", False), ("Language models", True)):
-            if rows := [(line, line.name == chosen) for line in self.available_casts if line.speaks is has_model]:
+            if rows := [(line, line.name == chosen) for line in ready if line.speaks is has_model]:
                 yield CastGroup(title, rows)
+
+    def list_unavailable(self) -> UnavailableCasts | None:
+        return group_unavailable("cast", [(line.name, line) for line in self.available_casts])
 
 
 class EpisodesForm(RunForm):
@@ -304,6 +310,7 @@ class AnsweringCast(NamedTuple):
     transition_model: str
     judges: tuple[str, ...]
     why_not: str
+    missing_keys: tuple[str, ...] = ()
 
 
 def list_answering_casts() -> list[AnsweringCast]:
@@ -313,16 +320,19 @@ def list_answering_casts() -> list[AnsweringCast]:
         judges = (info.evidence_classifier, *info.panel)
         # The agent is replaced by the person, so casts that differ only in their agent are the same here.
         if (roles := (info.transition_model, *judges)) not in by_roles:
-            by_roles[roles] = AnsweringCast(info.name, info.transition_model, judges, _find_problem(info.name))
+            by_roles[roles] = AnsweringCast(info.name, info.transition_model, judges, *_find_problem(info.name))
     return list(by_roles.values())
 
 
-def _find_problem(cast: str) -> str:
+def _find_problem(cast: str) -> tuple[str, tuple[str, ...]]:
+    """Return why this cast cannot answer a person, "" if it can, and the keys if they are all that is missing."""
     try:
         cast_availability.freeze_with_person(cast)
+    except cast_availability.NotReadyError as error:
+        return str(error), error.missing_keys
     except LabError as error:
-        return str(error)
-    return ""
+        return str(error), ()
+    return "", ()
 
 
 class HumanEpisodeForm(StartForm):
@@ -344,9 +354,13 @@ class HumanEpisodeForm(StartForm):
         return list_answering_casts()
 
     def list_options(self) -> list[tuple[AnsweringCast, bool]]:
-        """Return every answering cast and whether it is chosen; by default, the first available one."""
-        chosen = self["cast"].value() or next((one.cast for one in self.available_casts if not one.why_not), "")
-        return [(one, one.cast == chosen) for one in self.available_casts]
+        """Return every available answering cast and whether it is chosen; by default, the first one."""
+        ready = [one for one in self.available_casts if not one.why_not]
+        chosen = self["cast"].value() or next((one.cast for one in ready), "")
+        return [(one, one.cast == chosen) for one in ready]
+
+    def list_unavailable(self) -> UnavailableCasts | None:
+        return group_unavailable("cast", [(one.cast, one) for one in self.available_casts])
 
     def clean_cast(self) -> str:
         chosen: str = self.cleaned_data["cast"]

@@ -118,7 +118,7 @@ def start_episodes(request: StaffRequest) -> HttpResponse:
     """Show the form of a run and, with htmx or a button, what would be created and the maximum cost."""
     # Other pages link here with experiments in the URL.
     ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
-    form = EpisodesForm(request.POST) if request.method == "POST" else EpisodesForm(initial=ticked)
+    form = EpisodesForm.read_request(request, ticked)
     if new_run := form.try_start(request):
         return redirect("simulation:run", code=new_run.code)
     if request.htmx:

@@ -72,7 +72,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
     if request.htmx:
         return render(request, "simulation/_order_size.html", TwinsForm(request.GET).build_size(pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
-    form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
+    form = TwinsForm.read_request(request, ticked)
     if new_run := form.try_start(request):
         return redirect("simulation:run", code=new_run.code)
     try:

@@ -23,7 +23,8 @@ from simulation.casts import cast_availability
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.lab.errors import LabError
 from simulation.runs import RunLimits
-from simulation.web.run_forms import SIZE_BUTTON, BudgetFields, BudgetForm, CastGroup
+from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable
+from simulation.web.run_forms import SIZE_BUTTON, BudgetFields, BudgetForm
 from wetbench_site.text import format_count
 
 MEASURED: Final = 2000  # items whose prompts are built to estimate the cost: takes about a second
@@ -77,9 +78,9 @@ class MachineForm(BudgetFields):
             if lines:
                 yield CastGroup(title, [(line, line.name == selected) for line in lines])
 
-    def list_unavailable(self) -> list[cast_availability.RaterOption]:
-        """Return the model raters that cannot rate here, each with the reason."""
-        return [line for line in self.available_raters if not line.is_ready]
+    def list_unavailable(self) -> UnavailableCasts | None:
+        """Return the model raters that cannot rate here, with what each lacks."""
+        return group_unavailable("model", [(line.name, line) for line in self.available_raters])
 
     def get_requested_context(self) -> bool | None:
         """Return the choice of context for `model_raters.request_ratings`, or None if there is nothing to choose."""

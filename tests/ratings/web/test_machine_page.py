@@ -183,7 +183,7 @@ def test_unavailable_models_are_listed_with_the_reason(
     model_casts.create_priced_model("a-rater")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    assert "1 model unavailable a-rater :" in page(boss, study) and "OPENAI_API_KEY" in page(boss, study)
+    assert "1 model needs an API key OPENAI_API_KEY a-rater" in page(boss, study)
     answer = boss.post(address(study), {"cast": "a-rater"})
     assert answer.status_code == 422 and not MachineRater.objects.exists()
 

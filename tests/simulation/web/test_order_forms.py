@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from simulation.calls import run_usage
 from simulation.casts import cast_availability, load_files, prompt_store
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run
 from simulation.runs import create
+from simulation.web import cast_choices
 from simulation.web import catalogue as models_page
 from simulation.web.run_forms import EpisodesForm, TwinsForm
 from tests.support import run_factory
@@ -176,18 +178,39 @@ def test_started_run_stores_cast_prompts_and_budget(staff_client: Client, caffei
 def test_api_key_removed_before_the_start_is_reported_on_the_form(
     staff_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "disabled" not in find_cast_radio(get_text(staff_client.get(ADDRESS)), "paper")
+    assert 'name="cast" value="paper"' in get_text(staff_client.get(ADDRESS))
     monkeypatch.delenv("OPENAI_API_KEY")
     shown = get_text(staff_client.get(ADDRESS))
-    assert "disabled" in find_cast_radio(shown, "paper") and "disabled" not in find_cast_radio(shown, "offline")
+    assert 'name="cast" value="paper"' not in shown and 'name="cast" value="offline"' in shown
     answer = staff_client.post(ADDRESS, build_form_data())
     assert answer.status_code == 422 and "paper is not available: OPENAI_API_KEY is not set" in get_text(answer)
     assert not Run.objects.exists()
 
 
-def find_cast_radio(shown: str, cast: str) -> str:
-    begin = shown.index(f'name="cast" value="{cast}"')
-    return shown[begin : shown.index(">", begin)]
+@pytest.mark.usefixtures("two_experiments")
+@pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
+def test_casts_without_keys_are_one_line_that_names_the_variables(
+    staff_client: Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert "<summary>" not in get_text(staff_client.get(reverse(f"simulation:{name}")))
+    for key in KEYS:
+        monkeypatch.delenv(key)
+    shown = get_text(staff_client.get(reverse(f"simulation:{name}")))
+    assert re.search(r"<summary>\d+ casts need API keys</summary>", shown)
+    assert "<code>OPENAI_API_KEY</code>" in shown and "ANTHROPIC_API_KEY_FILE" in shown
+
+
+def test_casts_that_lack_more_than_keys_are_counted_apart_with_the_reason() -> None:
+    rows = {
+        "a": cast_availability.RaterOption("a", "", why_not="X_KEY is not set", missing_keys=("X_KEY",)),
+        "b": cast_availability.RaterOption("b", "", why_not="not loaded: m"),
+        "c": cast_availability.RaterOption("c", "", why_not="X_KEY is not set", missing_keys=("X_KEY",)),
+        "d": cast_availability.RaterOption("d", ""),
+    }
+    found = cast_choices.group_unavailable("cast", rows.items())
+    assert found and found.summary == "2 casts need API keys; 1 cast cannot run here for another reason"
+    assert [group.names for group in found.groups] == [("a", "c"), ("b",)]
+    assert cast_choices.group_unavailable("cast", [("d", rows["d"])]) is None
 
 
 @pytest.mark.usefixtures("two_experiments")

@@ -207,14 +207,27 @@ def test_invalid_run_form_is_shown_again_with_the_choices(
     assert not Run.objects.exists()
 
 
-def test_choose_all_selects_every_experiment_and_choose_none_selects_none(staff_client: Client, lab: None) -> None:
-    address = reverse("simulation:new_episodes")
-    page = get_text(staff_client.get(address))
-    everything, nothing = (html.unescape(found) for found in re.findall(r'<a href="([^"]*)">Select \w+</a>', page))
-    ticked = re.findall(r'name="experiments" value="(.*?)" checked', get_text(staff_client.get(everything)))
-    assert sorted(ticked) == sorted(Experiment.objects.values_list("slug", flat=True))
-    assert 'name="experiments"' in page and " checked" not in re.findall(r"<fieldset.*?</fieldset>", page, re.S)[0]
-    assert nothing == address
+@pytest.mark.parametrize("name", ["new_episodes", "twins"])
+def test_selecting_all_or_no_experiments_keeps_everything_typed_and_starts_nothing(
+    staff_client: Client, lab: None, name: str
+) -> None:
+    address = reverse(f"simulation:{name}")
+    typed = {"cast": "offline-lapses", "seed": "12x", "max_cost": "2.5", "submission_id": "a" * 32}
+    for choice, expected in (("all", sorted(Experiment.objects.values_list("slug", flat=True))), ("none", [])):
+        answer = staff_client.post(address, {**typed, "experiments": ["caffeine-hplc-analysis"], "select": choice})
+        page = get_text(answer)
+        assert sorted(re.findall(r'name="experiments" value="(.*?)" checked', page)) == expected
+        assert answer.status_code == 200 and "Enter a whole number" not in page  # nothing is checked yet
+        assert all(f'value="{value}"' in page for value in ("12x", "2.5", "a" * 32))
+        assert 'value="offline-lapses" required checked' in page
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["new_episodes", "twins"])
+def test_enter_in_a_run_form_presses_the_button_that_starts_it(staff_client: Client, lab: None, name: str) -> None:
+    page = get_text(staff_client.get(reverse(f"simulation:{name}")))
+    form = page[page.index('class="card order"') :]
+    assert " name=" not in re.findall(r"<button[^>]*>", form)[0]  # the first submit button of a form is its default
 
 
 @pytest.mark.parametrize("asked", [True, False])

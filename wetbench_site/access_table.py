@@ -70,7 +70,7 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     # Studies
     (_build_row(analyst=READ, admin=READ, staff=READ, superuser=READ), "ratings:studies"),
     (_allow_staff(BOTH), "ratings:new_study"),
-    (_allow_members(READ), "ratings:study ratings:stock"),
+    (_allow_members(READ), "ratings:study ratings:stock ratings:study_log"),
     (_allow_admins(BOTH), "ratings:build ratings:delete_study ratings:unblind_study ratings:study_guide"),
     (_allow_admins(READ), "ratings:preview ratings:matrix ratings:empty_cells ratings:plan_json"),
     (

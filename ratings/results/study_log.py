@@ -57,6 +57,11 @@ def title_event(kind: str, content: Content | LegacyText) -> str:
     return _TITLES.get(kind, kind)
 
 
+def title_kind(kind: str) -> str:
+    """Return a title for all events of a kind."""
+    return "role" if kind == "member" else _TITLES.get(kind, kind)
+
+
 def describe_event(content: Content | LegacyText, names: Mapping[int, str]) -> str:
     """Return the details of an event as text. `names`: current usernames by account number, if they exist."""
     if isinstance(content, events.MemberChanged):

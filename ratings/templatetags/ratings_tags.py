@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from ratings.web import job_status
+from ratings.web.study import navigation
 from simulation.models import Job
 
 register = template.Library()
@@ -66,3 +67,10 @@ def nav_link(context: Context, name: str, label: str) -> SafeString:
     # By prefix, so that the pages below a section keep its link highlighted.
     current = mark_safe(' aria-current="page"') if context["request"].path.startswith(address) else ""
     return format_html('<a href="{}"{}>{}</a>', address, current, label)
+
+
+@register.simple_tag(takes_context=True)
+def study_navigation(context: Context) -> navigation.Navigation:
+    """Return the navigation of the study's pages for the current user and page."""
+    request = context["request"]
+    return navigation.build_navigation(context["study"], request.role, request.path, is_staff=request.user.is_staff)

@@ -92,6 +92,7 @@ def _get_permitted_job(request: StudyRequest, code: UUID) -> JobAccess:
     permitted = access.get_job_or_404(request.user, code)
     # Jobs are outside the pages of a study, so `study_page` has not checked this.
     two_factor.require_two_factor(request, permitted.role)
+    request.role = permitted.role  # as on the pages of the study, whose navigation reads it
     return permitted
 
 

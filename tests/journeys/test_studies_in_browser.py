@@ -61,19 +61,20 @@ def test_study_is_built_previewed_opened_and_unblinded(
     press_button(page, "Save and review")
     expect(page.locator("#stock")).to_contain_text("enough")  # loaded by htmx after the page
     check_page(page)
-    for tab in ("Assignments", "Preview"):
+    for tab in ("Raters", "Preview"):  # the first page of raters is the assignments: a draft has no people
         page.get_by_role("link", name=tab, exact=True).click()
         check_page(page)
-    page.get_by_role("link", name="Draft", exact=True).click()
+    page.get_by_role("link", name="Overview", exact=True).click()
     press_button(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
     check_page(page)
+    page.get_by_role("link", name="Raters", exact=True).click()
     page.get_by_role("link", name="Instructions", exact=True).click()
     page.get_by_label("Study-specific instructions").fill("Mind the units.")
     press_button(page, "Show these to raters")
     expect(page.locator("main")).to_contain_text("Version 2")
     check_page(page)
-    page.get_by_role("link", name="Results", exact=True).click()
+    page.get_by_role("link", name="Overview", exact=True).click()
     for button, message in (("Pause", "is paused"), ("Resume", "accepts ratings again"), ("Close", "is closed")):
         press_button(page, button)
         expect(page.locator(".messages")).to_contain_text(message)

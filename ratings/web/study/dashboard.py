@@ -26,6 +26,7 @@ from ratings.web.results import rendered_results, result_sections
 from ratings.web.study import builder
 from wetbench_site.text import format_count
 
+RECENT_EVENTS = 6  # on the study's page; its log has all of them
 _ALL_ITEMS_PARAMETER = "matrix"  # "?matrix=all" shows every item of the matrix
 
 
@@ -55,7 +56,7 @@ def show_study(request: StudyRequest) -> HttpResponse:
         "role": request.role,
         "may_run": request.role != "analyst",
         "facts": protocol_words.describe_document(study_row),
-        "log": study_log.describe_events(study_row.events.select_related("by")),
+        "log": study_log.describe_events(study_row.events.select_related("by").order_by("-at", "-pk")[:RECENT_EVENTS]),
     }
     if study_row.is_draft:
         # Counting the pool can take a while, so the page loads without it. htmx then requests it; others have a link.

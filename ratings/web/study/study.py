@@ -27,6 +27,7 @@ from ratings.web.study.step_forms import GuideForm
 from simulation.models import Job
 
 PER_PAGE = 25
+EVENTS_PER_PAGE = 50
 MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
 
 
@@ -180,6 +181,30 @@ def remove_member(request: StudyRequest, number: int) -> HttpResponse:
     return redirect("ratings:members", slug=request.study.slug)
 
 
+class LogFilter(forms.Form):
+    kind = forms.ChoiceField(label="Kind of event", required=False)
+
+    def __init__(self, parameters: Any, kinds: Iterable[str]) -> None:
+        super().__init__(parameters)
+        names = sorted((study_log.title_kind(kind).capitalize(), kind) for kind in kinds)
+        field = self.fields["kind"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", "All"), *((kind, name) for name, kind in names)]
+
+
+@study_page("admin", "analyst")
+@require_safe
+def show_log(request: StudyRequest) -> HttpResponse:
+    """Show the events of the study, newest first, of all kinds or of the one in the URL."""
+    events = request.study.events.select_related("by").order_by("-at", "-pk")
+    form = LogFilter(request.GET, events.order_by().values_list("kind", flat=True).distinct())
+    # A kind that the study has no events of is ignored, like any value that the form does not offer.
+    kind = form.cleaned_data["kind"] if form.is_valid() else ""
+    page = Paginator(events.filter(kind=kind) if kind else events, EVENTS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {"study": request.study, "page": page, "form": form, "filtered": bool(kind)}
+    return render(request, "ratings/study_log.html", context | {"log": study_log.describe_events(page)})
+
+
 @study_page("analyst")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -281,6 +306,7 @@ urls: list[URLPattern] = [
     path("studies/<slug:slug>/guide/", edit_guide, name="study_guide"),
     path("studies/<slug:slug>/members/", show_team, name="members"),
     path("studies/<slug:slug>/members/<int:number>/remove/", remove_member, name="remove_member"),
+    path("studies/<slug:slug>/log/", show_log, name="study_log"),
     path("studies/<slug:slug>/interim/", show_interim_analysis, name="interim"),
     path("studies/<slug:slug>/audit/", show_audit, name="audit"),
     path("studies/<slug:slug>/quarantine/", show_quarantine, name="quarantine"),

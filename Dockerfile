@@ -17,6 +17,7 @@ COPY ratings ./ratings
 COPY templates ./templates
 COPY static ./static
 COPY fixtures ./fixtures
+COPY docs ./docs
 # Whatever umask the files were fetched under, the user of the container reads them.
 RUN chmod -R a+rX /app && /venv/bin/python -m compileall -q /app
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 WETBENCH_PROFILE=production WETBENCH_VAR_DIR=/var/lib/wetbench

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from ratings.web import jobs
+from ratings.web import help_pages, jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import links, rater_home, rating
 from ratings.web.results import benchmarks, comparison, paper, result_files
@@ -17,6 +17,7 @@ rater_urls: list[URLPattern] = [*rating.urls, *links.urls, *account.urls, *rater
 study_urls: list[URLPattern] = [
     *builder.urls, *study.urls, *dashboard.urls, *export.urls, *vetting.urls, *jobs.urls,
     *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
+    *help_pages.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

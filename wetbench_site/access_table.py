@@ -69,6 +69,10 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (_allow_raters(POST), "ratings:erase ratings:keys ratings:practised ratings:draft ratings:finish"),
     # Studies
     (_build_row(analyst=READ, admin=READ, staff=READ, superuser=READ), "ratings:studies"),
+    (
+        _build_row(analyst=READ, admin=READ, staff=READ, superuser=READ),
+        "ratings:help ratings:help_document ratings:help_picture",
+    ),
     (_allow_staff(BOTH), "ratings:new_study"),
     (_allow_members(READ), "ratings:study ratings:stock ratings:study_log"),
     (_allow_admins(BOTH), "ratings:build ratings:delete_study ratings:unblind_study ratings:study_guide"),

@@ -35,9 +35,11 @@ RUNNING_AS_METHODS = {"raw", "extra", "system", "popen"}
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "yaml"}
 # `texts` renders no HTML: its own engine makes plain text, Markdown and LaTeX of our templates, with a filter for each of the latter.
 # `rendered_items`, `rendered_results` and `card_frame` keep HTML that templates rendered, with all values escaped, to put it into a page later.
+# `help/rendering` makes HTML of our own documents with markdown-it, which escapes all text and passes no HTML through.
 MAY_TRUST = {
     "ratings/results/stored_figures.py", "ratings/templatetags/ratings_tags.py", "ratings/exchange/archive/texts.py",
-    "ratings/studies/rendered_items.py", "ratings/web/results/rendered_results.py", "ratings/web/rater/card_frame.py"
+    "ratings/studies/rendered_items.py", "ratings/web/results/rendered_results.py", "ratings/web/rater/card_frame.py",
+    "wetbench_site/help/rendering.py",
 }  # fmt: skip
 
 

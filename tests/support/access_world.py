@@ -133,6 +133,8 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "step": "question",
         "label": "R02",
         "name": "rates",
+        "ratings:help_document name": "studies",
+        "ratings:help_picture name": "rate.png",
         "ratings:benchmark_csv name": "pass_at_k",
         "ratings:benchmark_figure name": "pass_at_k",
         "ending": "svg",

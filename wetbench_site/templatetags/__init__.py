@@ -1,0 +1,1 @@
+"""Template tags that pages of both apps use."""

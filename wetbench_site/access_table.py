@@ -111,7 +111,8 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (_allow_members(BOTH, analyst=READ), "ratings:audit"),
     (_allow_admins(BOTH), "ratings:quarantine"),
     (_allow_staff(READ), "ratings:vetting"),
-    (_allow_staff(BOTH), "ratings:vet"),
+    (_allow_staff(BOTH), "ratings:vet ratings:vetting_sample"),
+    (_allow_staff(POST), "ratings:reopen_twin ratings:vetting_samples"),
     # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.access decides)
     (_allow_members(READ), "ratings:job ratings:job_file"),
     (_allow_members(POST), "ratings:cancel_job ratings:retry_job"),

@@ -28,6 +28,9 @@ from ratings.blinding.material_rows import (
 from ratings.blinding.observation_tables import group_observations
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
+CHANGED = (
+    "changed"  # `marks` of a page for staff: the rows in `marked` differ from the original, and nothing can be marked
+)
 UNFOLDED_STEPS = 2  # previous steps that are unfolded; earlier ones are folded
 UNFOLDED_COMPUTED_LINES = 4  # lines of the balance sheet that are unfolded
 

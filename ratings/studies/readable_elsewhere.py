@@ -27,7 +27,7 @@ from django.utils import timezone
 
 from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.models.people import Membership, MembershipChange, RightsPeriod
-from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
+from simulation.models import EvidenceReview, Run, SampledTwin, Transition, Twin, TwinDecision
 
 _FLAGS = {"is_staff": RightsPeriod.STAFF, "is_superuser": RightsPeriod.SUPERUSER}
 
@@ -288,6 +288,7 @@ def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:
     any_work = any_work.union(
         Twin.objects.filter(vetted_by__in=accounts).order_by().values_list("pk"),
         TwinDecision.objects.filter(by__in=accounts).order_by().values_list("pk"),
+        SampledTwin.objects.filter(second_by__in=accounts).order_by().values_list("pk"),
         ImportedItem.objects.filter(by__in=accounts).order_by().values_list("pk"),
     )
     handled: HandledKeys = defaultdict(list)
@@ -323,6 +324,7 @@ def _query_handled(
     paths = [(by, by.replace("created_by", "created_at")) for by in creators]
     paths += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
     paths += [(f"{step}twins__decisions__by", f"{step}twins__decisions__at")]
+    paths += [(f"{step}twins__samples__second_by", f"{step}twins__samples__second_at")]
     return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, time) for by, time in paths]
 
 

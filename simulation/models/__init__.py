@@ -23,6 +23,7 @@ from simulation.models.episodes import (
 )
 from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
 from simulation.models.runs import REASONS, CatalogueEntry, Experiment, Leased, LeasedQuerySet, PaperPlan, Run, Worker
+from simulation.models.vetting_samples import SampledTwin, VettingSample
 
 __all__ = [
     "PERTURBATIONS",
@@ -47,8 +48,10 @@ __all__ = [
     "PromptSet",
     "ProviderGate",
     "Run",
+    "SampledTwin",
     "Transition",
     "Twin",
     "TwinDecision",
+    "VettingSample",
     "Worker",
 ]

@@ -221,10 +221,11 @@ class Twin(Leased):
 class TwinDecision(models.Model):
     """One decision on whether a twin may enter studies. Rows are only added, never changed.
 
-    `by` is empty if rules decided or if the twin was accepted without being read ("unread").
+    `by` is empty if rules decided. "unread": accepted without being read; "reopened": an earlier decision was undone.
     """
 
     DECISIONS = [(name, name) for name in ("accepted", "relabelled", "rejected")] + [("unread", "accepted unread")]
+    DECISIONS += [("reopened", "reopened")]
 
     twin = models.ForeignKey(Twin, on_delete=models.CASCADE, related_name="decisions")
     decision = models.CharField(max_length=12, choices=DECISIONS)

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from simulation.lab.errors import LabError
-from simulation.models import Twin, TwinDecision
+from simulation.models import SampledTwin, Twin, TwinDecision
 
 MAX_KIND_LENGTH = 60  # characters, as in the column Twin.kind
 
@@ -52,21 +52,21 @@ def filter_accepted(twins: QuerySet[Twin], by_person: bool) -> QuerySet[Twin]:
     """Return twins that may enter a study; with `by_person`, only those that a person has accepted."""
     if by_person:
         return twins.filter(vetting="accepted", vetted_at__isnull=False)
-    return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~_needs_person())
+    return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~needs_person())
 
 
 def filter_accepted_unread(twins: QuerySet[Twin]) -> QuerySet[Twin]:
     """Return twins from models that may enter studies although no person has read them (`accept_unread`)."""
-    return twins.filter(_needs_person(), vetting="accepted", vetted_at__isnull=True)
+    return twins.filter(needs_person(), vetting="accepted", vetted_at__isnull=True)
 
 
 def filter_undecided(twins: QuerySet[Twin], by_person: bool = False) -> QuerySet[Twin]:
     """Return twins that wait for a person: errors planted by models, or with `by_person` every twin that no person has read."""
     unread = twins.filter(status="done", vetted_at__isnull=True).exclude(vetting="rejected")
-    return unread if by_person else unread.filter(_needs_person(), vetting="")
+    return unread if by_person else unread.filter(needs_person(), vetting="")
 
 
-def _needs_person() -> Q:
+def needs_person() -> Q:
     """Match errors planted by models: an error without a rule. Another model's own answer has no planted error."""
     return Q(rule="") & ~Q(perturbation="none")
 
@@ -125,22 +125,43 @@ def record_decision(twin: Twin, answers: VettingAnswers, user: User) -> TwinDeci
     answered: dict[str, Any] = {name: getattr(answers, name) for name in ("wrong", "only_change", "tell", "field")}
     answered |= {"decision": "relabelled" if relabelled else answers.decision, "perturbation": label}
     answered |= {"kind": twin.kind, "note": answers.note.strip()}
-    return TwinDecision.objects.create(twin=twin, by=user, at=now, **answered)
+    decision = TwinDecision.objects.create(twin=twin, by=user, at=now, **answered)
+    SampledTwin.objects.filter(twin=twin, first__isnull=True).update(first=decision)
+    return decision
 
 
 @transaction.atomic
-def accept_unread(twins: QuerySet[Twin], note: str) -> int:
+def reopen(twin: Twin, user: User) -> bool:
+    """Undo the decision on a twin, which waits for a person again. Return False if there is none to undo."""
+    twin = Twin.objects.select_for_update(of=("self",)).get(pk=twin.pk)
+    last = twin.decisions.order_by("-pk").first()
+    # A rule's acceptance is no decision of a person, and cannot be undone.
+    if last is None or last.decision == "reopened" or (last.by_id is None and last.decision == "accepted"):
+        return False
+    twin.vetting, twin.vetted_by, twin.vetted_at, twin.vetted_as = "", None, None, ""
+    twin.save(update_fields=["vetting", "vetted_by", "vetted_at", "vetted_as"])
+    kept = {"perturbation": twin.perturbation, "field": twin.field, "kind": twin.kind}
+    TwinDecision.objects.create(twin=twin, by=user, decision="reopened", **kept)
+    SampledTwin.objects.filter(twin=twin, sample__accepted_at__isnull=True).update(first=None)
+    return True
+
+
+@transaction.atomic
+def accept_unread(twins: QuerySet[Twin], note: str, by: User | None = None) -> int:
     """Accept the twins from models that wait for a person, and record them as unread. Return how many.
 
     They still wait for a person, and are excluded from studies that require a person's decision.
     """
-    accepted, decisions = list(filter_undecided(twins).select_for_update(of=("self",))), []
+    # Only these columns: the outcomes of many twins would not fit into memory.
+    columns = ("pk", "perturbation", "field", "kind", "diff")
+    waiting = filter_undecided(twins).select_for_update(of=("self",)).only(*columns).order_by("pk")
+    accepted, decisions = list(waiting), []
     for twin in accepted:
         twin.vetting, twin.field = "accepted", find_error_location(twin)
         error = {"perturbation": twin.perturbation, "field": twin.field, "kind": twin.kind}
-        decisions.append(TwinDecision(twin=twin, decision="unread", wrong=True, note=note, **error))
+        decisions.append(TwinDecision(twin=twin, decision="unread", wrong=True, note=note, by=by, **error))
     Twin.objects.bulk_update(accepted, ["vetting", "field"], batch_size=200)
-    TwinDecision.objects.bulk_create(decisions)
+    TwinDecision.objects.bulk_create(decisions, batch_size=500)
     return len(accepted)
 
 
@@ -161,7 +182,7 @@ def accept_by_rule(twins: QuerySet[Twin]) -> int:
 def get_vetting_queue(include_rules: bool = False) -> QuerySet[Twin]:
     """Return the twins that no person has read, oldest first; with `include_rules`, also those accepted by rule."""
     waiting = filter_undecided(Twin.objects.all(), by_person=True).order_by("pk")
-    return waiting if include_rules else waiting.filter(_needs_person())
+    return waiting if include_rules else waiting.filter(needs_person())
 
 
 def list_decisions(twin: Twin) -> QuerySet[TwinDecision]:

@@ -145,7 +145,7 @@ class RunForm(StartForm, BudgetFields):
     )
 
     @classmethod
-    def read_request(cls, request: StaffRequest, linked: Mapping[str, Any]) -> Self:
+    def read_request(cls, request: StaffRequest, linked: dict[str, Any]) -> Self:
         """Return the form as sent, or with the values of a link.
 
         After "Select all" or "Select none", everything typed is kept and nothing is checked.

@@ -17,7 +17,7 @@ from ratings.raters import invitations
 from ratings.results.benchmarks import DOCUMENT_VERSION, document, store
 from ratings.studies import lifecycle
 from simulation.casts import load_files
-from simulation.models import Transition, Twin
+from simulation.models import Transition, Twin, VettingSample
 from tests.support import call_factories, job_factories, run_factory, study_factory
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
@@ -114,7 +114,8 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "ratings:rate": assignment.code,
         "ratings:draft": assignment.code,
         "ratings:item": assignment.item.code,
-        "ratings:vet": Twin.objects.first().code,
+        **{f"ratings:{n}": Twin.objects.first().code for n in ("vet", "reopen_twin")},
+        "ratings:vetting_sample": VettingSample.objects.create(share=20, seed=1, waiting=0).code,
         **{f"ratings:benchmark{n}": benchmark.code for n in ("", "_json", "_csv", "_figure")},
         **{
             f"simulation:{n}": transition.episode.code

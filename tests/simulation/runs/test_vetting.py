@@ -180,16 +180,26 @@ def test_vetting_queue_links_each_twin_to_the_next_and_previous(staff: Client, s
     shown = staff.get(reverse("ratings:vetting")).content.decode()
     assert "2 twins to review<" in shown and str(first.code) in shown
     gone = staff.post(reverse("ratings:vet", args=[first.code]), answer())
-    assert gone["Location"] == reverse("ratings:vet", args=[second.code])
+    assert gone["Location"] == f"{reverse('ratings:vet', args=[second.code])}?last={first.code}"
     gone = staff.post(reverse("ratings:vet", args=[second.code]), answer(decision="rejected", wrong="no"), follow=True)
-    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "No twins to review" in gone.content.decode()
+    assert (
+        gone.redirect_chain[-1][0] == f"{reverse('ratings:vetting')}?last={second.code}"
+        and "No twins to review" in gone.content.decode()
+    )
     assert list(TwinDecision.objects.values_list("decision", flat=True)) == ["accepted", "rejected"]
 
 
 def test_vetting_page_shows_the_diff_beside_the_raters_view(staff: Client, step: Transition) -> None:
     shown = staff.get(reverse("ratings:vet", args=[by_model(step).code])).content.decode()
-    assert "new_materials[0].properties.volume" in shown and "1 kL" in shown and "As raters would see it" in shown
+    assert (
+        "Sample: volume</th>" in shown
+        and "observation 1: value</th>" in shown
+        and "1 kL" in shown
+        and "As raters would see it" in shown
+    )
     assert "&lt;b&gt;7&lt;/b&gt;" in shown and "<b>7" not in shown
+    # The row of the volume is labeled where raters would mark it.
+    assert shown.count("mark-changed") == 2 and 'name="marks"' not in shown
 
 
 @pytest.mark.parametrize("missing", ["wrong", "only_change", "tell", "perturbation", "decision"])

@@ -148,7 +148,8 @@ STEP_CHECKS = (check_step_columns, check_step_benches)
 
 
 _VETTING_AFTER = {
-    "accepted": "accepted", "relabelled": "accepted", "rejected": "rejected", "unread": "accepted", None: "",
+    "accepted": "accepted", "relabelled": "accepted", "rejected": "rejected", "unread": "accepted", "reopened": "",
+    None: "",
 }  # fmt: skip
 
 

@@ -275,16 +275,13 @@ def forecast_empty_results(study: Study, raters: int | None = None) -> Forecast:
 
 
 def describe_plan(study: Study, raters: int | None = None) -> dict[str, Any]:
-    """Return the plan of a draft as JSON: its sizes, the items of each rater by source, and the warnings of the forecast."""
+    """Return the plan of a draft as JSON: its sizes, the number of items of each rater, and the warnings of the forecast.
+
+    Not the sources of each rater's items: opening makes the same plan, and sources are sealed then.
+    """
     protocol = lifecycle.parse_protocol(study.protocol)
     plan = freeze.preview_opening(protocol, study, raters)
-    lines = [
-        {
-            "rater": f"R{row.rater + 1:02}", "items": row.total, "repeats": row.repeats,
-            "sources": [{"cast": cast, "perturbation": wrong, "items": n} for (cast, wrong), n in row.counts.items()],
-        }
-        for row in plan.matrix.rows
-    ]  # fmt: skip
+    lines = [{"rater": f"R{row.rater + 1:02}", "items": row.total, "repeats": row.repeats} for row in plan.matrix.rows]
     sizes = {"items": plan.items, "raters": plan.raters, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
     sizes |= {"identical_cases": plan.alike.cases, "cases": plan.alike.of} if protocol.is_crossover else {}
     return {"study": study.slug, **sizes, "lines": lines, **forecast_plan(protocol, plan).to_dict()}

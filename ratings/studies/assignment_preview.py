@@ -1,5 +1,6 @@
 """The matrix of raters and items: as planned if a draft were opened now, or as assigned in an opened study."""
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -13,28 +14,22 @@ from ratings.studies import freeze, lifecycle
 _MAX_DRAWN_CELLS = 40_000  # cells: beyond that they are too small to see, and the table shows more
 
 
-class ItemGroup(NamedTuple):
-    """Items of one source, side by side in the picture. `start` is the column of the first."""
+class SourceSpread(NamedTuple):
+    """The items of one source, and the fewest and most of them that any rater gets."""
 
     name: str
-    start: int
     items: int
-
-    @property
-    def left_edge(self) -> int:
-        """Return where the picture draws the line to the left of the group."""
-        # Cells are 9 wide at a distance of 10: the line is in the gap.
-        return 10 * self.start - 1
+    fewest: int
+    most: int
 
 
 class MatrixRow(NamedTuple):
-    """One rater: numbers of items by group (`counts`), by layout (`screens`) and by session of a crossover, else ()."""
+    """One rater: numbers of items, by layout (`screens`) and by session of a crossover, else ()."""
 
     label: str
     items: int
     repeats: int
     done: int
-    counts: tuple[tuple[str, int], ...]
     screens: tuple[tuple[str, int], ...]
     sessions: tuple[int, ...] = ()
 
@@ -50,14 +45,16 @@ class MatrixPicture(NamedTuple):
 
 
 class AssignmentMatrix(NamedTuple):
-    """Raters and items. `groups` is empty once the study is open: sources are sealed then.
+    """Raters and items. `sources` is empty once the study is open: sources are sealed then.
 
+    A draft's plan is the one that opening makes. So not even the plan states which rater gets which source: who compares it
+    with the assignments of the open study would learn the sources of items.
     `alike`: for a draft, the cases that it leaves out because both sources gave the identical outcome.
     """
 
     items: int
     ratings: int
-    groups: tuple[ItemGroup, ...]
+    sources: tuple[SourceSpread, ...]
     lines: tuple[MatrixRow, ...]
     shared: tuple[int, int] | None  # fewest and most items that two raters have in common
     picture: MatrixPicture | None
@@ -74,14 +71,28 @@ class _Cell(NamedTuple):
 
 
 def preview_assignments(study: Study) -> AssignmentMatrix:
-    """Return the assignments by source that opening this draft now would create. Raises the errors of opening."""
+    """Return the assignments that opening this draft now would create. Raises the errors of opening."""
     plan = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
-    sources = {item.key: item.source for item in plan.planned}
-    names = {key: label if kind == "none" else f"{label}, {kind} errors" for key, (label, kind) in sources.items()}
-    order = sorted(names, key=lambda key: (names[key], key))
     labels = [f"R{number:02}" for number in range(1, plan.raters + 1)]
     cells = [_Cell(labels[a.rater], a.key, a.occasion, a.layout, False, a.session) for a in plan.assignments]
-    return _build_matrix(labels, order, cells, names)._replace(alike=plan.alike)
+    # Keys contain the source of an item, so a column's position must not follow from them.
+    order = sorted(item.key for item in plan.planned)
+    random.Random(f"columns/{study.random_seed}").shuffle(order)
+    matrix = _build_matrix(labels, order, cells)
+    return matrix._replace(alike=plan.alike, sources=_count_sources(plan, labels, cells))
+
+
+def _count_sources(
+    plan: freeze.OpeningPreview, labels: Sequence[str], cells: Iterable[_Cell]
+) -> tuple[SourceSpread, ...]:
+    sources = {item.key: item.source for item in plan.planned}
+    names = {key: label if kind == "none" else f"{label}, {kind} errors" for key, (label, kind) in sources.items()}
+    by_rater = Counter((cell.rater, names[cell.item]) for cell in cells if cell.occasion == FIRST)
+    spreads = []
+    for name, n in sorted(Counter(names.values()).items()):
+        counts = [by_rater[label, name] for label in labels]
+        spreads.append(SourceSpread(name, n, min(counts, default=0), max(counts, default=0)))
+    return tuple(spreads)
 
 
 def load_assignments(study: Study) -> AssignmentMatrix:
@@ -94,18 +105,14 @@ def load_assignments(study: Study) -> AssignmentMatrix:
     ]
     # In the order of random codes: a column's position must reveal no source.
     codes = Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)
-    return _build_matrix(labels, [str(code) for code in codes], cells, {})
+    return _build_matrix(labels, [str(code) for code in codes], cells)
 
 
-def _build_matrix(
-    labels: Sequence[str], order: Sequence[str], cells: Sequence[_Cell], names: Mapping[str, str]
-) -> AssignmentMatrix:
-    names_in_order = [names[key] for key in order if names]
-    groups = tuple(ItemGroup(name, names_in_order.index(name), n) for name, n in Counter(names_in_order).items())
+def _build_matrix(labels: Sequence[str], order: Sequence[str], cells: Sequence[_Cell]) -> AssignmentMatrix:
     cells_by_rater: dict[str, list[_Cell]] = defaultdict(list)
     for cell in cells:
         cells_by_rater[cell.rater].append(cell)
-    lines = tuple(_build_row(label, cells_by_rater[label], groups, names) for label in labels)
+    lines = tuple(_build_row(label, cells_by_rater[label]) for label in labels)
     column = {key: number for number, key in enumerate(order)}
     picture = _draw_picture(labels, cells, column) if 0 < len(cells) <= _MAX_DRAWN_CELLS else None
     first_cells = [cell for cell in cells if cell.occasion == FIRST]
@@ -114,20 +121,16 @@ def _build_matrix(
         items[cell.rater].add(cell.item)
     common = [len(first & second) for first, second in combinations(items.values(), 2)]
     shared = (min(common), max(common)) if common else None
-    return AssignmentMatrix(len(order), len(first_cells), groups, lines, shared, picture)
+    return AssignmentMatrix(len(order), len(first_cells), (), lines, shared, picture)
 
 
-def _build_row(
-    label: str, own_cells: Sequence[_Cell], groups: Iterable[ItemGroup], names: Mapping[str, str]
-) -> MatrixRow:
+def _build_row(label: str, own_cells: Sequence[_Cell]) -> MatrixRow:
     first_cells = [cell for cell in own_cells if cell.occasion == FIRST]
-    counts = Counter(names.get(cell.item) for cell in first_cells)
     screens = Counter(cell.layout for cell in first_cells)
     sessions = Counter(cell.session for cell in first_cells)
-    done, by_group = sum(cell.done for cell in own_cells), tuple((group.name, counts[group.name]) for group in groups)
     by_session = tuple(count for _, count in sorted(sessions.items())) if len(sessions) > 1 else ()
-    n_first, by_screen = len(first_cells), tuple(sorted(screens.items()))
-    return MatrixRow(label, n_first, len(own_cells) - n_first, done, by_group, by_screen, by_session)
+    n_first, done = len(first_cells), sum(cell.done for cell in own_cells)
+    return MatrixRow(label, n_first, len(own_cells) - n_first, done, tuple(sorted(screens.items())), by_session)
 
 
 def _draw_picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping[str, int]) -> MatrixPicture:

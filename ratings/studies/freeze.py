@@ -82,14 +82,9 @@ def plan_opening(study: Study, protocol: StudyProtocol, raters: int | None, repo
     # One state of the database, read without a lock: others write while the items are blinded.
     with read_snapshot():
         premises, inventory = pool.read_premises(study), pool.take_inventory(protocol, study)
-    chosen = _choose_usable(inventory, protocol, raters)
-    planned = _plan_items(protocol, chosen)
-    n_raters = _count_raters(protocol, planned, raters)
-    if protocol.is_crossover:
-        # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
-        pairs = derive_pairs(study, chosen)
-        planned = [item._replace(pair=str(pairs[item.pair])) for item in planned]
     report(0, 0, "Planning who rates what")
+    chosen, planned = _choose_and_plan_items(inventory, protocol, study, raters)
+    n_raters = _count_raters(protocol, planned, raters)
     assignments = plan_assignments(protocol, study.random_seed, planned, n_raters)
     size = StudySize(
         items=len(chosen),
@@ -129,12 +124,15 @@ def is_current(plan: OpeningPlan, study: Study, protocol: StudyProtocol) -> bool
 
 
 def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> OpeningPreview:
-    """Return what opening would create now, without writing. Raises PlanError if it would fail."""
+    """Return what opening would create now, without writing. Raises PlanError if it would fail.
+
+    With a study, this is the plan that opening it makes from the same draft and pool. Without one, items are the same and
+    assignments are an example, because they depend on the salt of a study.
+    """
     inventory = pool.take_inventory(protocol, study)
-    chosen = _choose_usable(inventory, protocol, raters or protocol.raters)
-    planned = _plan_items(protocol, chosen)
+    chosen, planned = _choose_and_plan_items(inventory, protocol, study, raters or protocol.raters)
     n_raters = _count_raters(protocol, planned, raters or protocol.raters)
-    assignments = plan_assignments(protocol, protocol.seed, planned, n_raters)
+    assignments = plan_assignments(protocol, study.random_seed if study else protocol.seed, planned, n_raters)
     return OpeningPreview(
         items=len(planned),
         raters=n_raters,
@@ -145,6 +143,18 @@ def preview_opening(protocol: StudyProtocol, study: Study | None = None, raters:
         origins={one.candidate.key: one.origin for one in chosen},
         alike=designs.count_identical_cases(inventory.usable, protocol),
     )
+
+
+def _choose_and_plan_items(
+    inventory: pool.PoolInventory, protocol: StudyProtocol, study: Study | None, raters: int | None
+) -> tuple[list[CandidateItem], list[PlannedItem]]:
+    chosen = _choose_usable(inventory, protocol, raters)
+    planned = _plan_items(protocol, chosen)
+    if protocol.is_crossover and study:
+        # Raters who come late are planned from stored rows: both plans must name the pairs in the same way.
+        pairs = derive_pairs(study, chosen)
+        planned = [item._replace(pair=str(pairs[item.pair])) for item in planned]
+    return chosen, planned
 
 
 def _choose_usable(inventory: pool.PoolInventory, protocol: StudyProtocol, raters: int | None) -> list[CandidateItem]:

@@ -218,12 +218,24 @@ def test_opening_preview_matches_opening_and_writes_nothing() -> None:
     seen = freeze.preview_opening(lifecycle.parse_protocol(study.protocol), study)
     assert (seen.items, seen.raters, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
     lifecycle.open_study(study)
-    rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
-    told: Counter[str] = Counter()
-    for row in seen.matrix.rows:
-        told.update({wrong: count for (_, wrong), count in row.counts.items()})
-    # opening draws who rates what again, with a salt that nobody sees; the numbers of each are the same
-    assert Counter(wrong for _, wrong in rows) == told
+    assert sorted(
+        Assignment.objects.filter(item__study=study).values_list(
+            "rater__number", "item__source__transition_id", "item__source__twin_id", "position", "layout"
+        ),
+        key=str,
+    ) == sorted(
+        (
+            (
+                one.rater + 1,
+                seen.origins[one.key].get("transition_id"),
+                seen.origins[one.key].get("twin_id"),
+                one.position,
+                one.layout,
+            )
+            for one in seen.assignments
+        ),
+        key=str,
+    )
 
 
 def test_copy_of_a_study_with_the_same_seed_has_different_assignments() -> None:

@@ -210,20 +210,53 @@ def test_assignment_preview_equals_the_plan_and_stores_nothing(staff: Client, ad
     assert not Rater.objects.exists()
     seen = assignment_preview.preview_assignments(study)
     assert (seen.items, seen.ratings, len(seen.lines)) == (10, 20, 5)
-    assert [(group.name, group.start, group.items) for group in seen.groups] == [
-        ("offline", 0, 4), ("offline, obvious errors", 4, 3), ("offline, subtle errors", 7, 3),
+    assert [(source.name, source.items) for source in seen.sources] == [
+        ("offline", 4), ("offline, obvious errors", 3), ("offline, subtle errors", 3),
     ]  # fmt: skip
+    # 8, 6 and 6 ratings of the sources among 5 raters: nobody has more than one rating more than another rater
+    assert [(source.fewest, source.most) for source in seen.sources] == [(1, 2), (1, 2), (1, 2)]
     # 20 ratings among 5 raters: 4 each, and a quarter of them again
-    assert {(line.items, line.repeats, sum(count for _, count in line.counts), line.done) for line in seen.lines} == {
-        (4, 1, 4, 0)
-    }
+    assert {(line.items, line.repeats, line.done) for line in seen.lines} == {(4, 1, 0)}
     # two raters share 10 of the pairs (5 choose 2), 10 items are shared by two each: one item for every pair
     assert seen.shared == (1, 1)
     assert seen.picture is not None
     # a square for every rating, a smaller one for each of the five repeats
     assert (seen.picture.waiting.count("M"), seen.picture.repeats.count("M"), seen.picture.done) == (20, 5, "")
-    assert "12 of" not in page
-    assert "4 of offline; 3 of offline, obvious errors" in page
+    row = re.search(r"<tr><th scope=\"row\">offline, obvious errors</th>(.*?)</tr>", page)
+    assert row and re.findall(r">([^<]+)</td>", row[1]) == ["3", "1 to 2"]
+
+
+def test_assignment_preview_is_the_plan_that_opening_makes(staff: Client, ada: User) -> None:
+    run_factory.create_pool()
+    study = drafted(ada, raters=5, repeats=0.25, repeat_distance=1)
+    previewed = assignment_preview.preview_assignments(study)
+    lifecycle.open_study(study, by=ada)
+    opened = assignment_preview.load_assignments(study)
+    assert opened.lines == previewed.lines
+    # The columns of both pictures are in random order; the sets of raters of the items are the same.
+    planned, assigned = (sorted(_list_columns(matrix)) for matrix in (previewed, opened))
+    assert planned == assigned
+
+
+def _list_columns(matrix: assignment_preview.AssignmentMatrix) -> list[tuple[int, ...]]:
+    """Return the rows in which each column of the picture has a square."""
+    assert matrix.picture is not None
+    rows_by_column: dict[int, list[int]] = {}
+    for x, y in re.findall(r"M(\d+) (\d+)h9", matrix.picture.waiting):
+        rows_by_column.setdefault(int(x), []).append(int(y))
+    return [tuple(sorted(rows)) for rows in rows_by_column.values()]
+
+
+def test_assignment_preview_does_not_reveal_which_rater_gets_which_source(staff: Client, ada: User) -> None:
+    """The open study has the same assignments: a plan by rater and source would unblind items that few raters share."""
+    run_factory.create_pool()
+    study = drafted(ada, raters=5)
+    table = text(staff.get(at("matrix", study))).partition("By rater")[2]
+    assert "R01" in table
+    assert "offline" not in table
+    assert {key for line in staff.get(at("plan_json", study)).json()["lines"] for key in line} == {
+        "rater", "items", "repeats"
+    }  # fmt: skip
 
 
 def test_assignment_preview_shows_the_same_problems_as_opening(staff: Client, ada: User) -> None:
@@ -241,7 +274,7 @@ def test_assignments_of_an_open_study_show_no_source(staff: Client, ada: User) -
     assert "obvious" not in page
     assert "offline" not in page
     seen = assignment_preview.load_assignments(study)
-    assert seen.groups == ()
+    assert seen.sources == ()
     assert seen.picture is not None
     assert seen.picture.done.count("M") == next(line.done for line in seen.lines if line.label == "R01") > 0
 

@@ -23,6 +23,11 @@ class ChoiceOption(NamedTuple):
     chosen: bool
 
 
+# What a study of evidence records cannot have: its items have one layout and all their steps, and no versions.
+_NOT_OF_RECORDS = ("actions", "vetting", "conditions", "washout_days", "layouts", "context")
+_DESIGNS_OF_RECORDS = tuple(name for name, design in study_protocol.DESIGNS.items() if not design.has_sessions)
+
+
 class SourceRow(NamedTuple):
     """One cell of the source table: the number of items requested of this cast and perturbation."""
 
@@ -56,7 +61,8 @@ def build_field(model: type[StudyProtocol | Display], name: str, **options: Any)
 class StepForm(forms.Form):
     """One step of the builder for a study document. Once valid, `document` contains this step's part.
 
-    Fields of `part` that a form does not declare are made from the fields of the document.
+    Fields of `part` that a form does not declare are made from the fields of the document. Studies of evidence records
+    have no fields for options that do not exist for them.
     """
 
     part: ClassVar[tuple[str, ...]] = ()
@@ -65,9 +71,13 @@ class StepForm(forms.Form):
 
     def __init__(self, *args: Any, document: Mapping[str, Any], **kwargs: Any) -> None:
         self.document = dict(document)
+        self.is_of_records = document.get("kind") == EVIDENCE
         super().__init__(*args, **{**kwargs, "initial": self.load_values(self.document)})
-        for name in (name for name in self.part if name not in self.fields):
-            self.fields[name] = build_field(self.model, name, **self.options.get(name, {}))
+        for name in self.part:
+            if self.is_of_records and name in _NOT_OF_RECORDS:
+                self.fields.pop(name, None)
+            elif name not in self.fields:
+                self.fields[name] = build_field(self.model, name, **self.options.get(name, {}))
         self.order_fields(self.part)
 
     def load_values(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +86,7 @@ class StepForm(forms.Form):
 
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         """Return this step's part of the document; keys with None are left out."""
-        return {key: cleaned[key] for key in self.part}
+        return {key: cleaned[key] for key in self.part if key in self.fields}
 
     def find_field(self, problem: str) -> str | None:
         """Return the name of the field that a problem of the document belongs to, or None."""
@@ -89,7 +99,11 @@ class StepForm(forms.Form):
         for name in (name for name in self.fields if name in CHOICES):
             value = self[name].value()
             selected = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
-            options[name] = [ChoiceOption(key, *choice, key in selected) for key, choice in CHOICES[name].items()]
+            options[name] = [
+                ChoiceOption(key, *choice, key in selected)
+                for key, choice in CHOICES[name].items()
+                if name != "design" or not self.is_of_records or key in _DESIGNS_OF_RECORDS
+            ]
         return options
 
     def clean(self) -> dict[str, Any]:
@@ -139,7 +153,8 @@ class ItemsForm(StepForm):
         self._casts = list(dict.fromkeys([*pool.list_stocked_casts(), *requested_casts]))
         super().__init__(*args, document=document, **kwargs)
         self._set_choices("experiments", list(Experiment.objects.values_list("slug", "name")))
-        self._set_choices("actions", [(name, name) for name in lifecycle.list_bench_actions()])
+        if "actions" in self.fields:
+            self._set_choices("actions", [(name, name) for name in lifecycle.list_bench_actions()])
         for cast in self._casts:
             for perturbation in self._wrongs:
                 self.fields[_count_name(cast, perturbation)] = forms.IntegerField(
@@ -166,7 +181,7 @@ class ItemsForm(StepForm):
             **super().build_part(cleaned),
             "sources": sources,
             "experiments": _all_or(cleaned["experiments"], self.fields["experiments"]),
-            "actions": _all_or(cleaned["actions"], self.fields["actions"]),
+            "actions": "all" if self.is_of_records else _all_or(cleaned["actions"], self.fields["actions"]),
             "seed": secrets.randbelow(2**31) if cleaned["seed"] is None else cleaned["seed"],
         }
 
@@ -208,8 +223,8 @@ class RatersForm(StepForm):
         is_crossover = study_protocol.DESIGNS[plain["design"]].has_sessions
         return {
             **plain,
-            "conditions": (plain["conditions"] or None) if is_crossover else None,
-            "washout_days": plain["washout_days"] if is_crossover else None,
+            "conditions": (plain.get("conditions") or None) if is_crossover else None,
+            "washout_days": plain.get("washout_days") if is_crossover else None,
             "repeats": (cleaned["repeats"] or 0) / 100,
             "deadline": cleaned["deadline"].isoformat() if cleaned["deadline"] else None,
             "stop_ratings": plain["stop_ratings"] if plain["stop"] == "ratings" else None,
@@ -227,6 +242,8 @@ class ScreenForm(StepForm):
         return {**display, "context": ["on" if shown else "off" for shown in display["context"]]}
 
     def build_part(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        if self.is_of_records:  # one layout, always with all steps: what was chosen for the other kind is replaced
+            return {"display": {**super().build_part(cleaned), "layouts": ["aligned"], "context": [False]}}
         return {"display": {**super().build_part(cleaned), "context": [value == "on" for value in cleaned["context"]]}}
 
     def find_field(self, problem: str) -> str | None:

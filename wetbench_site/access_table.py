@@ -75,7 +75,10 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     ),
     (_allow_staff(BOTH), "ratings:new_study"),
     (_allow_members(READ), "ratings:study ratings:stock ratings:study_log"),
-    (_allow_admins(BOTH), "ratings:build ratings:delete_study ratings:unblind_study ratings:study_guide"),
+    (
+        _allow_admins(BOTH),
+        "ratings:build ratings:planner ratings:delete_study ratings:unblind_study ratings:study_guide",
+    ),
     (_allow_admins(READ), "ratings:preview ratings:matrix ratings:empty_cells ratings:plan_json"),
     (
         _allow_admins(POST),

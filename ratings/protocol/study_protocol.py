@@ -151,6 +151,13 @@ class KnownNames(NamedTuple):
     actions: Collection[str] = ()
 
 
+class DesignLimit(NamedTuple):
+    """What a valid study cannot measure because of its design, and what to change."""
+
+    problem: str
+    advice: str
+
+
 class OneOf(Allowed):
     """Metadata of a field whose value is one of these texts."""
 
@@ -360,6 +367,18 @@ def find_problems(data: Mapping[str, Any], known: KnownNames) -> list[str]:
     placeholders = {"name": "", "kind": TRANSITION, "sources": [], "ratings_per_item": 1, "seed": 0}
     usable = load_protocol(placeholders | {key: value for key, value in data.items() if key not in invalid})
     return problems + document_rules.find_problems(usable, invalid)
+
+
+def list_limits(protocol: StudyProtocol) -> list[DesignLimit]:
+    """Return what a study with this document cannot measure. It can be opened nevertheless."""
+    if protocol.ratings_per_item < 2:
+        return [
+            DesignLimit(
+                "This design cannot measure agreement between raters: every item has one rating.",
+                "Ask for two ratings per item to measure agreement, or for three to have a majority as well.",
+            )
+        ]
+    return []
 
 
 def find_guide_problems(text: str) -> list[str]:

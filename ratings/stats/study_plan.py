@@ -30,7 +30,7 @@ class PlanningValues(NamedTuple):
     both are shares of p(1 - p). `auc`: of confidence, correct against incorrect verdicts.
     """
 
-    plausible: float = 0.9
+    plausible: float = 0.93
     obvious: float = 0.9
     subtle: float = 0.6
     rho_item: float = 0.2

@@ -24,8 +24,8 @@ from ratings.studies.item_counts import ITEM_COUNTS
 from wetbench_site.text import format_count, hash_text
 
 # Minutes for one outcome, for a full record: an estimate, shown before anybody has rated.
-_MINUTES_PER_ITEM = {True: 2, False: 5}
-_PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
+MINUTES_PER_ITEM = {True: 2, False: 5}
+PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
 _IS_COUNTED = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
 # The sum of the keys alone stays the same when two rows exchange their states.
 _KEY_SQUARE = F("pk") * F("pk") % 1_000_003
@@ -41,10 +41,10 @@ def count_items(rater: Rater) -> int | None:
 
 def describe_time_needed(rater: Rater, items: int | None) -> str:
     """Return an estimate of the time that the rater needs, in a sentence."""
-    minutes_per_item = _MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
+    minutes_per_item = MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
     if items is None:
-        return f"About {_PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
-    minutes = _PREPARATION_MINUTES + items * minutes_per_item
+        return f"About {PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
+    minutes = PREPARATION_MINUTES + items * minutes_per_item
     # Rounded up to five minutes, and to half hours from an hour on: more digits would promise too much.
     if minutes < 55:
         duration = f"{-(-minutes // 5) * 5} minutes"

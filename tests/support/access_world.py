@@ -129,6 +129,7 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "other": world.draft.slug,
         "simulation:experiment slug": "zebrafish-genotyping",
         "ratings:build slug": world.draft.slug,
+        "ratings:planner slug": world.draft.slug,
         "ratings:delete_study slug": world.draft.slug,
         "ratings:open_study slug": world.draft.slug,
         "step": "question",

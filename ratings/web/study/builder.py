@@ -16,9 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ratings.blinding import item_view
 from ratings.models import EVIDENCE, Study
 from ratings.protocol import CandidateItem, PlanError, ProtocolError, StudyProtocol, study_protocol
-from ratings.protocol.reference import WITH_ERROR
 from ratings.protocol.study_protocol import CHOICES, LAYOUTS, MARKS
-from ratings.studies import StudyError, assignment_preview, freeze, lifecycle, pool
+from ratings.studies import StudyError, assignment_preview, freeze, lifecycle, pool, study_sizes
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.study import step_forms
 from ratings.web.study.step_forms import DocumentForm, ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
@@ -28,38 +27,13 @@ from simulation.web import StaffRequest, staff_only
 _MAX_PREVIEWED = 12  # items offered in the preview
 
 
-class StudySizes(NamedTuple):
-    """The size of a planned study; `raters` is None for as few as possible."""
-
-    items: int
-    planted: int
-    ratings: int
-    raters: int | None
-    each: int | None  # approximate number of items per rater, without repeats
-
-    @property
-    def percent_planted(self) -> int:
-        return round(100 * self.planted / self.items) if self.items else 0
-
-
-def compute_sizes(study: Study) -> StudySizes:
-    protocol = study_protocol.load_protocol(study.protocol)
-    imported = study.imported_items.count()
-    items = sum(source.count for source in protocol.sources) + imported
-    planted = sum(source.count for source in protocol.sources if source.perturbation != "none")
-    planted += study.imported_items.filter(reference__in=WITH_ERROR).count() if imported else 0
-    # A crossover of screens shows every item twice, once on each screen.
-    n_screens = 2 if protocol.conditions == "screens" else 1
-    items, planted = n_screens * items, n_screens * planted
-    raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
-    n_ratings = items * protocol.ratings_per_item
-    return StudySizes(items, planted, n_ratings, raters, -(-n_ratings // raters) if raters else None)
-
-
 def describe_needs(study: Study) -> dict[str, Any]:
     """Return the size of a draft, or the problems that prevent it from being opened. Fast: does not query the pool."""
     problems = lifecycle.find_opening_problems(study.protocol)
-    return {"problems": problems, "sizes": None if problems else compute_sizes(study)}
+    if problems:
+        return {"problems": problems, "sizes": None, "limits": []}
+    limits = study_protocol.list_limits(study_protocol.load_protocol(study.protocol))
+    return {"problems": problems, "sizes": study_sizes.compute_sizes(study), "limits": limits}
 
 
 def describe_availability(study: Study) -> dict[str, Any]:
@@ -292,6 +266,8 @@ def edit_step(request: StudyRequest, step: str) -> HttpResponse:
         return response
     study, is_last = request.study, current_step == STEPS[-1]
     context = {"study": study, "form": form, "steps": STEPS, "at": current_step, "last": is_last}
+    if isinstance(form, RatersForm) and request.method == "GET":
+        context["limits"] = study_protocol.list_limits(form.protocol)
     if isinstance(form, ItemsForm):
         context |= {"rows": _build_source_table(form, study.kind), "imported": study.imported_items.count()}
         context["perturbed"] = study.kind != EVIDENCE
@@ -310,9 +286,14 @@ def _save_step(request: StudyRequest, form: StepForm, current_step: Step) -> Htt
     except StudyError as error:  # the study was opened in another tab in the meantime
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
+    if current_step.form is RatersForm:
+        for limit in study_protocol.list_limits(form.protocol):
+            messages.warning(request, f"{limit.problem} {limit.advice}")
     action, next_index = request.POST.get("do", "next"), STEPS.index(current_step) + 1
     if action == "count":
         return redirect(f"{reverse('ratings:build', args=[study.slug, 'items'])}?counted=1#counted")
+    if action == "plan":
+        return redirect("ratings:planner", study.slug)
     if action == "save" or next_index == len(STEPS):
         return redirect("ratings:study", study.slug)
     return redirect("ratings:build", study.slug, STEPS[next_index].key)

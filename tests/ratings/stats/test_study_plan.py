@@ -13,7 +13,7 @@ from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from ratings.stats.study_plan import PlanningValues, StudyShape
 from tests.ratings.stats.test_precision import find_latent_correlation
 
-VALUES = PlanningValues()
+VALUES = PlanningValues(plausible=0.9)
 get_latent_correlation = functools.cache(find_latent_correlation)
 
 

@@ -61,6 +61,7 @@ GROUPS: tuple[tuple[str, tuple[Page, ...]], ...] = (
         "Raters",
         (
             Page("People", "ratings:raters", _is_opened),
+            Page("Plan the size", "ratings:planner", lambda study: study.is_draft),
             Page("Assignments", "ratings:matrix"),
             Page("Model raters", "ratings:machines", _is_opened),
             Page("Instructions", "ratings:study_guide", _is_opened),

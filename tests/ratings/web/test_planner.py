@@ -39,7 +39,13 @@ def test_planner_starts_with_the_numbers_of_the_draft(staff: Client, ada: User) 
     study = draft_study(ada)
     page = staff.get(get_planner(study))
     form = page.context["form"]
-    assert [form[name].value() for name in ("raters", "per_item", "items", "planted", "subtle_share")] == [4, 3, 40, 50, 50]
+    assert [form[name].value() for name in ("raters", "per_item", "items", "planted", "subtle_share")] == [
+        4,
+        3,
+        40,
+        50,
+        50,
+    ]
     # 40 items with 3 ratings are 120 ratings, 30 for each of 4 raters: 30 * 2 + 10 minutes
     assert (page.context["each"], round(page.context["hours"], 3)) == (30, round(70 / 60, 3))
     assert not page.context["is_changed"]
@@ -65,7 +71,10 @@ def test_planner_stores_a_plan_and_shows_the_size_before(staff: Client, ada: Use
         ("none", 48), ("obvious", 3), ("subtle", 9)
     }  # fmt: skip
     assert (stored["ratings_per_item"], stored["raters"]) == (2, 6)
-    assert "The draft now has 60 items (20% with a planted error), 6 raters, 120 ratings. Before: 40 items" in read_words(page)
+    assert (
+        "The draft now has 60 items (20% with a planted error), 6 raters, 120 ratings. Before: 40 items"
+        in read_words(page)
+    )
 
 
 def test_planner_divides_items_among_casts_in_their_shares() -> None:
@@ -141,7 +150,10 @@ def test_design_with_one_rating_per_item_states_that_agreement_cannot_be_measure
 
 def test_builder_of_records_offers_only_options_that_exist(staff: Client, ada: User) -> None:
     study = draft_study(ada, **RECORDS)
-    pages = {step: read_words(staff.get(reverse("ratings:build", args=[study.slug, step]))) for step in ("items", "raters", "screen")}
+    pages = {
+        step: read_words(staff.get(reverse("ratings:build", args=[study.slug, step])))
+        for step in ("items", "raters", "screen")
+    }
     assert "Only some actions" not in pages["items"] and "planted errors" in pages["items"]
     assert "Crossover" not in pages["raters"] and "Balanced" in pages["raters"]
     assert "Aligned with balance" not in pages["screen"] and "Rater by rater" in pages["screen"]

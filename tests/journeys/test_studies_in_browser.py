@@ -61,7 +61,7 @@ def test_study_is_built_previewed_opened_and_unblinded(
     press_button(page, "Save and review")
     expect(page.locator("#stock")).to_contain_text("enough")  # loaded by htmx after the page
     check_page(page)
-    for tab in ("Raters", "Preview"):  # the first page of raters is the assignments: a draft has no people
+    for tab in ("Raters", "Assignments", "Preview"):  # the first page of raters is the planner: a draft has no people
         page.get_by_role("link", name=tab, exact=True).click()
         check_page(page)
     page.get_by_role("link", name="Overview", exact=True).click()
@@ -91,6 +91,33 @@ def test_study_is_built_previewed_opened_and_unblinded(
     check_page(page)
     assert Study.objects.get().status == "unblinded"
     remove_expected_errors(browser_errors, "422")  # two forms were sent with errors on purpose
+
+
+def test_study_size_is_planned_with_the_keyboard_and_stored_in_the_draft(
+    new_context: NewContext, live_server: Any, browser_errors: list[str]
+) -> None:
+    page = open_page_as_ada(new_context(), live_server.url, reverse("ratings:new_study"))
+    page.get_by_label("Name", exact=True).fill("Round two")
+    press_button(page, "Save and continue")
+    press_button(page, "Save and plan the size")
+    check_page(page)
+    page.get_by_label("Raters, slider").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    expect(page.get_by_label("Raters", exact=True)).to_have_value("5")
+    page.get_by_label("Items", exact=True).fill("40")
+    # The numbers follow without a press of a button, and the URL keeps them.
+    expect(page.locator("#plan")).to_contain_text("40 items, 5 raters")
+    page.wait_for_url(re.compile("raters=5.*items=40"))
+    page.get_by_label("Ratings per item", exact=True).fill("9")
+    expect(page.locator("#plan")).to_contain_text("at most the number of raters, 5")
+    check_page(page)
+    page.get_by_label("Ratings per item", exact=True).fill("3")
+    expect(page.locator("#plan")).to_contain_text("120")
+    press_button(page, "Use this plan")
+    expect(page.locator(".messages")).to_contain_text("The draft now has 40 items")
+    assert (Study.objects.get().protocol["raters"], len(Study.objects.get().protocol["sources"])) == (5, 3)
+    assert browser_errors == []
 
 
 def test_study_builder_without_scripts_counts_the_pool_by_a_link(new_context: NewContext, live_server: Any) -> None:

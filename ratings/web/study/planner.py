@@ -176,7 +176,7 @@ def _describe_plan(
         "power_percent": None if power.value is None else min(99, round(100 * power.value)),
         "smallest_points": None if power.smallest is None else math.ceil(round(100 * power.smallest, 6)),
         "values": values, "shape": shape, "each": -(-shape.ratings // raters), "hours": hours, "all_hours": hours * raters,
-        "is_changed": any(values[name] != current[name] for name in _SIZES), "has_draft_items": draft_shape.items,
+        "is_changed": not draft_shape.items or any(values[name] != current[name] for name in _SIZES), "has_draft_items": draft_shape.items,
     }  # fmt: skip
 
 

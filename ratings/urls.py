@@ -6,7 +6,18 @@ from ratings.web import help_pages, jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import links, rater_home, rating
 from ratings.web.results import benchmarks, comparison, paper, result_files
-from ratings.web.study import builder, dashboard, export, machines, planner, study, vetting, vetting_samples
+from ratings.web.study import (
+    builder,
+    dashboard,
+    export,
+    machines,
+    planner,
+    start,
+    study,
+    study_list,
+    vetting,
+    vetting_samples,
+)
 
 app_name = "ratings"
 
@@ -15,6 +26,7 @@ rater_urls: list[URLPattern] = [*rating.urls, *links.urls, *account.urls, *rater
 
 # Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [
+    *start.urls, *study_list.urls,
     *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
     *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
     *help_pages.urls,

@@ -68,11 +68,13 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (_allow_raters(BOTH), "ratings:profile ratings:agree ratings:guide ratings:practice ratings:rate ratings:withdraw"),
     (_allow_raters(POST), "ratings:erase ratings:keys ratings:practised ratings:draft ratings:finish"),
     # Studies
-    (_build_row(analyst=READ, admin=READ, staff=READ, superuser=READ), "ratings:studies"),
     (
         _build_row(analyst=READ, admin=READ, staff=READ, superuser=READ),
-        "ratings:help ratings:help_document ratings:help_picture",
+        """
+        ratings:start ratings:studies ratings:help ratings:help_document ratings:help_picture
+        """,
     ),
+    (_build_row(admin=POST, staff=POST, superuser=POST), "ratings:delete_drafts"),
     (_allow_staff(BOTH), "ratings:new_study"),
     (_allow_members(READ), "ratings:study ratings:stock ratings:study_log"),
     (

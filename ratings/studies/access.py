@@ -61,6 +61,16 @@ def list_studies(user: Visitor) -> QuerySet[Study]:
     return Study.objects.filter(has_role).distinct()
 
 
+def list_managed_studies(user: Visitor) -> QuerySet[Study]:
+    """Return the studies that this user may change."""
+    if not user.is_authenticated:
+        return Study.objects.none()
+    if user.is_superuser:
+        return Study.objects.all()
+    as_admin = Q(pk__in=Membership.objects.filter(user_id=user.pk, role="admin").values("study"))
+    return Study.objects.filter(as_admin | Q(created_by_id=user.pk) if user.is_staff else as_admin)
+
+
 def list_raters(user: Visitor) -> QuerySet[Rater]:
     """Return this user's raters in studies that were opened, including those who withdrew."""
     if not user.is_authenticated:

@@ -100,7 +100,7 @@ def test_demo_shows_its_progress_continues_after_it_was_killed_and_its_three_lin
     demo.start()
     sign_in = re.findall(r"http://\S+/sign-in/\S+", demo.wait_for_output("/sign-in/", 120))[0]
     studies = Visitor(f"http://127.0.0.1:{demo.port}").get(sign_in)
-    assert "Example data" in studies.text and "No studies yet" in studies.text
+    assert "Example data" in studies.text and "Your first study in three steps" in studies.text
     deadline = time.monotonic() + 120
     while demo.count_rows("select count(*) from simulation_transition") < 20:
         assert time.monotonic() < deadline, "".join(demo.output)

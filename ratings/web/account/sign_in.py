@@ -73,6 +73,11 @@ class SignIn(LoginView):
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Add whether nobody has ever signed in: only then the page explains how the first account gets in."""
+        is_new_site = not User.objects.filter(last_login__isnull=False).exists()
+        return super().get_context_data(is_new_site=is_new_site, **kwargs)
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         next_url = self.get_success_url()
         # With a second factor, the next page asks for the code before the session is signed in.
@@ -140,17 +145,14 @@ def send_link(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def redirect_home(request: HttpRequest) -> HttpResponse:
-    """Redirect raters to their start page, staff and members to the studies, others to the sign-in page."""
+    """Redirect staff and members to the start page, raters to their own, others to the sign-in page."""
     if not request.user.is_authenticated:
         return redirect("login")
-    # Staff first: they may also be members, and their work is the list of studies.
-    if request.user.is_staff:
-        return redirect("ratings:studies")
-    # A person who rates in one study and is a member of another starts with the rating.
+    # The start page of a person who rates in one study and is a member of another also leads to the rating.
+    if request.user.is_staff or access.list_studies(request.user).exists():
+        return redirect("ratings:start")
     if access.list_raters(request.user).exists():
         return redirect("ratings:desk")
-    if access.list_studies(request.user).exists():
-        return redirect("ratings:studies")
     return render(request, "ratings/no_study.html")
 
 

@@ -1,13 +1,11 @@
-"""The list of studies, the status changes of one study (open, pause, resume, close, reopen, unblind), and its instructions."""
+"""The status changes of a study (open, pause, resume, close, reopen, unblind), its instructions, team, log and audits."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count, Q, Sum
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -15,54 +13,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.accounts import reauthentication, require_recent_for_post
-from ratings.models import Item, Membership, Rater, Study
+from ratings.models import Membership, Study
 from ratings.protocol import PlanError, ProtocolError, study_protocol
 from ratings.results import study_log
 from ratings.studies import StudyError, access, interim_analysis, lifecycle, opening_jobs, pool, progress, quarantine
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.audit_runner import AuditError
 from ratings.studies.quarantine import DecisionError, HeldItem
-from ratings.web.decorators import StudyRequest, staff_or_member, study_page
+from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.study.step_forms import GuideForm
-from simulation.models import Job
+from ratings.web.study.study_list import add_list_counts
 
-PER_PAGE = 25
 EVENTS_PER_PAGE = 50
 MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
-
-
-@staff_or_member
-@require_safe
-def list_studies(request: StudyRequest) -> HttpResponse:
-    """List the studies in which this user has a role. Staff can create new ones."""
-    own_studies = access.list_studies(request.user).defer("protocol", "guide").order_by("-created_at", "-pk")
-    page = Paginator(own_studies, PER_PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "studies": add_list_counts(page), "may_make": request.user.is_staff}
-    context["job"] = _find_demo_job() if request.user.is_staff and not settings.PRODUCTION else None
-    return render(request, "ratings/studies.html", context)
-
-
-def _find_demo_job() -> Job | None:
-    """Return the job that creates the example of `make demo`. None if there is none, or it is done."""
-    last = Job.objects.filter(kind="demo", subject="demo").defer("result").order_by("-pk").first()
-    return last if last and last.status != "done" else None
-
-
-def add_list_counts(rows: Iterable[Study]) -> list[Any]:
-    """Return these studies with the numbers shown in a list, in two more queries. Only ratings that count are counted."""
-    studies = list(rows)
-    keys = [study.pk for study in studies]
-    # Two grouped queries: annotating both counts on one query would multiply items by ratings.
-    # Rows and not keys: PostgreSQL then reads nothing but the index on the study.
-    items = dict(Item.objects.filter(study__in=keys).order_by().values_list("study").annotate(n=Count("*")))
-    raters = Rater.objects.filter(study__in=keys, dropped=False).order_by().values_list("study")
-    simulated = Sum("counted_items", filter=Q(simulated=True), default=0)
-    counts_by_study = {key: n for key, *n in raters.annotate(n=Sum("counted_items"), n_simulated=simulated)}
-    for study in studies:
-        study.n_items = items.get(study.pk, 0)  # type: ignore[attr-defined]  # set like an annotation
-        study.wanted = study.n_items * study.ratings_per_item  # type: ignore[attr-defined]
-        study.given, study.simulated = counts_by_study.get(study.pk, (0, 0))  # type: ignore[attr-defined]
-    return studies
 
 
 # The URL, name and success message of each status change, and the function that makes it.
@@ -297,7 +260,6 @@ def _save_decision(request: StudyRequest, study: Study, quarantined: list[HeldIt
 
 
 urls: list[URLPattern] = [
-    path("studies/", list_studies, name="studies"),
     *(
         path(f"studies/<slug:slug>/{action}/", change_status, {"action": action}, name=f"{action}_study")
         for action in _STATUS_CHANGES

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from simulation.web import calls, catalogue, episodes, human_agent, runs, twins
+from simulation.web import calls, catalogue, episode_list, episodes, human_agent, run_list, runs, twins
 
 app_name = "simulation"
 
@@ -10,7 +10,8 @@ urlpatterns = [
     path("experiments/", catalogue.list_experiments, name="experiments"),
     path("experiments/<slug:slug>/", catalogue.show_experiment, name="experiment"),
     path("actions/", catalogue.list_actions, name="actions"),
-    path("episodes/", episodes.list_episodes, name="episodes"),
+    path("episodes/", episode_list.list_episodes, name="episodes"),
+    path("episodes/act/", episode_list.act_on_episodes, name="act_on_episodes"),
     path("episodes/new/", runs.start_episodes, name="new_episodes"),
     path("episodes/person/", human_agent.start_human_episode, name="new_person"),
     path("episodes/<uuid:code>/", episodes.show_episode, name="episode"),
@@ -18,6 +19,8 @@ urlpatterns = [
     path("episodes/<uuid:code>/play/", human_agent.show_bench, name="play"),
     path("episodes/<uuid:code>/stop/", episodes.stop_episode, name="stop_episode"),
     path("episodes/<uuid:code>/retry/", episodes.retry_episode, name="retry_episode"),
+    path("runs/", run_list.list_runs, name="runs"),
+    path("runs/act/", run_list.act_on_runs, name="act_on_runs"),
     path("runs/<uuid:code>/", runs.show_run, name="run"),
     path("runs/<uuid:code>/calls/", calls.list_run_calls, name="run_calls"),
     path("runs/<uuid:code>/stop/", runs.stop_run, name="stop_run"),
@@ -32,6 +35,7 @@ urlpatterns = [
     path("calls/<uuid:code>/reply/", calls.download_reply, name="call_reply"),
     path("models/", catalogue.list_models, name="models"),
     path("twins/", twins.list_twins, name="twins"),
+    path("twins/new/", twins.start_twins, name="new_twins"),
     path("twins/<uuid:code>/", twins.show_twin, name="twin"),
     path("twins/<uuid:code>/retry/", twins.retry_twin, name="retry_twin"),
 ]

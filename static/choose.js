@@ -1,9 +1,11 @@
-// Select all or none of the checkboxes of a fieldset, in place. Without this script the button sends the form, which comes back with everything typed.
+// Select all or none of the checkboxes of a fieldset or list, in place. In a list these buttons work only with this script. Without this script the button sends the form, which comes back with everything typed.
 "use strict";
+
+document.querySelectorAll("[data-choices] button[name=select]").forEach((button) => { button.hidden = false; });
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[name=select]");
-  const group = button && button.closest("fieldset");
+  const group = button && button.closest("fieldset, [data-choices]");
   if (!group) return;
   event.preventDefault();
   const boxes = [...group.querySelectorAll("input[type=checkbox]")].filter((box) => box.checkVisibility());

@@ -136,18 +136,19 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
         """
         simulation:experiments simulation:experiment simulation:actions simulation:episodes simulation:episode
         simulation:beside simulation:run simulation:run_calls simulation:call simulation:call_request
-        simulation:call_reply simulation:models simulation:twin
+        simulation:call_reply simulation:models simulation:twin simulation:twins simulation:runs
         """,
     ),
     (
         _allow_staff(BOTH),
         """
-        simulation:new_episodes simulation:new_person simulation:play simulation:continue_run simulation:twins
+        simulation:new_episodes simulation:new_person simulation:play simulation:continue_run simulation:new_twins
         """,
     ),
     (
         _allow_staff(POST),
         """
+        simulation:act_on_episodes simulation:act_on_runs
         simulation:stop_episode simulation:retry_episode simulation:stop_run simulation:pause_run
         simulation:resume_run simulation:try_again simulation:request_verdicts simulation:request_run_verdicts
         simulation:retry_twin

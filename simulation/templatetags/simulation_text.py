@@ -1,6 +1,7 @@
 """Format stored names, money, token counts and durations for people. Templates escape the results like any other text."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -47,6 +48,12 @@ def format_thousands(number: int | None) -> str:
 def format_duration(seconds: float | None) -> str:
     """Return the duration of a call; a dash if it is under way or was lost."""
     return "–" if seconds is None else f"{seconds:.1f} s"
+
+
+@register.filter("duration")
+def format_span(span: timedelta | None) -> str:
+    """Return the duration of an episode in its two largest units; a dash if it has not ended."""
+    return "–" if span is None else transcript.format_duration(max(int(span.total_seconds()), 0)) or "under 1 s"
 
 
 @register.filter("per_minute")

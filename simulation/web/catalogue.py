@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
-from django.db.models import Count
+from django import forms
+from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
@@ -18,6 +19,7 @@ from simulation.models import Experiment, LanguageModel, ModelPrice
 from simulation.providers.base import PROVIDERS, ProviderInfo
 from simulation.runs import benches
 from simulation.web.access import StaffRequest, staff_page
+from wetbench_site.sorted_lists import MAX_SEARCH, match_words
 
 _PRICE_CLASSES = {
     "input": "input",
@@ -37,11 +39,31 @@ class ProtocolStep(NamedTuple):
     role: str
 
 
+def _list_groups() -> list[tuple[str, str]]:
+    groups = Experiment.objects.order_by("group").values_list("group", flat=True).distinct()
+    return [("", "All groups"), *((group, group) for group in groups)]
+
+
+class ExperimentFilter(forms.Form):
+    """Filters of the list of experiments; unknown values are ignored."""
+
+    q = forms.CharField(
+        label="Search", required=False, max_length=MAX_SEARCH, widget=forms.TextInput(attrs={"type": "search"})
+    )
+    group = forms.ChoiceField(choices=_list_groups, required=False, label="Group")
+
+
 @staff_page
 def list_experiments(request: StaffRequest) -> HttpResponse:
     # The column contains the complete experiment, which a list does not need.
     rows = Experiment.objects.defer("data").annotate(played=Count("episodes")).order_by("group", "name")
-    return render(request, "simulation/experiments.html", {"experiments": rows})
+    form = ExperimentFilter(request.GET)
+    form.is_valid()
+    text, group = form.cleaned_data.get("q", ""), form.cleaned_data.get("group", "")
+    rows = rows.filter(match_words(text, "name", "goal", "group"), Q(group=group) if group else Q())
+    return render(
+        request, "simulation/experiments.html", {"experiments": rows, "form": form, "filtered": bool(text or group)}
+    )
 
 
 @staff_page

@@ -1,4 +1,4 @@
-"""The list of episodes, and the transcript of one."""
+"""Episodes as rows of a list, and the transcript of one."""
 
 from collections.abc import Collection
 from itertools import zip_longest
@@ -18,7 +18,6 @@ from simulation.models import Episode, EvidenceReview, Twin, Worker
 from simulation.runs import control, create, failure_reasons
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_action, staff_page
 from simulation.web.calls import defer_texts, group_by_step, group_calls
-from simulation.web.run_forms import EpisodeFilter
 from simulation.web.transcript import build_step_view
 
 PER_PAGE = 50
@@ -155,15 +154,6 @@ def episodes_for_list() -> QuerySet[Episode]:
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
     deferred = [f"retried_as__{name}" for name in _LONG_FIELDS]
     return rows.defer(*_LONG_FIELDS, *deferred, "experiment__data", "run__setup")
-
-
-@staff_page
-def list_episodes(request: StaffRequest) -> HttpResponse:
-    form = EpisodeFilter(request.GET)
-    lookups = form.get_lookups()
-    page = Paginator(episodes_for_list().filter(**lookups), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "filtered": bool(lookups), "lines": [make_episode_row(row) for row in page]}
-    return render(request, "simulation/episodes.html", context)
 
 
 @staff_page

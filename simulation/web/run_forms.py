@@ -1,21 +1,25 @@
 """Forms to start runs and set budgets, what each form would create at which maximum cost, and a filter of episodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
+from uuid import UUID
 
 from django import forms
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
 from simulation.lab.errors import LabError
-from simulation.models import Episode, Experiment, Run
+from simulation.models import Episode, Experiment, Run, Transition
 from simulation.runs import create, list_accepted_steps
 from simulation.web.access import StaffRequest
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
+from wetbench_site.sorted_lists import MAX_SEARCH, match_words
+from wetbench_site.text import format_count
 
 # The button that only updates the size on pages without scripts, beside the one that starts the run.
 SIZE_BUTTON = "size"
@@ -238,8 +242,24 @@ class EpisodesForm(RunForm):
 
 
 class TwinsForm(RunForm):
-    """A run of twins of the accepted steps of the chosen experiments, with the chosen errors."""
+    """A run of twins of the accepted steps of the chosen experiments, with the chosen errors.
 
+    Links from a run or from the list of episodes limit the steps to those of the run or the episodes.
+    """
+
+    run = forms.ModelChoiceField(
+        Run.objects.defer("setup").filter(kind="episodes"),
+        to_field_name="code",
+        required=False,
+        widget=forms.HiddenInput,
+        error_messages={"invalid_choice": "The run of these episodes no longer exists."},
+    )
+    episodes = forms.ModelMultipleChoiceField(
+        Episode.objects.only("code", "replicate"),
+        to_field_name="code",
+        required=False,
+        widget=forms.MultipleHiddenInput,
+    )
     error = forms.ChoiceField(
         choices=[
             ("both", "both: one obvious and one subtle twin"),
@@ -265,7 +285,7 @@ class TwinsForm(RunForm):
         cleaned = super().clean() or {}
         chosen = cleaned.get("experiments")
         # Counted when the form is checked: steps can be added while it is open.
-        steps = list_accepted_steps(chosen).count() if chosen else 0
+        steps = self.list_steps(chosen).count() if chosen else 0
         sample = cleaned.get("sample") or 0
         if chosen and not steps:
             self.add_error("experiments", "These experiments have no accepted steps yet. Run episodes first.")
@@ -280,9 +300,31 @@ class TwinsForm(RunForm):
 
     def start(self, user: User) -> Run:
         data = self.cleaned_data
-        steps, errors = list_accepted_steps(data["experiments"]), create.PERTURBATIONS[data["error"]]
+        steps, errors = self.list_steps(data["experiments"]), create.PERTURBATIONS[data["error"]]
         size = data["cast"], data["per_transition"], data["seed"], user, data["submission_id"], data["sample"]
         return create.create_twin_run(steps, errors, *size, **self.get_options())
+
+    def list_steps(self, experiments: Iterable[Experiment]) -> QuerySet[Transition]:
+        """Return the accepted steps of these experiments within the limit of the form."""
+        steps, limit = list_accepted_steps(experiments), self.limit
+        if limit.get("run"):
+            steps = steps.filter(episode__run__code=limit["run"])
+        if limit.get("episodes"):
+            steps = steps.filter(episode__code__in=limit["episodes"])
+        return steps
+
+    @property
+    def limit(self) -> dict[str, Any]:
+        """The codes of the run and of the episodes that the steps are limited to. Invalid ones limit to nothing."""
+        run, episodes = self["run"].value(), self["episodes"].value() or []
+        return {"run": _parse_code(run) if run else None, "episodes": [_parse_code(code) for code in episodes]}
+
+    def describe_limit(self) -> str:
+        limit = self.limit
+        if limit["episodes"]:
+            return f"the {format_count(len(limit['episodes']), 'chosen episode')}"
+        run = Run.objects.filter(code=limit["run"]).first() if limit["run"] else None
+        return f"the run of {run.created_at:%-d %b %Y, %H:%M} UTC, cast {run.cast}" if run else ""
 
     def build_size(self, pools: Mapping[str, int]) -> dict[str, Any]:
         """Return the context of _order_size.html: accepted steps times errors times twins per step and error.
@@ -391,6 +433,9 @@ class HumanEpisodeForm(StartForm):
 class EpisodeFilter(forms.Form):
     """Filters of a list of episodes; unknown values are ignored."""
 
+    q = forms.CharField(
+        label="Search", required=False, max_length=MAX_SEARCH, widget=forms.TextInput(attrs={"type": "search"})
+    )
     experiment = forms.ModelChoiceField(
         Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
     )
@@ -398,15 +443,41 @@ class EpisodeFilter(forms.Form):
         choices=lambda: [("", "All casts"), *list_cast_choices(), (create.HUMAN_CAST, create.HUMAN_CAST)],
         required=False,
     )
+    outcome = forms.ChoiceField(
+        choices=[
+            ("", "Any outcome"),
+            ("sufficient", "evidence sufficient"),
+            ("insufficient", "evidence not sufficient"),
+        ],
+        required=False,
+        label="Outcome",
+    )
     status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
 
-    def get_lookups(self) -> dict[str, Any]:
+    field_order = ("q", "experiment", "cast", "outcome", "status")
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.is_valid() and any(self.cleaned_data.values())
+
+    def filter_episodes(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
         self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
+        chosen = self.cleaned_data
+        lookups = {name: chosen[name] for name in ("experiment", "cast", "status") if chosen.get(name)}
+        if outcome := chosen.get("outcome"):
+            lookups |= {"reviews__primary": True, "reviews__sufficient": outcome == "sufficient"}
+        return rows.filter(match_words(chosen.get("q", ""), "experiment__name", "experiment__group", "cast"), **lookups)
 
 
 def _chosen_experiments(form: RunForm) -> list[Experiment]:
     return [row for row, chosen in form.list_experiments() if chosen]
+
+
+def _parse_code(written: object) -> UUID:
+    try:
+        return UUID(str(written))
+    except ValueError:
+        return UUID(int=0)
 
 
 def _parse_number(written: object, most: int) -> int:

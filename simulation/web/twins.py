@@ -11,13 +11,28 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from simulation.models import Experiment, Twin
-from simulation.runs import control, failure_reasons, list_accepted_steps
+from simulation.runs import control, failure_reasons, twin_filters
 from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
 from simulation.web.calls import defer_texts, group_calls
 from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
 from simulation.web.run_forms import TwinsForm
 from simulation.web.transcript import build_checker_report, build_step_view
+from simulation.web.twin_filter import TwinListFilter
+from wetbench_site.sorted_lists import Column, Sorting
 
+COLUMNS = (
+    Column(
+        "step",
+        "Twin of",
+        ("transition__episode__experiment__name", "transition__episode__replicate", "transition__number"),
+    ),
+    Column("error", "Error", ("perturbation", "kind")),
+    Column("", "Explanation"),
+    Column("", "Checker"),
+    Column("vetting", "Vetting", ("vetting",)),
+    Column("status", "Status", ("status",)),
+    Column("created", "Created", ("created_at",), falls_first=True),
+)
 _TONES = {
     "running": "info",
     "waiting": "info",
@@ -62,27 +77,47 @@ def is_made_by_model(twin: Twin) -> bool:
     return twin.status == "done" and twin.perturbation != "none" and not twin.rule
 
 
-@staff_form
+@staff_page
 def list_twins(request: StaffRequest) -> HttpResponse:
-    """Show all twins or those of one step, beside the form that starts a run, with the run's size and maximum cost."""
-    # Counted by the function that chooses the steps, so that the page promises what the run can create.
-    accepted = Q(episodes__transitions__in=list_accepted_steps(Experiment.objects.all()))
-    annotated = Experiment.objects.annotate(n=Count("episodes__transitions", filter=accepted))
-    pools = dict(annotated.values_list("slug", "n"))
-    if request.htmx:
-        return render(request, "simulation/_order_size.html", TwinsForm(request.GET).build_size(pools))
-    ticked = {"experiments": request.GET.getlist("experiments")}
-    form = TwinsForm.read_request(request, ticked)
-    if new_run := form.try_start(request):
-        return redirect("simulation:run", code=new_run.code)
+    """Show all twins under the chosen filter, or those of one step."""
+    form, sorting = TwinListFilter(request.GET), Sorting(COLUMNS, request.GET, "-created")
+    filters = form.get_filters()
     try:
         step = UUID(request.GET.get("step", ""))
     except ValueError:
         step = None
-    page = Paginator(_twins_for_list(step), PER_PAGE).get_page(request.GET.get("page"))
-    twins_context = {"page": page, "twins": [make_twin_row(t) for t in page], "step": step}
-    context = {"form": form, "pools": pools, **twins_context, **form.build_size(pools)}
-    return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
+    rows = twin_filters.filter_twins(_twins_for_list(), filters)
+    rows = rows.filter(transition__code=step) if step else rows
+    page = Paginator(sorting.order_rows(rows), PER_PAGE).get_page(request.GET.get("page"))
+    context = {"form": form, "sorting": sorting, "filtered": bool(filters), "page": page, "step": step}
+    context["twins"] = [make_twin_row(twin) for twin in page]
+    return render(request, "simulation/twins.html", context)
+
+
+@staff_form
+def start_twins(request: StaffRequest) -> HttpResponse:
+    """Show the form that starts a run of twins, with the run's size and maximum cost."""
+    if request.htmx:
+        form = TwinsForm(request.GET)
+        return render(request, "simulation/_order_size.html", form.build_size(_count_pools(form)))
+    limit = {"run": request.GET.get("run", ""), "episodes": request.GET.getlist("episodes")}
+    form = TwinsForm.read_request(request, {**limit, "experiments": request.GET.getlist("experiments")})
+    pools = _count_pools(form)
+    # Of a run or of chosen episodes, all experiments are wanted unless somebody deselects one.
+    if request.method != "POST" and form.describe_limit():
+        form.initial["experiments"] = [slug for slug, steps in pools.items() if steps]
+    if new_run := form.try_start(request):
+        return redirect("simulation:run", code=new_run.code)
+    context = {"form": form, "pools": pools, "limited": form.describe_limit(), **form.build_size(pools)}
+    return render(request, "simulation/new_twins.html", context, status=422 if form.errors else 200)
+
+
+def _count_pools(form: TwinsForm) -> dict[str, int]:
+    """Return the number of accepted steps of each experiment by slug, within the limit of the form."""
+    # Counted by the function that chooses the steps, so that the page promises what the run can create.
+    accepted = Q(episodes__transitions__in=form.list_steps(Experiment.objects.all()))
+    annotated = Experiment.objects.annotate(n=Count("episodes__transitions", filter=accepted))
+    return dict(annotated.values_list("slug", "n"))
 
 
 @staff_page
@@ -115,11 +150,9 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     return redirect("simulation:twins")
 
 
-def _twins_for_list(step: UUID | None) -> QuerySet[Twin]:
-    """Return the twins of one step, or all twins without one, the latest first."""
+def _twins_for_list() -> QuerySet[Twin]:
     rows = Twin.objects.select_related("run", "transition__episode__experiment")
     rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *_LONG_FIELDS)
-    rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
     # Extracted in SQL, so that the large outcome is not loaded for one word.
     annotated: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
     return annotated

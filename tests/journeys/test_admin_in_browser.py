@@ -144,6 +144,8 @@ def page_addresses(lab: None) -> list[str]:
         reverse("simulation:run", args=[twins.code]),
         *(reverse("simulation:episode", args=[row.code]) for row in Episode.objects.exclude(status="queued")),
         reverse("simulation:twins"),
+        reverse("simulation:new_twins"),
+        reverse("simulation:runs"),
         reverse("ratings:studies"),
         reverse("ratings:new_study"),
         *(reverse("ratings:study", args=[row.slug]) for row in stages),

@@ -353,7 +353,7 @@ HTMX_DISABLED_PAGES = {"ratings:item", "ratings:vet", "ratings:job", "ratings:st
 OWN = {"staff": ("staff", "admin")}
 # Pages that answer htmx with a fragment.
 FRAGMENTS = {
-    "ratings:rate", "ratings:next", "ratings:machines", "ratings:job", "ratings:practice", "simulation:twins", "simulation:episodes",
+    "ratings:rate", "ratings:next", "ratings:machines", "ratings:job", "ratings:practice", "simulation:new_twins", "simulation:episodes",
     "simulation:episode", "simulation:run", "simulation:experiments", "simulation:new_person", "simulation:play",
 }  # fmt: skip
 MIN_PAGES = {

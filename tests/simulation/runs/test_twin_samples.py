@@ -107,8 +107,8 @@ def test_sample_can_be_requested_on_the_page(pool, client: Client) -> None:
         "experiments": slugs, "cast": "offline", "error": "obvious", "per_transition": 1, "sample": 5, "seed": 4,
         "submission_id": create.create_submission_id(),
     }  # fmt: skip
-    size = client.get(reverse("simulation:twins"), order, headers={"HX-Request": "true"}).content.decode()
+    size = client.get(reverse("simulation:new_twins"), order, headers={"HX-Request": "true"}).content.decode()
     assert "5 accepted steps" in size
-    client.post(reverse("simulation:twins"), order)
+    client.post(reverse("simulation:new_twins"), order)
     drawn = draw_steps(list_accepted_steps(Experiment.objects.all()), 5, seed=4)
     assert sorted(Twin.objects.values_list("transition", flat=True)) == sorted(drawn)

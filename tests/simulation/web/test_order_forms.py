@@ -188,7 +188,7 @@ def test_api_key_removed_before_the_start_is_reported_on_the_form(
 
 
 @pytest.mark.usefixtures("two_experiments")
-@pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
+@pytest.mark.parametrize("name", ["new_episodes", "new_twins", "new_person"])
 def test_casts_without_keys_are_one_line_that_names_the_variables(
     staff_client: Client, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -284,13 +284,13 @@ def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client
     for number in (1, 2, 3):
         run_factory.create_transition(run_factory.create_episode("caffeine", replicate=number), 1)
     ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current", "error": "both", "per_transition": "2"}
-    said = get_text(staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
+    said = get_text(staff_client.get(reverse("simulation:new_twins"), ticked, headers={"HX-Request": "true"}))
     # 3 steps x 2 errors x 2 times, each sent at most three times.
     assert "12 twins" in said and "36 calls" in said and "12 calls if nothing has to be repeated" in said
     worst = run_usage.estimate_twins(cast_availability.describe_cast("current"), 12)
     assert worst.cost and f"${worst.cost:,.2f}" in said
     none = get_text(
-        staff_client.get(reverse("simulation:twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"})
+        staff_client.get(reverse("simulation:new_twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"})
     )
     assert "6 twins" in none and not Run.objects.filter(kind="twins").exists()
 
@@ -302,7 +302,7 @@ def test_twins_page_shows_calls_and_worst_case_cost_before_starting(staff_client
 def test_twins_form_with_invalid_values_shows_no_cost_estimate(staff_client: Client, odd: dict[str, str]) -> None:
     run_factory.create_transition(run_factory.create_episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
-    answer = staff_client.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
+    answer = staff_client.get(reverse("simulation:new_twins"), ticked, headers={"HX-Request": "true"})
     assert answer.status_code == 200 and "Maximum cost" not in get_text(answer)
 
 
@@ -318,7 +318,7 @@ def test_human_agent_page_shows_worst_case_cost_of_the_models(staff_client: Clie
     assert "1 attempt" in free and "Maximum cost" not in free
 
 
-@pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
+@pytest.mark.parametrize("name", ["new_episodes", "new_twins", "new_person"])
 def test_worst_case_button_works_without_javascript_and_starts_nothing(
     staff_client: Client, caffeine: Experiment, name: str
 ) -> None:

@@ -82,7 +82,7 @@ def _make_rows(runs: Sequence[Run]) -> list[RunRow]:
     """Return the rows of one page, with one query for each kind of row and one for the costs."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for model in (Episode, Twin, Job):
-        rows = model.objects.filter(run__in=[run.pk for run in runs]).order_by()  # type: ignore[attr-defined]  # models have it
+        rows = model.objects.filter(run__in=[run.pk for run in runs]).order_by()
         for run, status, number in rows.values_list("run", "status").annotate(n=Count("pk")):
             counts[run][status] += number
     usage = run_usage.sum_usage_by_run(run.pk for run in runs)

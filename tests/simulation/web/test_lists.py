@@ -115,12 +115,15 @@ def test_complete_run_offers_twins_of_its_own_episodes(staff: Client, three_epis
     assert address not in staff.get(reverse("simulation:run", args=[run.code])).content.decode()
 
 
-@pytest.mark.parametrize("code", ["nonsense", "00000000-0000-0000-0000-000000000001"])
-def test_twins_of_an_unknown_run_are_refused(staff: Client, three_episodes: list[Episode], code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [("nonsense", "not a valid UUID"), ("00000000-0000-0000-0000-000000000001", "no longer exists")],
+)
+def test_twins_of_an_unknown_run_are_refused(three_episodes: list[Episode], code: str, reason: str) -> None:
     run_factory.create_transition(three_episodes[0], 1)
     typed = {"experiments": ["alpha"], "cast": "offline", "error": "subtle", "per_transition": 1, "run": code}
     form = TwinsForm({**typed, "submission_id": "a" * 32})
-    assert not form.is_valid() and "no longer exists" in str(form.errors["run"])
+    assert not form.is_valid() and reason in str(form.errors["run"])
     assert form.build_size({"alpha": 0})["total"] == 0
 
 

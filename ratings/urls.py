@@ -10,8 +10,10 @@ from ratings.web.study import (
     builder,
     dashboard,
     export,
+    inviting,
     machines,
     planner,
+    raters,
     start,
     study,
     study_list,
@@ -27,7 +29,8 @@ rater_urls: list[URLPattern] = [*rating.urls, *links.urls, *account.urls, *rater
 # Pages of studies, for people with a role in them.
 study_urls: list[URLPattern] = [
     *start.urls, *study_list.urls,
-    *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
+    *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *inviting.urls, *raters.urls,
+    *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
     *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
     *help_pages.urls,
 ]  # fmt: skip

@@ -90,15 +90,15 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
         """,
     ),
     # Raters and team of a study
-    (_allow_members(READ), "ratings:raters"),
+    (_allow_members(READ), "ratings:raters ratings:rater ratings:hours_csv"),
     (
         _allow_admins(POST),
         """
-        ratings:invite ratings:add_raters ratings:remind ratings:make_link ratings:resend ratings:revoke
-        ratings:remove_member
+        ratings:invite ratings:make_links ratings:links_csv ratings:selected_raters ratings:add_raters ratings:remind
+        ratings:make_link ratings:resend ratings:revoke ratings:remove_member
         """,
     ),
-    (_allow_admins(BOTH), "ratings:withdraw_rater ratings:members"),
+    (_allow_admins(BOTH), "ratings:withdraw_rater ratings:invite_list ratings:invitation_text ratings:members"),
     # Imports and exports
     (_allow_admins(BOTH), "ratings:import_items ratings:import_ratings"),
     (

@@ -171,12 +171,18 @@ class Invitation(models.Model):
 
     rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(blank=True)
+    name = models.CharField(max_length=120, blank=True, help_text="as the admin wrote it; erased when the rater joins")
+    shown_to_admin = models.BooleanField(
+        default=False,
+        help_text="the link was shown to an admin, so opening it does not prove that the mailbox is the rater's",
+    )
     token_sha256 = models.CharField(max_length=64, unique=True)
     created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
     send_error = models.CharField(max_length=300, blank=True)
+    opened_at = models.DateTimeField(null=True, blank=True, help_text="when its page was first shown")
     used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -185,6 +191,27 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"invitation of {self.created_at:%Y-%m-%d %H:%M}"
+
+    @property
+    def proven_email(self) -> str:
+        """Return the address if only its owner has received the link, else ""."""
+        return "" if self.shown_to_admin else self.email
+
+
+class InvitationText(models.Model):
+    """The wording of a study's invitations, as an admin changed it. Without a row, the default wording is used."""
+
+    study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="invitation_text")
+    subject = models.CharField(max_length=150)
+    body = models.TextField()
+    sender = models.CharField(max_length=80, blank=True, help_text="name of the sender of the study's e-mails")
+    duration = models.CharField(max_length=80, blank=True, help_text="expected duration, in words")
+    payment = models.CharField(max_length=120, blank=True, help_text="payment, in words")
+    updated_at = models.DateTimeField(default=timezone.now)
+    updated_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    def __str__(self) -> str:
+        return f"wording of invitations, study {self.study_id}"
 
 
 class SignInLink(models.Model):

@@ -91,4 +91,4 @@ def _erase_addresses(user: User, raters: list[Rater]) -> None:
     invitations = Invitation.objects.filter(Q(rater__in=raters) | same_address)
     invitations.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
     # The mail server's error usually quotes the address.
-    invitations.update(email="", send_error="")
+    invitations.update(email="", name="", send_error="")

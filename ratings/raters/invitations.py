@@ -19,11 +19,13 @@ INVITATION_LIFETIME = timedelta(days=7)
 
 
 @transaction.atomic
-def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
+def create_invitation(
+    rater: Rater, by: Actor = None, email: str = "", name: str = "", *, shown_to_admin: bool = False
+) -> str:
     """Return the token of a new link for this rater, which replaces earlier ones; it signs in a rater who has joined.
 
-    Pass `email` only if the link is sent to that address: opening the link then proves that the mailbox is the
-    rater's. Raises StudyError if the rater cannot be invited.
+    Pass `shown_to_admin` unless the link is sent to `email` and shown to nobody: opening it then does not prove that the
+    mailbox is the rater's. Raises StudyError if the rater cannot be invited.
     """
     Study.objects.select_for_update().get(pk=rater.study_id)  # raters may be planned again at the same time
     rater = Rater.objects.select_related("study", "user").get(pk=rater.pk)
@@ -38,7 +40,7 @@ def create_invitation(rater: Rater, by: Actor = None, email: str = "") -> str:
     token, now = signing_in.generate_token(), timezone.now()
     Invitation.objects.create(
         # Only the digest is stored, so a copy of the database opens no invitation.
-        rater=rater, email=email, token_sha256=hash_text(token), created_by=by, created_at=now,
+        rater=rater, email=email, name=name, shown_to_admin=shown_to_admin, token_sha256=hash_text(token), created_by=by, created_at=now,
         expires_at=now + INVITATION_LIFETIME,
     )  # fmt: skip
     Rater.objects.filter(pk=rater.pk).update(invited_at=now)
@@ -110,6 +112,12 @@ def find_invitation(token: str) -> Invitation | None:
     return invitations.filter(token_sha256=hash_text(token)).first()
 
 
+def record_opening(invitation: Invitation) -> None:
+    """Store when the page of this invitation was first shown. A mail scanner that follows the link counts as well."""
+    if invitation.opened_at is None:
+        Invitation.objects.filter(pk=invitation.pk, opened_at=None).update(opened_at=timezone.now())
+
+
 def describe_expiry(invitation: Invitation) -> str:
     """Return why this invitation can no longer be accepted; "" if it can."""
     # The order decides what the holder reads: the link itself first, then the rater, then the study.
@@ -147,7 +155,8 @@ def find_joining_user(invitation: Invitation, visitor: User | AnonymousUser) -> 
     """Return the account that would join: the visitor's, else that of the invited address. None: a new account."""
     if isinstance(visitor, User):
         return visitor
-    owner = signing_in.find_by_email(invitation.email) if invitation.email else None
+    # A link that was shown to an admin must not sign anybody in to the account of the invited address.
+    owner = signing_in.find_by_email(invitation.proven_email) if invitation.proven_email else None
     return owner if owner and not refusal_reason(invitation, owner) else None
 
 
@@ -225,14 +234,16 @@ def _join_study(rater: Rater, user: User, form: JoinForm) -> None:
         RaterProfile.objects.filter(pk=profile.pk).update(**form.profile, answered_at=now)
     rater.user, rater.consented_at, rater.last_seen_at = user, now, now
     rater.save(update_fields=["user", "consented_at", "last_seen_at"])
+    # From now on the rater is known by their label alone.
+    rater.invitations.exclude(name="").update(name="")
     log_event(rater.study, Joined(rater=rater.label))  # without an actor: the log must not link a name to a code
     # What the account can already read elsewhere is reassigned before the first item is shown.
     reassign.release_readable_items(rater.study, [rater])
 
 
 def _create_user(invitation: Invitation) -> User:
-    """Create an account without a password. It gets the invited e-mail address unless another account has it."""
+    """Create an account without a password. It gets the address that the link was sent to unless another account has it."""
     # Two accounts with one address could not be distinguished when a link is requested by e-mail.
-    is_address_unusable = not invitation.email or User.objects.filter(email__iexact=invitation.email).exists()
-    email = "" if is_address_unusable else invitation.email
+    address = invitation.proven_email
+    email = "" if not address or User.objects.filter(email__iexact=address).exists() else address
     return User.objects.create_user(generate_user_name(invitation), email=email)

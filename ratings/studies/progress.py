@@ -5,11 +5,11 @@ Nothing here reads where an item came from; results by source are in `ratings.re
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.core.cache import cache
@@ -23,6 +23,7 @@ from ratings.protocol import study_protocol
 from ratings.studies.item_counts import ITEM_COUNTS
 from wetbench_site.text import format_count, hash_text
 
+T = TypeVar("T")
 # Minutes for one outcome, for a full record: an estimate, shown before anybody has rated.
 MINUTES_PER_ITEM = {True: 2, False: 5}
 PREPARATION_MINUTES = 10  # minutes for the guide and the practice items
@@ -170,12 +171,17 @@ def _collect_progress(study: Study) -> list[Any]:
     ]
 
 
-def compute_median_times(ratings: QuerySet[Rating]) -> Mapping[int, float]:
+def compute_median_times(ratings: QuerySet[Rating], two_stage: bool = False) -> Mapping[int, float]:
     """Return the median seconds per item, by the rater's key.
 
     The active time that the browser counted is used, else the elapsed time; imported ratings count if their time is known.
+    With `two_stage`, the time before the first verdict of the confirm layout is added.
     """
-    timed = ratings.order_by().annotate(timed=Coalesce("active_seconds", _ELAPSED_SECONDS)).filter(timed__isnull=False)
+    active: Any = F("active_seconds")
+    if two_stage:
+        # The browser counts from zero again when the balance sheet is shown.
+        active += Coalesce(F("assignment__initial_rating__active_seconds"), 0.0)
+    timed = ratings.order_by().annotate(timed=Coalesce(active, _ELAPSED_SECONDS)).filter(timed__isnull=False)
     # Of n times in order, those with rank p and n <= 2p <= n + 2: both middle ones of an even n, the one of an odd n.
     # In SQL that both databases have: SQLite lacks percentile_cont.
     ranked = timed.annotate(
@@ -204,21 +210,27 @@ class StudyCounts(NamedTuple):
 
 def count_study(study: Study) -> StudyCounts:
     """Return the current counts: counted now, or cached within the last minute for the same state of the study."""
+    return cache_by_state(study, "tallies", _compute_counts)
+
+
+def cache_by_state(study: Study, name: str, compute: Callable[[Study], T]) -> T:
+    """Return what `compute` returns for the study: computed now, or within the last minute for the same state of its ratings."""
     if not settings.TALLY_SECONDS:
-        return _compute_counts(study)
+        return compute(study)
     digest = compute_progress_digest(study)
-    cached: StudyCounts | None = cache.get(f"tallies/{digest}")
+    cached: T | None = cache.get(f"{name}/{digest}")
     if cached is not None:
         return cached
-    counts = _compute_counts(study)
-    # A rating may have come in while counting: then the counts belong to no digest, and are not cached.
+    value = compute(study)
+    # A rating may have come in while computing: then the value belongs to no digest, and is not cached.
     if compute_progress_digest(study) == digest:
-        cache.set(f"tallies/{digest}", counts, settings.TALLY_SECONDS)
-    return counts
+        cache.set(f"{name}/{digest}", value, settings.TALLY_SECONDS)
+    return value
 
 
 def _compute_counts(study: Study) -> StudyCounts:
-    medians = compute_median_times(Rating.objects.filter(assignment__rater__study=study))
+    two_stage = "confirm" in study_protocol.load_protocol(study.protocol).display.layouts
+    medians = compute_median_times(Rating.objects.filter(assignment__rater__study=study), two_stage)
     # One query for all raters: a query for each would make the page slower with every rater.
     last_rated = study.raters.order_by().values_list("pk", Max("assignments__answered_at"))
     times_by_rater = {pk: RaterTimes(last, medians.get(pk)) for pk, last in last_rated}

@@ -1,13 +1,16 @@
 """Template tags and filters of the pages of studies and raters, and of the main navigation."""
 
 import re
+from datetime import datetime
 
 from django import template
 from django.template import Context
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from ratings.raters import email_messages
 from ratings.web import job_status
 from ratings.web.study import navigation
 from simulation.models import Job
@@ -28,6 +31,19 @@ def format_seconds(number: float | None) -> str:
     if number is None:
         return "–"
     return f"{number:.0f} s" if number >= 1 or number == 0 else "under 1 s"
+
+
+@register.filter("ago")
+def format_age(at: datetime) -> str:
+    """Return how many days ago a moment was, by the calendar."""
+    days = (timezone.localdate() - timezone.localdate(at)).days
+    return "today" if days <= 0 else "yesterday" if days == 1 else f"{days} days ago"
+
+
+@register.simple_tag
+def email_is_set_up() -> bool:
+    """Return whether this site can send e-mail."""
+    return email_messages.is_email_set_up()
 
 
 @register.filter("words")

@@ -8,7 +8,7 @@ from django.core.files.uploadhandler import FileUploadHandler
 
 # The largest file that each view with a file field accepts. The limits on the lines of a file of items would allow 2.5 GB, which would fill
 # the disk of a small machine while it is received; the command import_items accepts it.
-MAX_FILE_BYTES = {"ratings:import_items": 256 << 20, "ratings:import_ratings": 20 << 20}
+MAX_FILE_BYTES = {"ratings:import_items": 256 << 20, "ratings:import_ratings": 20 << 20, "ratings:invite_list": 1 << 20}
 _FORM_OVERHEAD = 1 << 16  # bytes of the other fields and of the multipart boundaries
 
 

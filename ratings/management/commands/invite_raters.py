@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
-from ratings.raters import email_messages
+from ratings.raters import email_messages, mailings
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.safe_output import SafeCommand
 
@@ -24,8 +24,13 @@ class Command(SafeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         build_url = email_messages.make_url_builder(site=options["url"])
         study = lifecycle.get_study(options["study"])
-        result = email_messages.invite_addresses(study, _read_text(options["file"]), None, build_url)
+        invitees = mailings.parse_addresses(_read_text(options["file"]))
+        result = mailings.invite_people(study, invitees, None, build_url)
         self.stdout.write(f"{result.sent} sent")
+        if result.links:
+            self.stdout.write(f"{mailings.NO_EMAIL}: nothing was sent. Send these links yourself, one to each person:")
+        for link in result.links:
+            self.stdout.write("\t".join(part for part in link if part))
         if result.failed:
             raise CommandError("\n".join(f"{label}: {error}" for label, error in result.failed), returncode=1)
 

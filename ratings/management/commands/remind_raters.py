@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ratings.management.input_files import add_study_argument, add_url_option, exit_with_2
-from ratings.raters import email_messages
+from ratings.raters import email_messages, mailings
 from ratings.studies import StudyError, lifecycle
 from wetbench_site.safe_output import SafeCommand
 
@@ -20,7 +20,7 @@ class Command(SafeCommand):
     @exit_with_2(StudyError)
     def handle(self, *args: Any, **options: Any) -> None:
         build_url = email_messages.make_url_builder(site=options["url"])
-        result = email_messages.send_reminders(lifecycle.get_study(options["study"]), None, build_url)
+        result = mailings.send_reminders(lifecycle.get_study(options["study"]), None, build_url)
         self.stdout.write(f"{result.sent} sent")
         if result.without_address:
             self.stdout.write(f"no e-mail address: {', '.join(result.without_address)}")

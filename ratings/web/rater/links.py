@@ -1,6 +1,6 @@
 """Personal links: invitations to rate in a study, and links that sign a rater in again.
 
-Opening a link changes nothing, so a mail scanner cannot use it up; only its form does.
+Opening a link uses nothing up, so that a mail scanner cannot; only its form does.
 """
 
 from django.contrib.auth import logout
@@ -15,7 +15,7 @@ from ratings.accounts import signing_in
 from ratings.accounts.signing_in import LinkEffect
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import study_protocol
-from ratings.raters import email_messages, invitations
+from ratings.raters import invitations, mailings
 from ratings.studies import progress
 from ratings.web.account import sign_in
 from ratings.web.account.profile import ConsentForm, ProfileForm
@@ -42,9 +42,11 @@ def _open_invitation(request: HttpRequest, token: str, invitation: Invitation) -
 
 
 def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
+    if request.method == "GET":
+        invitations.record_opening(invitation)
     user, posted = invitations.find_joining_user(invitation, request.user), request.POST or None
     new_name = invitations.generate_user_name(invitation)
-    form = ConsentForm(posted, user=user, name=new_name, email=invitation.email)
+    form = ConsentForm(posted, user=user, name=new_name, email=invitation.proven_email)
     # The profile belongs to the account and is asked for only once.
     has_profile = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
     profile = None if has_profile else ProfileForm(posted)
@@ -62,7 +64,7 @@ def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> H
         "items": items,
         "time_needed": progress.describe_time_needed(rater, items),
         "expires_at": invitation.expires_at,
-        "has_address": bool(invitation.email),
+        "has_address": bool(invitation.proven_email),
         "form": form,
         "profile": profile,
         "user_name": user.get_username() if user else new_name,
@@ -104,7 +106,7 @@ def _show_expired(request: HttpRequest, token: str, reason: str) -> HttpResponse
     # The page is the same whether an e-mail was sent or not: it must not reveal whether an address is known.
     is_requested = request.method == "POST" and "again" in request.POST
     if is_requested:
-        email_messages.resend_link(token, request)
+        mailings.resend_link(token, request)
     context = {"why": reason, "purpose": "rater", "asked": is_requested}
     return render(request, "ratings/link_gone.html", context, status=410)
 

@@ -50,7 +50,7 @@ def read_form(page: str) -> dict[str, str]:
     return {re.search('name="([^"]*)"', box)[1]: re.search('value="([^"]*)"', box)[1] for box in checked}  # type: ignore[index]
 
 
-def accept_by_hand(client: Client, run: Run) -> None:
+def accept_shown_to_admin(client: Client, run: Run) -> None:
     """Answer the vetting questions for each twin, and keep the preselected error location."""
     said = {"wrong": "yes", "only_change": "yes", "tell": "no", "decision": "accepted"}
     for twin in run.twins.all():
@@ -84,7 +84,7 @@ def test_localisation_includes_model_made_errors_however_they_were_accepted(clie
     # As `manage.py paper --accept-unread` does.
     vetting.accept_unread(unread.twins.all(), replicate.ACCEPTED_UNREAD)
     client.force_login(superuser)
-    accept_by_hand(client, read)
+    accept_shown_to_admin(client, read)
     assert set(Twin.objects.values_list("vetting", "field")) == {("accepted", PLACE)}
     sources = [
         {"cast": "offline", "perturbation": "obvious", "count": 4},

@@ -50,7 +50,7 @@ def test_new_items_email_goes_once_to_raters_who_had_rated_everything(design) ->
     assert add_items(study) == 4
     assert [practice.announce_new_items(), practice.announce_new_items()] == [1, 0]
     [letter] = mail.outbox
-    assert "there are 4 new items to rate in Small study" in letter.body and "https://bench.example.org/" in letter.body
+    assert "There are 4 new items to rate in Small study" in letter.body and "https://bench.example.org/" in letter.body
     assert study_factory.rate_everything(done) == 4
     assert Rater.objects.get(pk=begun.pk).new_items_at is None  # has unrated older items, so gets the reminder instead
 
@@ -59,7 +59,7 @@ def test_new_items_email_of_a_pool_study_announces_items_without_a_number() -> N
     study, done, _ = open_study_with_two_raters(design="pool", ratings_per_item=1, raters=2)
     assert add_items(study) == 4
     assert practice.announce_new_items() == 1
-    assert "there are new items to rate in Small study" in mail.outbox[0].body
+    assert "There are new items to rate in Small study" in mail.outbox[0].body
     assert study_factory.rate_everything(done) == 4
 
 

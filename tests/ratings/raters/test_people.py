@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
-from ratings.raters import email_messages, erasure, invitations, rater_overview
+from ratings.raters import email_messages, erasure, invitations, mailings, rater_overview
 from ratings.studies import StudyError, access
 from ratings.web.account import sign_in
 from tests.support import invited_raters, run_factory, study_factory, study_log_texts
@@ -84,7 +84,7 @@ def test_invitation_link_gives_the_rater_place_to_the_invited_address(admin_brow
 
 def test_invitation_email_describes_the_study_and_no_item(study: Study) -> None:
     Study.objects.update(name="Study\nBcc: evil@example.org", deadline=date(2026, 12, 24))
-    email_messages.invite_addresses(study, "ada@example.org", None, build_url)
+    mailings.invite_people(study, mailings.parse_addresses("ada@example.org"), None, build_url)
     letter = mail.outbox[0]
     assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # on one line, so no header is injected
     assert letter.recipients() == ["ada@example.org"]
@@ -99,7 +99,7 @@ def test_invitation_email_describes_the_study_and_no_item(study: Study) -> None:
         ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org is listed twice"),
         (
             "a@example.org,b@example.org,c@example.org,d@example.org",
-            "4 addresses for 3 open rater places: add 1 rater first",
+            "4 addresses for 3 open rater places: add 1 rater place first",
         ),
         ("boss@example.org", "Line 1: boss@example.org is or was an admin or analyst"),
         ("new@example.org\nana@example.org", "Line 2: ana@example.org is or was an admin or analyst"),
@@ -153,21 +153,21 @@ def test_revoked_invitation_frees_its_rater_place(admin_browser: Client, study: 
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     admin_browser.post(build_raters_path("R01/revoke/"))
     assert Client().get(invited_raters.find_link(mail.outbox[0].body)).status_code == 410
-    assert [rater.label for rater in email_messages.open_rater_places(study)] == ["R01", "R02", "R03"]
+    assert [rater.label for rater in mailings.open_rater_places(study)] == ["R01", "R02", "R03"]
     admin_browser.post(build_raters_path("invite/"), {"addresses": "ada@example.org"})
     assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
 
 def test_accepted_invitation_cannot_be_revoked_and_its_place_is_not_free(admin_browser: Client, study: Study) -> None:
     invited_raters.join_by_link(invited_raters.get_rater(study))
-    assert [rater.label for rater in email_messages.open_rater_places(study)] == ["R02", "R03"]
+    assert [rater.label for rater in mailings.open_rater_places(study)] == ["R02", "R03"]
     assert "R01 has joined" in admin_browser.post(build_raters_path("R01/revoke/"), follow=True).content.decode()
 
 
 def test_expired_invitation_frees_its_rater_place(study: Study) -> None:
     invitations.create_invitation(invited_raters.get_rater(study))
     Invitation.objects.update(expires_at=timezone.now())
-    assert email_messages.open_rater_places(study).count() == 3
+    assert mailings.open_rater_places(study).count() == 3
 
 
 def test_personal_link_made_by_an_admin_is_shown_once(admin_browser: Client, study: Study) -> None:
@@ -204,9 +204,9 @@ def test_expired_link_can_be_renewed_by_email_to_the_original_address(admin_brow
 
 def test_link_renewal_page_is_the_same_with_and_without_a_known_address(admin_browser: Client, study: Study) -> None:
     link = invite_with_expired_link(admin_browser, study)
-    by_hand = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
+    shown_to_admin = invitations.create_invitation(invited_raters.get_rater(study, "R02"))
     Invitation.objects.filter(rater__label="R02").update(expires_at=timezone.now())
-    known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{by_hand}/"))
+    known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{shown_to_admin}/"))
     hidden = [answer.content.decode().split("<main")[1].split("csrfmiddlewaretoken")[0] for answer in (known, unknown)]
     assert hidden[0] == hidden[1] and known.status_code == unknown.status_code
     wait_for_emails(2)
@@ -263,14 +263,14 @@ def test_sign_in_dialog_returns_a_fragment_and_not_a_complete_page(study: Study)
 
 def test_reminders_go_to_raters_with_items_left_and_to_open_invitations(study: Study) -> None:
     invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    email_messages.invite_addresses(study, "bo@example.org", None, build_url)
+    mailings.invite_people(study, mailings.parse_addresses("bo@example.org"), None, build_url)
     done = invited_raters.join_by_link(invited_raters.get_rater(study, "R03"), email="cy@example.org")
     Rater.objects.filter(pk=done.pk).update(finished_at=timezone.now())
     mail.outbox.clear()
     call_command("remind_raters", "small", url="https://lab.example.org")
     assert [letter.to for letter in mail.outbox] == [["ada@example.org"], ["bo@example.org"]]
-    assert "you have 2 items left to rate" in mail.outbox[0].body
-    assert "your invitation to rate in Small study is still open" in mail.outbox[1].body
+    assert "You have 2 items left to rate" in mail.outbox[0].body
+    assert "Your invitation to rate in Small study is still open" in mail.outbox[1].body
     assert Client().post(invited_raters.find_link(mail.outbox[0].body))["Location"] == "/rate/"
     assert Client().get(invited_raters.find_link(mail.outbox[1].body)).status_code == 200
 
@@ -321,7 +321,7 @@ def create_rating(assignment: Any, active: float) -> Rating:
 
 def test_raters_page_shows_analysts_labels_but_no_names_addresses_or_buttons(study: Study) -> None:
     rater = invited_raters.join_by_link(invited_raters.get_rater(study), email="ada@example.org")
-    email_messages.invite_addresses(study, "bo@example.org", None, build_url)
+    mailings.invite_people(study, mailings.parse_addresses("bo@example.org"), None, build_url)
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client = Client()
@@ -463,8 +463,8 @@ def test_erasure_of_an_analyst_replaces_the_name_in_the_log_by_the_account_numbe
 def test_former_analyst_cannot_be_invited(study: Study) -> None:
     User.objects.create_user("ann", email="ann@example.org")
     access.remove_member(study, access.add_member(study, "ann", "analyst"))
-    with pytest.raises(email_messages.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
-        email_messages.invite_addresses(study, "ann@example.org", None, build_url)
+    with pytest.raises(mailings.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
+        mailings.invite_people(study, mailings.parse_addresses("ann@example.org"), None, build_url)
 
 
 def test_erasure_of_staff_is_rejected(study_admin: User) -> None:

@@ -115,7 +115,7 @@ def test_ratings_digest_changes_with_everything_that_is_analysed(change) -> None
     )
 
 
-def test_rates_and_confidences_equal_values_computed_by_hand(small_data) -> None:
+def test_rates_and_confidences_equal_values_computed_shown_to_admin(small_data) -> None:
     declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
     made = sections_rates.build_rate_tables(small_data, "transition_plausibility", declared)
     genuine, subtle = list_records(made["rates"])
@@ -156,7 +156,7 @@ def test_rates_by_group_are_listed_per_source_and_never_pooled(small_data) -> No
     ]
 
 
-def test_raters_drift_and_contested_tables_equal_values_computed_by_hand(small_data) -> None:
+def test_raters_drift_and_contested_tables_equal_values_computed_shown_to_admin(small_data) -> None:
     raters = [sections_raters.RaterSummary(f"R{n}", "person", n, 2, 3) for n in (1, 2, 3)]
     made = sections_raters.build_rater_tables(small_data, raters, False, 3)
     one, two, three = list_records(made["raters"])

@@ -185,7 +185,7 @@ def test_tabulating_pairs_needs_memory_only_for_pairs_that_share_an_item() -> No
     assert compute_leave_one_out_means(found, found.percent_agreement).tolist() == [1.0] * 4_000
 
 
-def test_leave_one_out_means_equal_those_computed_by_hand() -> None:
+def test_leave_one_out_means_equal_those_computed_shown_to_admin() -> None:
     found = tabulate_pairs(build_table("1111", "1100", "1110", "...."[:3] + "1"))
     # r1-r2 2/4, r1-r3 3/4, r1-r4 1/1, r2-r3 3/4, r2-r4 0/1, r3-r4 0/1.
     assert found.percent_agreement.tolist() == [0.5, 0.75, 1, 0.75, 0, 0]
@@ -361,7 +361,7 @@ def test_pair_means_are_the_same_with_the_fast_and_the_memory_saving_way_of_coun
     assert any(row.low is not None for row in before)
 
 
-def test_kappa_of_three_categories_equals_the_one_computed_by_hand() -> None:
+def test_kappa_of_three_categories_equals_the_one_computed_shown_to_admin() -> None:
     lines = ("0120120120", "0120120211", "0122120120")
     rows = estimate_pairs(build_table(*lines, categories=(0, 1, 2, 3)), min_overlap=1)
     first = find_estimate(rows, "cohen_kappa", raters=["r1", "r2"])

@@ -81,7 +81,7 @@ def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong()
     assert find_estimate(found, "type2_auc", mean_over="raters").value == 1
 
 
-def test_signed_and_unsigned_areas_of_one_table_equal_those_computed_by_hand() -> None:
+def test_signed_and_unsigned_areas_of_one_table_equal_those_computed_shown_to_admin() -> None:
     # Items 1 and 2 right, 3 and 4 wrong; signed: right +5 -2, wrong -4 +3. +5 beats both, -2 beats -4: 3 of 4.
     # Unsigned: right 5 2, wrong 4 3: 5 beats both: 2 of 4.
     found = auc.estimate_areas(build_signed_ratings({"A": "+5-2-4+3"}, "1100"), 0, 0)

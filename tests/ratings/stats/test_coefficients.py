@@ -12,7 +12,7 @@ from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support.rating_tables import build_table, draw_table, find_estimate
 
 
-def test_coefficients_with_a_missing_rating_equal_those_computed_by_hand() -> None:
+def test_coefficients_with_a_missing_rating_equal_those_computed_shown_to_admin() -> None:
     rows = estimate_coefficients(build_table("110.", "1001", "1101"), resamples=0)
     # Counts (no, yes): 03, 12, 30, 02. pa = (1 + 1/3 + 1 + 1)/4 = 5/6.
     # pi_yes = (1 + 2/3 + 0 + 1)/4 = 2/3. Fleiss: pe = 5/9, (15/18 - 10/18)/(8/18) = 5/8.
@@ -51,7 +51,7 @@ def test_coefficients_of_constant_verdicts_are_undefined_or_1() -> None:
         assert "same value" in find_estimate(rows, stat).reason
 
 
-def test_coefficients_of_total_disagreement_equal_those_computed_by_hand() -> None:
+def test_coefficients_of_total_disagreement_equal_those_computed_shown_to_admin() -> None:
     rows = estimate_coefficients(build_table("1010", "0101"), resamples=0)
     # pa = 0, pi = 1/2: all of -1; alpha of 8 values, 4 each: 1 - 7 * 8/(64 - 32) = -3/4
     assert [find_estimate(rows, stat).value for stat in ("fleiss_kappa", "gwet_ac1", "brennan_prediger")] == [

@@ -12,7 +12,7 @@ def compute_area_by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[f
     return float(psi.mean()), float(spread)
 
 
-def test_placements_of_five_ratings_equal_those_computed_by_hand() -> None:
+def test_placements_of_five_ratings_equal_those_computed_shown_to_admin() -> None:
     # Positives 5, 4, 3; negatives 4, 2. 5 beats both; 4 ties one and beats one; 3 beats one: 1, 3/4, 1/2.
     # The negative 4 is below 5 and ties 4: 1.5/3; the negative 2 is below all: 1. Both means are 0.75.
     found = mrmc.compute_placements(np.array([5.0, 4, 3]), np.array([4.0, 2]))

@@ -38,7 +38,7 @@ def index_by_name(rows):
 TWO = {"a": "111000", "b": "110001"}
 
 
-def test_model_comparison_equals_the_one_computed_by_hand() -> None:
+def test_model_comparison_equals_the_one_computed_shown_to_admin() -> None:
     rows = index_by_name(
         human_model.compare_models(build_ratings(**TWO), {"m": parse_verdicts("111001")}, min_overlap=1, resamples=0)
     )

@@ -67,7 +67,7 @@ def test_summary_has_a_reason_for_every_row_without_an_interval(rows) -> None:
     )
 
 
-def test_summary_rates_equal_those_computed_by_hand(rows) -> None:
+def test_summary_rates_equal_those_computed_shown_to_admin(rows) -> None:
     # "obvious" says 1 where (item + rater * (item % 3 == 0)) % 10 < 1: items 0 and 10 and, by R1, 9: rater 0 items 0, 10;
     # rater 1 items 10 (0 -> 1) and 9 (9 + 1 = 10 -> 0); rater 2 item 10 (9 + 2 = 11 -> 1, no): 2 + 2 + 1 of 36.
     row = find_estimate(rows, "plausibility_rate", source="obvious")

@@ -16,7 +16,7 @@ def test_pass_at_k_is_the_share_of_k_subsets_with_a_success(n: int, successes: i
     assert compute_pass_at_k(n, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
 
 
-def test_pass_at_2_of_two_successes_in_five_equals_the_one_computed_by_hand() -> None:
+def test_pass_at_2_of_two_successes_in_five_equals_the_one_computed_shown_to_admin() -> None:
     # 1 - C(3,2)/C(5,2) = 1 - 3/10; the biased 1 - (1 - 2/5)^2 would say .64
     assert compute_pass_at_k(5, 2, 2) == pytest.approx(0.7)
 
@@ -54,7 +54,7 @@ def test_mean_pass_at_k_interval_depends_on_tasks_and_not_on_replicates() -> Non
     assert (found.low, found.high) == (once.low, once.high)
 
 
-def test_mean_pass_at_k_interval_for_values_between_0_and_1_equals_the_one_computed_by_hand() -> None:
+def test_mean_pass_at_k_interval_for_values_between_0_and_1_equals_the_one_computed_shown_to_admin() -> None:
     # Five tasks of two attempts, 1 1 1 1 2 successes: values .5 .5 .5 .5 1, mean .6, variance .05, of the mean .01:
     # effective n .24/.01 = 24, t of 4 degrees 2.7764: t^2/n = .32119, centre (.6 + .16059)/1.32119 = .57569,
     # half-width 2.7764 sqrt(.01 + .32119/96)/1.32119 = 2.7764 * .11553/1.32119 = .24277

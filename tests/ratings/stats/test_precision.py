@@ -66,7 +66,7 @@ def simulate_half_width(what: str, found: VarianceComponents, design: Design, st
     return 1.96 * float(np.std(values, ddof=1))
 
 
-def test_variance_of_a_rate_equals_the_one_computed_by_hand() -> None:
+def test_variance_of_a_rate_equals_the_one_computed_shown_to_admin() -> None:
     # Two items, two raters, all rate all: N = 4, sums m(m-1) = 2 + 2, n(n-1) = 2 + 2.
     # p(1-p)/16 [4 + 0.5 * 4 + 0.25 * 4] = 0.25/16 * 7
     assert precision.compute_rate_variance(0.5, 0.5, 0.25, *count_balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
@@ -106,7 +106,7 @@ def test_kappa_variance_decreases_with_ratings_per_item_and_is_interpolated_betw
     )
 
 
-def test_hanley_and_mcneils_variance_of_an_area_equals_the_one_computed_by_hand() -> None:
+def test_hanley_and_mcneils_variance_of_an_area_equals_the_one_computed_shown_to_admin() -> None:
     # AUC 3/4, 2 and 2: Q1 = .75/1.25 = .6, Q2 = 1.125/1.75; [.1875 + (.6 - .5625) + (.642857 - .5625)]/4
     assert precision.compute_auc_variance(0.75, 2, 2) == pytest.approx((0.1875 + 0.0375 + 1.125 / 1.75 - 0.5625) / 4)
     assert precision.compute_auc_variance(0.75, 2, 2, 3, 0.5) == pytest.approx(

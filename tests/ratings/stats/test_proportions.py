@@ -29,7 +29,7 @@ def test_wilson_interval_equals_the_published_one(k: int, n: int, low: float, hi
     assert (found.low, found.high) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
-def test_wilson_interval_equals_the_one_computed_by_hand() -> None:
+def test_wilson_interval_equals_the_one_computed_shown_to_admin() -> None:
     # p = 1/2, n = 4, z^2 = 3.841459: half width z*sqrt(p(1-p)/n + z^2/4n^2)/(1 + z^2/n)
     # = 1.959964*sqrt(0.0625 + 0.0600228)/1.9603647 = 0.686051/1.960365 = 0.349961; centre 1/2 by symmetry.
     found = estimate_rate([True, True, False, False])
@@ -51,7 +51,7 @@ def build_ratings(*lines: str, sources: str = "") -> Ratings:
     )
 
 
-def test_clustered_interval_equals_the_one_computed_by_hand() -> None:
+def test_clustered_interval_equals_the_one_computed_shown_to_admin() -> None:
     # Items 1 1, 1 1, 1 0 and 0 0 of two raters: p = 5/8; residuals 3/8 and -5/8. Sums by item 6/8, 6/8, -2/8, -10/8:
     # squares 176/64; V_item = 4/3 * 2.75/64 = .0572917. By rater 4/8, -4/8: V_rater = 2 * .5/64 = .015625.
     # By rating: (5*9 + 3*25)/64 = 1.875; V_rating = 8/7 * 1.875/64 = .0334821. Item + rater - rating = .0394345, so the
@@ -170,7 +170,7 @@ def build_confidences(*lines: str) -> Ratings:
     )
 
 
-def test_mean_confidence_and_its_interval_equal_those_computed_by_hand() -> None:
+def test_mean_confidence_and_its_interval_equal_those_computed_shown_to_admin() -> None:
     # Mean 3. Sums of residuals by item and by rater: 1, 0, -1: each 3/2 * 2/81; by rating 9/8 * 2/81.
     # V = 6/81 - 2.25/81 = 3.75/81; half-width 4.302653 * sqrt(0.0462963) = 0.925774.
     [found] = estimate_mean_confidences(build_confidences("433", "333", "332"), by=None)

@@ -15,7 +15,7 @@ def build_repeats(**given: str) -> list[RepeatedRating]:
     ]
 
 
-def test_retest_agreement_of_all_raters_and_of_each_equals_the_one_computed_by_hand() -> None:
+def test_retest_agreement_of_all_raters_and_of_each_equals_the_one_computed_shown_to_admin() -> None:
     rows = estimate_retest(build_repeats(a="11 11 10 00", b="11 11 01 00 00"), resamples=0)
     # All nine: 7 the same, 7/9. First yes 5, second yes 5: 4 yes/yes, 1 yes/no, 1 no/yes, 3 no/no.
     # pe = (25 + 16)/81 = 41/81; kappa = (63 - 41)/(81 - 41) = 22/40

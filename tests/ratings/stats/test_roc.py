@@ -6,7 +6,7 @@ from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
 
-def test_roc_points_equal_those_computed_by_hand() -> None:
+def test_roc_points_equal_those_computed_shown_to_admin() -> None:
     # Errors -5, -1, +2; right -1, +4. At -5 one of three errors is called, at -1 two and one of two right items,
     # at 2 all errors, at 4 all.
     marks = [(-5, 0), (-1, 0), (2, 0), (-1, 1), (4, 1)]

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol import PlanError, ProtocolError
-from ratings.raters import email_messages, invitations
+from ratings.raters import email_messages, invitations, mailings
 from ratings.rating import next_item, submit
 from ratings.studies import StudyError, access, lifecycle, pool, readable_elsewhere, running_raters
 from ratings.studies.blinding_audit import audit_runner, stored_items
@@ -262,10 +262,10 @@ def test_invitation_of_a_staff_address_is_refused_when_sent_and_when_opened(owne
     )  # they were not yet staff
     setattr(staff, right, True)
     staff.save()
-    with pytest.raises(email_messages.AddressError) as refused:
-        email_messages.invite_addresses(
+    with pytest.raises(mailings.AddressError) as refused:
+        mailings.invite_people(
             study,
-            "somebody@lab.org\ncolleague@LAB.org",
+            mailings.parse_addresses("somebody@lab.org\ncolleague@LAB.org"),
             owner,
             email_messages.make_url_builder(site="http://testserver"),
         )

@@ -184,12 +184,12 @@ def test_sealed_values_are_collected_from_the_rows_of_a_study(study: Study) -> N
     ]
 
 
-def test_holms_correction_equals_the_one_computed_by_hand() -> None:
+def test_holms_correction_equals_the_one_computed_shown_to_admin() -> None:
     # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
     assert adjust_by_holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
-def test_auc_of_two_groups_equals_the_one_computed_by_hand() -> None:
+def test_auc_of_two_groups_equals_the_one_computed_shown_to_admin() -> None:
     # ones 3, 4 against noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
     found = form_tests.compare_groups("size", [1, 2, 3], [3, 4])
     assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high

@@ -27,7 +27,7 @@ def test_style_preserves_function_words_and_signs_and_masks_numbers_and_content(
     )
 
 
-def test_auc_within_strata_equals_the_one_computed_by_hand() -> None:
+def test_auc_within_strata_equals_the_one_computed_shown_to_admin() -> None:
     # Stratum a: 3 above 1 and 2 below 3 of (2 | 1, 3): one of two won. Stratum b: 5 above 4: one of one. (1 + 1) / 3.
     np = text_classifier.np
     scores, kinds = np.array([2.0, 1.0, 3.0, 5.0, 4.0]), np.array([1, 0, 0, 1, 0])
@@ -37,7 +37,7 @@ def test_auc_within_strata_equals_the_one_computed_by_hand() -> None:
     assert text_classifier.compute_auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
 
 
-def test_standard_error_of_hanley_and_mcneil_equals_the_one_computed_by_hand() -> None:
+def test_standard_error_of_hanley_and_mcneil_equals_the_one_computed_shown_to_admin() -> None:
     # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
     # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
     assert math.sqrt(compute_auc_variance(0.8, 20, 20)) == pytest.approx(0.071024, abs=1e-6)

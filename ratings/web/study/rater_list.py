@@ -19,6 +19,7 @@ from ratings.raters import active_time, invitations, mailings, rater_overview
 from ratings.raters.rater_overview import GROUPS, RaterRow
 from ratings.studies import StudyError
 from ratings.web.decorators import StudyRequest
+from wetbench_site.sorted_lists import MAX_SEARCH, SORT, Column, Sorting
 
 PER_PAGE = 200  # as many as a study can have places, so that most studies are on one page
 
@@ -38,64 +39,41 @@ class AddRatersForm(forms.Form):
     raters = forms.IntegerField(label="Number of places", min_value=1, max_value=study_protocol.MAX_RATERS, initial=1)
 
 
-class SortableColumn(NamedTuple):
-    """A column of the list: its heading, its key in the URL, its CSS class, and the value by which raters are sorted."""
-
-    title: str
-    key: str
-    style: str
-    value: Callable[[RaterRow], Any]
-
-
 COLUMNS = (
-    SortableColumn("Rater", "rater", "", lambda row: row.number),
-    SortableColumn("Status", "status", "", lambda row: row.status),
-    SortableColumn("Done", "done", "col-progress", lambda row: row.done),
-    SortableColumn("Median time", "median", "num", lambda row: row.median_seconds),
-    SortableColumn("Active time", "active", "num", lambda row: row.active_seconds),
-    SortableColumn("Last activity", "activity", "", lambda row: row.last_seen),
+    Column("rater", "Rater", ("number",)),
+    Column("status", "Status", ("status",)),
+    Column("done", "Done", ("done",), falls_first=True),
+    Column("median", "Median time", ("median_seconds",), is_number=True),
+    Column("active", "Active time", ("active_seconds",), falls_first=True, is_number=True),
+    Column("activity", "Last activity", ("last_seen",), falls_first=True),
 )
-_VALUES = {column.key: column.value for column in COLUMNS}
 
 
 class FilterForm(forms.Form):
-    """The search, the filter and the order of the list. Values that are not offered are ignored."""
+    """The search and the filter of the list. Values that are not offered are ignored."""
 
-    q = forms.CharField(label="Search", required=False, max_length=100)
-    state = forms.ChoiceField(label="Show", required=False, choices=[("", "all raters"), *GROUPS.items()])
-    sort = forms.ChoiceField(
-        label="Sort by", required=False,
-        choices=[(f"{sign}{column.key}", f"{column.title}{', descending' if sign else ''}") for column in COLUMNS for sign in ("", "-")],
-    )  # fmt: skip
+    q = forms.CharField(label="Search", required=False, max_length=MAX_SEARCH)
+    state = forms.ChoiceField(label="Status", required=False, choices=[("", "all"), *GROUPS.items()])
     q.widget.attrs |= {"type": "search", "autocomplete": "off"}
 
 
 class ListState(NamedTuple):
     """What the list shows. It is part of the URL."""
 
-    q: str = ""
-    state: str = ""
-    sort: str = "rater"
+    q: str
+    state: str
+    sorting: Sorting
 
-    def build_query(self, **changes: str) -> str:
-        """Return the query of a URL, without values that are the default; "" if all are."""
-        values = self._replace(**changes)._asdict()
-        return urlencode(
-            {name: value for name, value in values.items() if value and (name, value) != ("sort", "rater")}
-        )
+    @property
+    def query(self) -> str:
+        """The query of the URL, without values that are the default; "" if all are."""
+        order = "" if self.sorting.value == self.sorting.default else self.sorting.value
+        values = {"q": self.q, "state": self.state, SORT: order}
+        return urlencode({name: value for name, value in values.items() if value})
 
     @property
     def is_filtered(self) -> bool:
         return bool(self.q or self.state)
-
-
-class Heading(NamedTuple):
-    """The heading of a column, with the query that sorts by it and its `aria-sort`."""
-
-    title: str
-    style: str
-    query: str
-    order: str
 
 
 def parse_list_state(parameters: QueryDict) -> ListState:
@@ -103,39 +81,25 @@ def parse_list_state(parameters: QueryDict) -> ListState:
     form = FilterForm(parameters)
     form.is_valid()
     values = form.cleaned_data
-    return ListState(values.get("q", "").strip(), values.get("state", ""), values.get("sort") or "rater")
+    return ListState(values.get("q", "").strip(), values.get("state", ""), Sorting(COLUMNS, parameters, "rater"))
 
 
 def select_rows(rows: Sequence[RaterRow], state: ListState, with_people: bool) -> list[RaterRow]:
     """Return the rows that match, in their order. Names and addresses are searched only `with_people`."""
-    word = state.q.casefold()
+    words, field = state.q.casefold().split(), state.sorting.column.fields[0]
 
     def matches(row: RaterRow) -> bool:
         texts = [row.label, row.status]
         if with_people and row.is_awaited and row.invitation:
             texts += [row.invitation.email, row.invitation.name]
-        return any(word in text.casefold() for text in texts) and (not state.state or state.state in row.groups)
+        text = "\n".join(texts).casefold()
+        return all(word in text for word in words) and (not state.state or state.state in row.groups)
 
     selected = [row for row in rows if matches(row)]
-    value, is_descending = _VALUES[state.sort.removeprefix("-")], state.sort.startswith("-")
+    known = [row for row in selected if getattr(row, field) is not None]
+    known.sort(key=lambda row: (getattr(row, field), row.number), reverse=state.sorting.is_descending)
     # Rows without a value are last in both directions.
-    known = sorted((row for row in selected if value(row) is not None), key=value, reverse=is_descending)
-    return known + [row for row in selected if value(row) is None]
-
-
-def list_headings(state: ListState) -> list[Heading]:
-    """Return the headings; a second click on the current one reverses the order."""
-    orders = {column.key: "ascending" for column in COLUMNS if state.sort == column.key}
-    orders |= {column.key: "descending" for column in COLUMNS if state.sort == f"-{column.key}"}
-    return [
-        Heading(
-            column.title,
-            column.style,
-            state.build_query(sort=f"-{column.key}" if orders.get(column.key) == "ascending" else column.key),
-            orders.get(column.key, "none"),
-        )
-        for column in COLUMNS
-    ]
+    return known + [row for row in selected if getattr(row, field) is None]
 
 
 def report_study_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -154,7 +118,7 @@ def report_study_errors(view: Callable[..., HttpResponse]) -> Callable[..., Http
 
 def read_back_query(request: StudyRequest) -> str:
     """Return the query of the list that a form was sent from, rebuilt from its valid parts."""
-    return parse_list_state(QueryDict(request.POST.get("back", ""))).build_query()
+    return parse_list_state(QueryDict(request.POST.get("back", ""))).query
 
 
 def redirect_to_list(request: StudyRequest) -> HttpResponse:
@@ -179,8 +143,7 @@ def render_list(
         "rows": rows,
         "page": page,
         "state": state,
-        "query": state.build_query(),
-        "headings": list_headings(state),
+        "sorting": state.sorting,
         "filter": FilterForm(initial=state._asdict()),
         "active_text": active_time.format_duration(sum(row.active_seconds or 0 for row in people)),
         "n_people": len(people),

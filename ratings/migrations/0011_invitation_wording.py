@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ratings", "0008_layout_of_rendered_items"),
+        ("ratings", "0010_name_items"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

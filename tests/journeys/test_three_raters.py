@@ -41,8 +41,8 @@ def build_study(page: Page, kind: str) -> Study:
 
 
 def copy_rater_link(page: Page, site: str, study: Study, label: str) -> str:
-    """Return the link that the admin copies from the raters' page."""
-    page.goto(site + reverse("ratings:raters", args=[study.slug]))
+    """Return the link that the admin copies from the rater's page."""
+    page.goto(site + reverse("ratings:rater", args=[study.slug, label]))
     page.locator(f"form[action$='/raters/{label}/link/'] button").click()
     return page.get_by_label("The link").input_value()
 

@@ -244,7 +244,12 @@ LOGGED = {"ratings:ratings_csv", "ratings:admin_link", "ratings:unblind_study"}
 
 
 # A rater's GET of an item records that it was opened and until when it is reserved.
-OPENED = {"ratings:rate": "ratings_assignment", "ratings:next": "ratings_assignment"}
+# Showing an item or an invitation for the first time is recorded.
+OPENED = {
+    "ratings:rate": "ratings_assignment",
+    "ratings:next": "ratings_assignment",
+    "ratings:rater_link": "ratings_invitation",
+}
 
 
 @pytest.mark.parametrize("person", ["superuser", "analyst", "rater", "stranger"])
@@ -258,7 +263,8 @@ def test_get_requests_write_nothing_except_sessions_prompt_sets_and_log_entries_
             with WriteRecorder() as written, transaction.atomic():
                 world.send_request(person, method, world.build_path(name))
                 transaction.set_rollback(True)
-            allowed_table = OPENED.get(name, "nothing") if person == "rater" else "nothing"
+            records_opening = person == "rater" or name == "ratings:rater_link"
+            allowed_table = OPENED.get(name, "nothing") if records_opening else "nothing"
             unexpected += [f"{method} {name}: {sql[:120]}" for sql in written.statements if allowed_table not in sql]
     assert unexpected == []
 

@@ -1,13 +1,10 @@
 """Invite raters: by e-mail, from a list with names, or with links to copy; and the wording of the invitations."""
 
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.core import signing
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -16,7 +13,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings.exchange.exports import format_table_lines, prepend_byte_order_mark
-from ratings.exchange.imports import invitation_lists
 from ratings.models import InvitationText, Rater
 from ratings.raters import email_messages, invitation_texts, invitations, mailings
 from ratings.raters.invitation_texts import Wording
@@ -24,8 +20,8 @@ from ratings.raters.mailings import AddressError, Invitee, PersonalLink, SendRes
 from ratings.studies import StudyError
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results.result_files import as_attachment
+from ratings.web.study.rater_forms import InviteForm, ListForm, WordingForm
 from ratings.web.study.rater_list import (
-    InviteForm,
     get_rater_by_label,
     redirect_to_list,
     render_list,
@@ -38,56 +34,6 @@ LINK_COLUMNS = ("rater", "name", "email", "link")
 MAX_SHOWN_PROBLEMS = 200
 _SIGNED_SECONDS = 3600  # how long a checked list can be sent, and new links can be saved as CSV
 _EXAMPLE_LINK = "https://…/r/…/"  # in previews: a link that works is created when an invitation is sent
-
-
-class ListForm(forms.Form):
-    """A list of people: a CSV file, or a table pasted from a spreadsheet."""
-
-    file = forms.FileField(label="CSV file", required=False, max_length=200)
-    table = forms.CharField(
-        label="or paste the table here", required=False, max_length=200_000, strip=False,
-        help_text="With the heading. Cells copied from a spreadsheet work as they are.",
-        widget=forms.Textarea(attrs={"rows": 6, "autocomplete": "off", "spellcheck": "false"}),
-    )  # fmt: skip
-
-    def clean(self) -> dict[str, Any]:
-        values = self.cleaned_data
-        if not self.errors and bool(values.get("file")) == bool(values.get("table", "").strip()):
-            both = (
-                "Choose a file or paste a table, not both."
-                if values.get("file")
-                else "Choose a file, or paste a table."
-            )
-            raise forms.ValidationError(both)
-        return values
-
-    def parse_list(self) -> invitation_lists.InvitationList:
-        """Return the people of the list, with the problems of the table."""
-        file: UploadedFile | None = self.cleaned_data["file"]
-        text: str = self.cleaned_data["table"]
-        return invitation_lists.parse_list_file(file.file) if file else invitation_lists.parse_list_file(BytesIO(text.encode()))  # fmt: skip
-
-
-class WordingForm(forms.Form):
-    """The wording of a study's invitations. `invitation_texts` checks the placeholders."""
-
-    sender = forms.CharField(
-        label="Sender name", required=False, max_length=80,
-        help_text="Shown as the sender of this study’s invitations and reminders, such as “Dr. Vogel, Genome Lab”. The address stays that of this site.",
-    )  # fmt: skip
-    duration = forms.CharField(label="Expected duration", required=False, max_length=80, help_text="For example “about 90 minutes”.")  # fmt: skip
-    payment = forms.CharField(label="Payment", required=False, max_length=120, help_text="For example “$40 per hour of active time”.")  # fmt: skip
-    subject = forms.CharField(label="Subject", max_length=150)
-    body = forms.CharField(label="Text", max_length=5_000, widget=forms.Textarea(attrs={"rows": 14}))
-
-    def clean(self) -> dict[str, Any]:
-        values = self.cleaned_data
-        for name, value in values.items():
-            values[name] = value.replace("\r\n", "\n") if name == "body" else " ".join(value.split())
-        if not self.errors:
-            for field, message in invitation_texts.find_problems(Wording(**values)):
-                self.add_error(field, message)
-        return values
 
 
 @study_page("admin")

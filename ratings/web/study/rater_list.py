@@ -5,38 +5,22 @@ from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 
 from ratings.models import Rater
-from ratings.protocol import PlanError, study_protocol
+from ratings.protocol import PlanError
 from ratings.raters import active_time, invitations, mailings, rater_overview
-from ratings.raters.rater_overview import GROUPS, RaterRow
+from ratings.raters.rater_overview import RaterRow
 from ratings.studies import StudyError
 from ratings.web.decorators import StudyRequest
-from wetbench_site.sorted_lists import MAX_SEARCH, SORT, Column, Sorting
+from ratings.web.study.rater_forms import AddRatersForm, FilterForm, InviteForm
+from wetbench_site.sorted_lists import SORT, Column, Sorting
 
 PER_PAGE = 200  # as many as a study can have places, so that most studies are on one page
-
-
-class InviteForm(forms.Form):
-    """Pasted e-mail addresses; `mailings` checks them line by line."""
-
-    addresses = forms.CharField(
-        label="E-mail addresses",
-        max_length=20_000,
-        help_text="One per line, or separated by commas; “Name <address>” also works. Each address gets an open rater place and a personal link; at most 200 at a time.",
-        widget=forms.Textarea(attrs={"rows": 5, "autocomplete": "off", "spellcheck": "false"}),
-    )
-
-
-class AddRatersForm(forms.Form):
-    raters = forms.IntegerField(label="Number of places", min_value=1, max_value=study_protocol.MAX_RATERS, initial=1)
 
 
 COLUMNS = (
@@ -47,14 +31,6 @@ COLUMNS = (
     Column("active", "Active time", ("active_seconds",), falls_first=True, is_number=True),
     Column("activity", "Last activity", ("last_seen",), falls_first=True),
 )
-
-
-class FilterForm(forms.Form):
-    """The search and the filter of the list. Values that are not offered are ignored."""
-
-    q = forms.CharField(label="Search", required=False, max_length=MAX_SEARCH)
-    state = forms.ChoiceField(label="Status", required=False, choices=[("", "all"), *GROUPS.items()])
-    q.widget.attrs |= {"type": "search", "autocomplete": "off"}
 
 
 class ListState(NamedTuple):
@@ -138,6 +114,7 @@ def render_list(
     selected = select_rows(rows, state, with_people=may_change)
     page = Paginator(selected, PER_PAGE).get_page(request.GET.get("page"))
     people = [row for row in rows if row.is_person]
+    active_seconds = sum(row.active_seconds or 0 for row in people)
     context: dict[str, Any] = {
         "study": study,
         "rows": rows,
@@ -145,7 +122,8 @@ def render_list(
         "state": state,
         "sorting": state.sorting,
         "filter": FilterForm(initial=state._asdict()),
-        "active_text": active_time.format_duration(sum(row.active_seconds or 0 for row in people)),
+        "active_seconds": active_seconds,
+        "active_text": active_time.format_duration(active_seconds),
         "n_people": len(people),
         "n_fast": sum(bool(row.too_fast) for row in rows),
         "n_idle": sum(row.is_idle for row in rows),
@@ -157,7 +135,6 @@ def render_list(
         "last_reminder": study.events.filter(kind="reminded").last() if may_change else None,
         "invite": invite or InviteForm(),
         "raters": raters or AddRatersForm(),
-        "now": timezone.now(),
     }
     return render(request, "ratings/people.html", context, status=status)
 

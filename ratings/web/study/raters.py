@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -16,9 +15,9 @@ from ratings.raters import active_time, email_messages, invitations, mailings, r
 from ratings.studies import StudyError, running_raters
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.study.inviting import csv_attachment, report_messages, show_new_links
+from ratings.web.study.rater_forms import AddRatersForm
 from ratings.web.study.rater_list import (
     PER_PAGE,
-    AddRatersForm,
     get_rater_by_label,
     read_back_query,
     redirect_to_list,
@@ -55,7 +54,6 @@ def show_rater(request: StudyRequest, label: str) -> HttpResponse:
         "sends_email": email_messages.is_email_set_up(),
         # Analysts see labels alone. For admins the address disappears when the rater joins.
         "invitations": rater_overview.list_invitations(rater) if may_change else [],
-        "now": timezone.now(),
     }
     return render(request, "ratings/people_rater.html", context)
 

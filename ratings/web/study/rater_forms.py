@@ -31,7 +31,7 @@ class AddRatersForm(forms.Form):
 class FilterForm(forms.Form):
     """The search and the filter of the list. Values that are not offered are ignored."""
 
-    q = forms.CharField(label="Search code, name or address", required=False, max_length=MAX_SEARCH)
+    q = forms.CharField(label="Code, name or address", required=False, max_length=MAX_SEARCH)
     state = forms.ChoiceField(label="Status", required=False, choices=[("", "all"), *GROUPS.items()])
     q.widget.attrs |= {"type": "search", "autocomplete": "off"}
 

@@ -17,7 +17,7 @@ from ratings.studies import access, attention
 from ratings.studies.attention import IDLE_DAYS, Need
 from ratings.web.decorators import StudyRequest, staff_or_member
 from ratings.web.study.study_list import add_list_counts
-from simulation.models import Job, Run
+from simulation.models import Job, Transition
 from wetbench_site.text import format_count
 
 _MAX_STUDIES = 5
@@ -142,7 +142,7 @@ def _list_steps(user: User) -> list[SetupStep]:
     studies = access.list_managed_studies(user).defer("protocol", "guide").order_by("-pk")
     keys = studies.order_by().values("pk")
     draft, opened = studies.filter(status="draft").first(), studies.exclude(status="draft").first()
-    has_items = Run.objects.exists() or ImportedItem.objects.filter(study__in=keys).exists()
+    has_items = Transition.objects.exists() or ImportedItem.objects.filter(study__in=keys).exists()
     is_invited = Exists(Invitation.objects.filter(rater=OuterRef("pk")))
     has_raters = Rater.objects.filter(is_invited | Q(user__isnull=False), study__in=keys).exists()
     build, invite = reverse("ratings:new_study"), ""

@@ -30,7 +30,10 @@ MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
 
 # The URL, name and success message of each status change, and the function that makes it.
 _STATUS_CHANGES: dict[str, tuple[Callable[[Study, Any], object], str]] = {
-    "open": (lambda study, by: lifecycle.open_study(study, by=by), "The study is open. You can now invite raters."),
+    "open": (
+        lambda study, by: lifecycle.open_study(study, by=by),
+        "The study is open. Now invite raters: by e-mail, or with a link for each of them.",
+    ),
     "pause": (lifecycle.pause_study, "The study is paused. Raters see a notice, and none of their answers is lost."),
     "resume": (lifecycle.resume_study, "The study accepts ratings again."),
     "close": (lifecycle.close_study, "The study is closed. The ratings stay sealed until it is unblinded."),
@@ -54,6 +57,8 @@ def change_status(request: StudyRequest, action: str) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, success_message)
+        # Nothing happens in an open study before somebody is invited, so its page of raters is next.
+        return redirect("ratings:raters" if action == "open" else "ratings:study", slug=request.study.slug)
     return redirect("ratings:study", slug=request.study.slug)
 
 

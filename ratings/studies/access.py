@@ -56,9 +56,9 @@ def list_studies(user: Visitor) -> QuerySet[Study]:
         return Study.objects.none()
     if user.is_superuser:
         return Study.objects.all()
-    has_role = Q(members__user_id=user.pk) | (Q(created_by_id=user.pk) if user.is_staff else Q())
-    # The join with members repeats a study for each role.
-    return Study.objects.filter(has_role).distinct()
+    # A subquery and not a join, which would repeat a study for each role.
+    is_member = Q(pk__in=Membership.objects.filter(user_id=user.pk).values("study"))
+    return Study.objects.filter(is_member | Q(created_by_id=user.pk) if user.is_staff else is_member)
 
 
 def list_managed_studies(user: Visitor) -> QuerySet[Study]:

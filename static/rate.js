@@ -32,6 +32,35 @@ function move(step) {
   rows[next].scrollIntoView({ block: "nearest" });
   return true;
 }
+// ---------------------------------------------------------------- calculator
+// Loaded when it is first opened, or if it was used on this item before the page was reloaded.
+const calculator = $("#calculator");
+function loadCalculator() {
+  const style = document.createElement("link");
+  Object.assign(style, { rel: "stylesheet", href: calculator.dataset.style });
+  const styled = new Promise((resolve) => {
+    if ($(`link[href="${calculator.dataset.style}"]`)) { resolve(); return; }
+    ["load", "error"].forEach((name) => style.addEventListener(name, resolve));
+    document.head.append(style);
+  });
+  return Promise.all([import("./calculator.js"), styled]).then(([script]) => script);
+}
+function openCalculator() {
+  if (!calculator) return false;
+  loadCalculator().then((script) => script.open(), showNotLoaded);
+  return true;
+}
+function showNotLoaded() {
+  const notice = $("#calculator-notice") || document.createElement("p");
+  Object.assign(notice, { id: "calculator-notice", className: "banner banner--warn break" });
+  notice.setAttribute("role", "status");
+  $("#rating-card").before(notice);
+  notice.textContent = "The calculator could not be loaded. Check the connection, then reload the page; your choices are kept.";
+}
+if (calculator && withStorage(() => sessionStorage.getItem("wetbench-calculator"))) loadCalculator().catch(() => null);
+document.addEventListener("click", (event) => { if (event.target.closest("[data-opens=calculator]")) openCalculator(); });
+document.querySelectorAll("[data-opens=calculator]").forEach((button) => { button.hidden = false; });
+
 let opened = null; // the panel most recently opened by a key
 let cameFrom = null; // the element focused before a key opened a panel: Escape returns the focus to it
 function open(panel, inside) {
@@ -50,6 +79,7 @@ const COMMANDS = {
   c: () => open("#note", "textarea"),
   x: () => open("#cannot-judge", "button"),
   u: () => { const link = $("#previous"); if (link) link.click(); return Boolean(link); },
+  "=": openCalculator,
   "?": () => { const guide = $("#guide"); if (guide) guide.showModal(); return Boolean(guide); },
 };
 document.addEventListener("keydown", (event) => {

@@ -64,8 +64,14 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     # Machines: by token, or from this machine (wetbench_site/observability/health.py)
     (_allow_everybody(READ), "healthz readyz metrics"),
     # A rater's own pages
-    (_allow_raters(READ), "ratings:desk ratings:my_ratings ratings:next ratings:done ratings:result"),
-    (_allow_raters(BOTH), "ratings:profile ratings:agree ratings:guide ratings:practice ratings:rate ratings:withdraw"),
+    (
+        _allow_raters(READ),
+        "ratings:desk ratings:my_ratings ratings:next ratings:done ratings:result ratings:review_item",
+    ),
+    (
+        _allow_raters(BOTH),
+        "ratings:profile ratings:agree ratings:guide ratings:practice ratings:rate ratings:withdraw ratings:review",
+    ),
     (_allow_raters(POST), "ratings:erase ratings:keys ratings:practised ratings:draft ratings:finish"),
     # Studies
     (

@@ -75,6 +75,7 @@ RATING_FIELDS = (
     Field("note", "text", "the rater's note; empty before unblinding"),
     Field("counts", "flag", "1: included in the results (occasion 1, not surplus, not reassigned); ratings of dropped raters are not in this file"),
     Field("reference", "text", "what verdicts are compared with: planted or unperturbed, otherwise declared wrong or declared right by an import; empty: not known (sealed)"),
+    Field("calculations", "count", "calculations made with the calculator of the rating page until the first submission; 0: opened but not used; empty: not opened, not offered by the study (display.calculator), or collected elsewhere"),
 )  # fmt: skip
 COLUMN_MEANINGS: Mapping[str, str] = {field.name: field.meaning for field in RATING_FIELDS}
 COLUMNS = tuple(COLUMN_MEANINGS)

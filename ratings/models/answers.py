@@ -117,6 +117,10 @@ class Rating(models.Model):
     layout_shown = models.CharField(max_length=8, blank=True, choices=LAYOUTS, help_text="plain if lineage is unknown")
     guide_version = models.PositiveSmallIntegerField(default=1)
     interface_version = models.CharField(max_length=12, blank=True)
+    # Without the check of a PositiveSmallIntegerField, for which the upgrade would read the whole table.
+    calculations = models.SmallIntegerField(
+        null=True, blank=True, help_text="made with the calculator of the page; empty: not opened"
+    )
     imported = models.BooleanField(default=False, help_text="collected elsewhere")
 
     class Meta:

@@ -120,6 +120,9 @@ class Rater(models.Model):
         blank=True,
         help_text="when items were added after the rater had finished; empty once an e-mail was sent",
     )
+    reviewed_at = models.DateTimeField(
+        null=True, blank=True, help_text="when the review of the own items was first opened, after unblinding"
+    )
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # Counted when an answer is stored or assignments change (ratings.studies.item_counts), because counting the rows for
     # every page would take longer the more items a rater has. A count that is wrong must not reject an answer: no PositiveIntegerField.

@@ -108,6 +108,7 @@ FIELD_TEXTS: dict[str, Choice] = {
     "deadline": Choice("Deadline", "Shown to raters. The study does not close by itself."),
     "withdrawal": Choice("When a rater withdraws", ""),
     "feedback": Choice("Show raters their own result once the study is unblinded", ""),
+    "review": Choice("Let raters review their items once the study is unblinded", "Each rater then sees which of their items had a planted error, why it is wrong, and how many other raters gave which answer. A rater who has opened this review is never assigned these items again, in any study."),
     "vetting": Choice("Who checks planted errors", ""),
     "allow_unblinded": Choice("Allow items that are in an unblinded study", "Members of that study can see where these items came from. If not allowed, they are left out together with all their other versions. In either case no rater is assigned an item whose source their account can see elsewhere. The blinding certificate records this choice."),
     "consent": Choice("Consent text", "What raters agree to before they start. Leave blank to use the default text."),
@@ -118,6 +119,7 @@ FIELD_TEXTS: dict[str, Choice] = {
     "context": Choice("Goal and earlier steps", ""),
     "marks": Choice("Marking rows that look wrong", ""),
     "by": Choice("If you select several, they are randomised", ""),
+    "calculator": Choice("Offer a calculator beside the item", "Sums, differences, ratios and dilutions of the values shown. Each rating records how often it was used."),
 }  # fmt: skip
 TRANSITION, EVIDENCE = KINDS = tuple(CHOICES["kind"])
 LAYOUTS, MARKS, STOPS = (tuple(CHOICES[key]) for key in ("layouts", "marks", "stop"))
@@ -255,12 +257,13 @@ class SourceRequest(StrictModel):
 
 
 class Display(StrictModel):
-    """The display arms. One value of each list is drawn at random for each rater, or for each of their items."""
+    """The display arms. One value of each list is drawn at random for each rater, or for each of their items; the calculator is the same for all."""
 
     layouts: Annotated[tuple[str, ...], PlainValidator(_need_arms), Allowed(_ARM_TEXTS["layouts"])] = ("aligned",)
     context: Annotated[tuple[bool, ...], PlainValidator(_need_arms), Allowed(_ARM_TEXTS["context"])] = (False,)
     marks: Annotated[tuple[str, ...], PlainValidator(_need_arms), Allowed(_ARM_TEXTS["marks"])] = ("off",)
     by: Annotated[str, OneOf(CHOICES["by"])] = "rater"
+    calculator: bool = True
 
 
 class StudyProtocol(StrictModel):
@@ -287,7 +290,7 @@ class StudyProtocol(StrictModel):
     items_per_rater: int | None = Field(None, ge=1, le=5000)
     stop_ratings: int | None = Field(None, ge=1, le=500_000)
     lease_minutes: int = Field(30, ge=5, le=1440)
-    display: Annotated[Display, Allowed("an object with layouts, context, marks, by")] = Display()
+    display: Annotated[Display, Allowed("an object with layouts, context, marks, by, calculator")] = Display()
     practice: int = Field(3, ge=0, le=3)
     repeats: Annotated[float, Field(ge=0, le=0.5), Allowed("a share from 0 to 0.5")] = 0.0
     repeat_distance: int = Field(10, ge=1, le=1000)
@@ -295,6 +298,7 @@ class StudyProtocol(StrictModel):
     deadline: Annotated[date | None, BeforeValidator(_parse_day), Allowed("a day such as 2027-03-31")] = None
     withdrawal: Annotated[str, OneOf(CHOICES["withdrawal"])] = "keep"
     feedback: bool = False
+    review: bool = False
     vetting: Annotated[str, OneOf(CHOICES["vetting"])] = "rules"
     allow_unblinded: bool = False
     consent: Paragraphs = Field("", max_length=5000)

@@ -1,4 +1,4 @@
-"""Raters: invitations, e-mail, practice, feedback and erasure; simulated raters and model raters.
+"""Raters: invitations, e-mail, practice, feedback and review, erasure; simulated raters and model raters.
 
 Simulated raters answer through the same functions as people. Ratings by models are in separate tables
 (`machines/`).

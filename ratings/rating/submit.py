@@ -82,12 +82,14 @@ def submit_rating(
     viewport: str = "",
     layout_shown: str = "",
     interface: str = "",
+    calculations: int | None = None,
     next_action: NextAction = NextAction.NOTHING,
 ) -> SubmissionResult:
     """Store the answer as the rating of this assignment, or return why it was not stored.
 
     `revision` is the one that the form displayed (0 for a first answer). `next_action`: what to do with the rater's next
-    assignment in the same transaction, because it is shown with the response.
+    assignment in the same transaction, because it is shown with the response. `calculations` is None unless the calculator
+    of the page was opened.
 
     Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to
     another item, and ValueError if the answer is incomplete.
@@ -95,7 +97,8 @@ def submit_rating(
     answer = _validate_answer(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
     timing, now = timing or Timing(), now or timezone.now()
     screen = {"hand": input_device, "viewport": viewport, "layout_shown": layout_shown, "interface_version": interface}
-    columns = {**_answer_columns(answer), **timing._asdict(), **screen, "submission_id": submission_id}
+    screen_use = {**timing._asdict(), **screen, "calculations": calculations}
+    columns = {**_answer_columns(answer), **screen_use, "submission_id": submission_id}
     first = _build_first_answer(assignment, columns, now)
     return _store_at_once(assignment, first, timing, next_action) or _store_step_by_step(
         assignment, columns, timing, revision, now

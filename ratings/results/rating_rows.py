@@ -1,8 +1,8 @@
 """Load ratings as rows for reports and files. The rows have the sources of their items only after unblinding.
 
-Five other modules join ratings to sources, each with its own access check: before unblinding, `interim` for a logged interim
-analysis; after unblinding, `list_item_rows` for counts per item, `results` for a rater's own answers, and
-`archive.study_files` and `api.items` for the table of items.
+Six other modules join ratings to sources, each with its own access check: before unblinding, `interim` for a logged interim
+analysis; after unblinding, `list_item_rows` for counts per item, `own_results` and `item_review` for a rater's own answers,
+and `archive.study_files` and `api.items` for the table of items.
 
 A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
 not surplus, and the rater was not removed. Rates and agreement also leave out ratings of items that the rater could

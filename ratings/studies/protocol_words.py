@@ -88,6 +88,7 @@ def _describe_raters(study: Study, protocol: StudyProtocol) -> Facts:
         "Deadline": f"{study.deadline.day} {study.deadline:%B %Y}" if study.deadline else "",
         "Withdrawal": _name_choice("withdrawal", protocol.withdrawal),
         "Own result": "shown after unblinding" if protocol.feedback else "not shown",
+        "Review of own items": "open to raters after unblinding" if protocol.review else "not offered",
     }
 
 
@@ -101,4 +102,5 @@ def _describe_screen(study: Study, protocol: StudyProtocol) -> Facts:
         "Goal and earlier steps": contexts if is_step_study else "",
         "Marks": [_name_choice("marks", marks) for marks in display.marks],
         "By chance": _name_choice("by", display.by) if has_several else "",
+        "Calculator": "offered" if display.calculator else "not offered",
     }

@@ -11,7 +11,8 @@ the same episode have the same content.
 
 `ratings.studies.access` defines what an account may do in a study now. What it could do earlier is defined here: rights
 and roles can be revoked, but what a user saw or decided while they had one cannot. Raters have no right to read
-sources: after unblinding they see counts of their own answers, never an item with its source.
+sources, with one exception: if a study's document offers it, raters can review their own items after unblinding
+(`ratings.raters.item_review`). From then on they can read these items.
 """
 
 from collections import defaultdict
@@ -25,7 +26,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet, Value
 from django.utils import timezone
 
-from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, Study, StudyEvent
+from ratings.models import EVIDENCE, TRANSITION, Assignment, ImportedItem, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.models.people import Membership, MembershipChange, RightsPeriod
 from simulation.models import EvidenceReview, Run, SampledTwin, Transition, Twin, TwinDecision
 
@@ -218,6 +219,11 @@ def can_read_every_item(study: Study, user: User) -> bool:
     return bool(readable) and len(readable) == study.items.count()
 
 
+def shares_contents(study: Study, other: Study) -> bool:
+    """Return whether the other study has an item that shows content of this study."""
+    return Item.objects.filter(_filter_shared_contents(study, other.kind), study=other).exists()
+
+
 def find_running_studies_sharing_items(study: Study) -> list[Study]:
     """Return the open and paused studies that share contents with this study's items."""
     others = Item.objects.filter(study__status__in=("open", "paused")).exclude(study=study)
@@ -273,6 +279,8 @@ def _find_readable_in_studies(
         # Readable from the later of two times: when the study was unblinded, and when the account got its role.
         readable_since = max(since, shared[other_study].unblinded_at)
         handled[insider] += [(key, readable_since) for key in shared[other_study].keys]
+    for reviewer, keys, reviewed_at in _find_reviewed(study, shared, accounts):
+        handled[reviewer] += [(key, reviewed_at) for key in keys]
     for account, periods_of_account in periods.items():
         for right, began_at, ended_at in periods_of_account:
             for unblinded in shared.values() if right == RightsPeriod.SUPERUSER else ():
@@ -280,6 +288,23 @@ def _find_readable_in_studies(
                     readable_since = max(unblinded.unblinded_at, began_at)
                     handled[account] += [(key, readable_since) for key in unblinded.keys]
     return handled
+
+
+def _find_reviewed(
+    study: Study, shared: Mapping[int, UnblindedStudy], accounts: Collection[int]
+) -> Iterator[tuple[int, set[str], datetime]]:
+    """Yield (account, keys, time) for the items that one of these accounts rated in one of these studies and has reviewed."""
+    reviewed = Assignment.objects.filter(
+        rater__study__in=shared, rater__user__in=accounts, rater__reviewed_at__isnull=False, answered_at__isnull=False
+    ).order_by()
+    other_kind = _OTHER_KIND[study.kind]
+    rows = reviewed.values_list(
+        "rater__user_id", "rater__study_id", "rater__study__kind", "item__pair_sha256", f"item__{_EPISODE[other_kind]}", "rater__reviewed_at",
+    )  # fmt: skip
+    for account, other_study, kind, pair, episode, at in rows:
+        key = pair if kind == study.kind else _episode_key(episode)
+        if account and at and key in shared[other_study].keys:
+            yield account, {key}, at
 
 
 def _find_handled_items(study: Study, accounts: Collection[int]) -> HandledKeys:

@@ -40,6 +40,8 @@ OTHER_ROLES = {**STUDY_ROLES, "other rater": ("account", "rater"), "other admin"
 GRANTED_BUT_404 = {
     "ratings:practice",
     "ratings:result",
+    "ratings:review",
+    "ratings:review_item",
     "ratings:compare",
     "ratings:compare_csv",
     "ratings:items",

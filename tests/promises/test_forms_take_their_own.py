@@ -25,6 +25,7 @@ FORM = "application/x-www-form-urlencoded"
 ROOMS = ("ratings", "simulation", "auth", "axes", "otp_totp", "otp_static")
 # Columns with the same name as a field of a form that a script sends, or of a form in two steps.
 SHARED_NAMES = {
+    "ratings:rate": {"calculations"},
     "ratings:draft": {"note", "verdict", "confidence", "marks"},
     "ratings:sign_in_here": {"username", "password", "code"},
 }

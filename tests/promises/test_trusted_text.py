@@ -24,7 +24,7 @@ IN_TEMPLATES = {
 }
 IN_SCRIPTS = {
     "text made markup": r"(?:inner|outer)HTML[\"'\]\s]*(?:[?|&+*-]*=(?!=)|:)|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc|DOMParser|setHTML|parseHTML|\.html\s*\(|htmx\.swap",
-    "text made code": r"\beval\b|\bFunction\s*\(|set(?:Timeout|Interval)\s*\((?!\s*\w+\s*,)|javascript:|\bimport\s*\(|\bWorker\s*\(|createElement\(\s*[\"'`]script|setAttribute\(\s*(?:[\"'`]on|[^\"'`\s])|\.on[a-z]+\s*=[^=]|\.cssText",
+    "text made code": r"\beval\b|\bFunction\s*\(|set(?:Timeout|Interval)\s*\((?!\s*\w+\s*,)|javascript:|\bimport\s*\((?!\"\./[a-z]+\.js\"\))|\bWorker\s*\(|createElement\(\s*[\"'`]script|setAttribute\(\s*(?:[\"'`]on|[^\"'`\s])|\.on[a-z]+\s*=[^=]|\.cssText",
     "text made an address": r"\blocation(?:\.\w+)?\s*=[^=]|location\.(?:assign|replace)\b|window\.open\b|\.(?:src|href|action)\s*=[^=]|setAttribute\(\s*[\"'`](?:src|href|action|style)",
 }
 # Names that make a SafeString of text. MAY_TRUST lists the modules that may: their text passed an allow-list or is Django's own.
@@ -68,7 +68,7 @@ def test_trusted_text_search_finds_every_kind() -> None:
                  "<p onclick=x>", "<p onwheel=x>", "<script>", '<script data-src="a">', "<p style=x>", '<a href="//evil">', '<a ping="//evil">',
                  "<iframe>", '<base href="/">', '<meta http-equiv="refresh">', "{{ a|urlize }}"]  # fmt: skip
     scripts = ["a.innerHTML = b", "a.innerHTML ||= b", 'a["innerHTML"] = b', "Object.assign(a, {innerHTML: b})", "a.setHTMLUnsafe(b)",
-               "a.insertAdjacentHTML('x', b)", "eval(a)", '(0, window["eval"])(a)', "new Function(a)", "setTimeout('a')", "setTimeout(a + 'x')",
+               "a.insertAdjacentHTML('x', b)", "eval(a)", '(0, window["eval"])(a)', "new Function(a)", "import(a)", 'import("./" + a)', "setTimeout('a')", "setTimeout(a + 'x')",
                "a.setAttribute('onclick', b)", "a.setAttribute(b, c)", "a.onclick = b", "location.href = b", "a.src = b"]  # fmt: skip
     assert [line for line in templates if not find_matches([(here, line)], IN_TEMPLATES)] == []
     assert [line for line in scripts if not find_matches([(here, line)], IN_SCRIPTS)] == []

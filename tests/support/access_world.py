@@ -113,6 +113,7 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
     codes: dict[str, UUID] = {
         "ratings:rate": assignment.code,
         "ratings:draft": assignment.code,
+        "ratings:review_item": assignment.code,
         "ratings:item": assignment.item.code,
         **{f"ratings:{n}": Twin.objects.first().code for n in ("vet", "reopen_twin")},
         "ratings:vetting_sample": VettingSample.objects.create(share=20, seed=1, waiting=0).code,

@@ -38,7 +38,7 @@ _ALPHA = 0.01
 CHUNK_SIZE = 3  # assignments visited together: a page may not depend on the origin of any of them
 MAX_CRAWLED_PAGES = 40  # pages of one rater that are reached by links
 _PERSONAL_PAGES = ("desk", "profile", "my_ratings")
-_RATER_PAGES = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
+_RATER_PAGES = ("next", "guide", "practice", "done", "withdraw", "result", "review", "agree")
 
 
 def prepare_user(rater: Rater) -> User:
@@ -170,7 +170,7 @@ def crawl_links(browser: Browser, rater: Rater) -> Iterator[Page]:
     while queue and len(visited) < MAX_CRAWLED_PAGES:
         url = queue.pop(0).split("#")[0]
         # Signing out would end the visit.
-        if not url.startswith("/") or url in visited or url in items or "logout" in url:
+        if not url.startswith("/") or url in visited or url.partition("?")[0] in items or "logout" in url:
             continue
         visited.add(url)
         page = browser.send_request("page", "get", url)

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.safestring import mark_safe
 
 from ratings.models import Study
-from ratings.web.rater.rating_form import INTERFACE, RatingForm
+from ratings.web.rater.rating_form import INTERFACE, RatingForm, offers_calculator
 from wetbench_site.text import INVISIBLE
 
 _MAX_FRAMES = 500  # a frame has about 10 kB
@@ -40,6 +40,7 @@ class FrameKey(NamedTuple):
     marks: str
     stage: str
     single_keys: bool | None
+    has_calculator: bool
     has_previous: bool
 
 
@@ -47,7 +48,7 @@ def fill_frame(study: Study, template: str, values: Mapping[str, object], **opti
     """Return the page of an unanswered item. `values` has a value for each placeholder; `options` are fields of FrameKey."""
     key = FrameKey(
         study.pk, study.kind, study.name, study.question, study.guide, template, **options,
-        has_previous=values["previous"] is not None,
+        has_calculator=offers_calculator(study), has_previous=values["previous"] is not None,
     )  # fmt: skip
     frame = None if settings.DEBUG else _frames.get(key)
     if frame is None:

@@ -15,19 +15,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings.models import TRANSITION, Rater, Study
 from ratings.protocol import StudyProtocol, study_protocol
-from ratings.raters import own_results, practice
+from ratings.raters import item_review, own_results, practice
 from ratings.rating import next_item
 from ratings.studies import StudyError, access, designs, running_raters
 from ratings.web.account import profile
 from ratings.web.decorators import RaterRequest, rater_page, redirect_after_post, study_rater_page
-from ratings.web.rater import practice_pages, rating
+from ratings.web.rater import own_answers, practice_pages, review_pages
 from ratings.web.rater.rating_page import render_study_page
 
 
 class RaterStudyLine(NamedTuple):
     """A study as its rater sees it.
 
-    `state` is "work", "washout", "all rated", "finished", "paused", "closed", "withdrawn" or "result". `total` is None in a
+    `state` is "work", "washout", "all rated", "finished", "paused", "closed", "withdrawn", "result" or "review". `total` is None in a
     pool study without a limit per rater: the number of items to come is then unknown.
     """
 
@@ -84,8 +84,8 @@ def _choose_state(rater: Any, protocol: StudyProtocol, total: int | None) -> str
     # The order matters: the first state that applies decides what the rater is offered.
     if rater.withdrawn_at:
         return "withdrawn"
-    if rater.study.is_unblinded and protocol.feedback:
-        return "result"
+    if rater.study.is_unblinded and (protocol.feedback or protocol.review):
+        return "result" if protocol.feedback else "review"
     if rater.study.status in ("closed", "unblinded"):
         return "closed"
     if rater.finished_at:
@@ -149,14 +149,16 @@ def _list_screen_features(rater: Rater) -> dict[str, bool]:
 @study_rater_page
 @require_safe
 def show_last_page(request: RaterRequest) -> HttpResponse:
-    """Show the last page: all own answers, which can be changed until Finish is pressed or the study closes."""
+    """Show the last page: the own answers, which can be changed until Finish is pressed or the study closes."""
     rater = request.rater
     if rater.withdrawn_at or (_can_work(rater) and not rater.finished_at and _has_work(rater)):
         return redirect("ratings:next", rater.code)
+    may_change = _can_work(rater) and rater.finished_at is None
     context = {
-        "answers": rating.list_own_answers(rater),
-        "may_change": _can_work(rater) and rater.finished_at is None,
+        **own_answers.build_list(rater, request.GET, may_change)._asdict(),
+        "may_change": may_change,
         "shows_result": own_results.is_available(rater),
+        "may_review": item_review.is_offered(rater),
     }
     return render_study_page(request, "ratings/done.html", context)
 
@@ -200,7 +202,8 @@ def show_own_result(request: RaterRequest) -> HttpResponse:
     """Show the rater's own result once the study is unblinded, if the protocol includes feedback; 404 otherwise."""
     if not own_results.is_available(request.rater):
         raise Http404
-    return render_study_page(request, "ratings/own_result.html", {"result": own_results.own_result(request.rater)})
+    context = {"result": own_results.own_result(request.rater), "may_review": item_review.is_offered(request.rater)}
+    return render_study_page(request, "ratings/own_result.html", context)
 
 
 def _can_work(rater: Rater) -> bool:
@@ -218,6 +221,8 @@ urls: list[URLPattern] = [
     path("rate/study/<uuid:rater>/agree/", ask_consent, name="agree"),
     path("rate/study/<uuid:rater>/guide/", show_guide, name="guide"),
     *practice_pages.urls,
+    *own_answers.urls,
+    *review_pages.urls,
     path("rate/study/<uuid:rater>/done/", show_last_page, name="done"),
     path("rate/study/<uuid:rater>/finish/", finish_rating, name="finish"),
     path("rate/study/<uuid:rater>/withdraw/", withdraw_from_study, name="withdraw"),

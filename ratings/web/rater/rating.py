@@ -1,27 +1,25 @@
 """The rating pages: one item after another; each answer is saved before the next item is shown."""
 
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpResponse, StreamingHttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings.exchange.exports import format_table_lines, prepend_byte_order_mark
 from ratings.models import Assignment, InitialRating, Rater, Rating
 from ratings.raters import practice
 from ratings.rating import next_item, submit
 from ratings.rating.first_answer import NextAction
 from ratings.rating.next_item import PreviousAnswer
-from ratings.studies import StudyClosed, StudyError, access
+from ratings.studies import StudyClosed, StudyError
 from ratings.studies.rendered_items import FIRST_STAGE
-from ratings.web.decorators import RaterRequest, item_page, rater_page, redirect_after_post, study_rater_page
-from ratings.web.rater import rating_page
+from ratings.web.decorators import RaterRequest, item_page, redirect_after_post, study_rater_page
+from ratings.web.rater import own_answers, rating_page
 from ratings.web.rater.rating_form import RatingForm, build_initial_values, parse_draft
 
 
@@ -110,6 +108,8 @@ def _save_answer(request: RaterRequest, assignment: Assignment) -> HttpResponse:
         return rating_page.render_card(request, assignment, form, 422)
     if result.next_item:
         return _show_opened_item(request, result)
+    if (result.is_new or result.is_stored) and (place := own_answers.read_place(request.GET)):
+        return _redirect_to_url(request, own_answers.build_return_url(request.rater, place, assignment))
     if result.is_new or result.is_stored:
         return _show_next_item(request)
     status = 422 if result.is_id_reused else 409
@@ -200,7 +200,10 @@ def _push_address(response: HttpResponse, code: UUID) -> HttpResponse:
 
 def _redirect_to_page(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
     """Redirect to another page. htmx loads the full page."""
-    url = reverse(name, args=args or [request.rater.code])
+    return _redirect_to_url(request, reverse(name, args=args or [request.rater.code]))
+
+
+def _redirect_to_url(request: RaterRequest, url: str) -> HttpResponse:
     if request.htmx:
         return HttpResponseClientRedirect(url)
     return redirect_after_post(url) if request.method == "POST" else redirect(url)
@@ -221,52 +224,8 @@ def _measure_open_seconds(assignment: Assignment, now: Any) -> float:
     return max((now - assignment.opened_at).total_seconds(), 0.0) if assignment.opened_at else 0.0
 
 
-COLUMNS = ("study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at")
-
-
-class OwnAnswer(NamedTuple):
-    """A rater's current answer to an item. `number` counts the items in the order in which the rater saw them."""
-
-    number: int
-    code: UUID
-    rating: Rating
-    verdict_label: str
-
-
-def list_own_answers(rater: Rater) -> list[OwnAnswer]:
-    """Return the current answers of this rater, in the order of their items."""
-    ratings = Rating.objects.filter(assignment__rater=rater).select_related("assignment")
-    labels = dict(zip((True, False, None), (*rater.study.answer_labels, "Cannot judge"), strict=True))
-    return [
-        OwnAnswer(number, rating.assignment.code, rating, labels[None if rating.cannot_judge else rating.verdict])
-        for number, rating in enumerate(ratings.order_by("assignment__position"), start=1)
-    ]
-
-
-@rater_page
-@require_safe
-def download_my_ratings(request: RaterRequest) -> HttpResponseBase:
-    """Stream all answers of this user in all studies as CSV. It contains only what the rater saw and answered."""
-    raters = list(access.list_raters(request.user).order_by("study__opened_at", "pk"))
-    rows = (_build_csv_row(rater, answer) for rater in raters for answer in list_own_answers(rater))
-    lines = prepend_byte_order_mark(format_table_lines(COLUMNS, rows))
-    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="my-ratings.csv"'
-    return response
-
-
-def _build_csv_row(rater: Rater, answer: OwnAnswer) -> list[str]:
-    rating = answer.rating
-    confidence = "" if rating.confidence is None else str(rating.confidence)
-    # Only the number of marked rows: mark keys mean nothing outside the rating page.
-    cells = [str(answer.number), answer.verdict_label, confidence, str(len(rating.marks)), rating.note]
-    times = [at.isoformat(timespec="seconds") if at else "" for at in (rating.submitted_at, rating.revised_at)]
-    return [rater.study.name, rater.label, *cells, *times]
-
-
 urls: list[URLPattern] = [
     path("rate/study/<uuid:rater>/", open_next_page, name="next"),
     path("rate/<uuid:code>/", rate_item, name="rate"),
     path("rate/<uuid:code>/draft/", save_unsaved_answer, name="draft"),
-    path("rate/mine.csv", download_my_ratings, name="my_ratings"),
 ]

@@ -14,8 +14,9 @@ from ratings.rating import Answer
 from ratings.rating.submit import Timing
 from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE
 
-INTERFACE = "2"  # increase whenever the rating page changes for raters; stored with each rating
+INTERFACE = "3"  # increase whenever the rating page changes for raters; stored with each rating
 MAX_NOTE_LENGTH = 2000
+MAX_CALCULATIONS = 999
 
 _CONFIDENCE_MISSING = "Choose how confident you are, from 1 to 5."
 _HANDS = ("keys", "pointer", "both")
@@ -54,6 +55,7 @@ class RatingForm(forms.Form):
     def __init__(self, study: Study, data: Any = None, assignment: Assignment | None = None, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.assignment = assignment
+        self.offers_calculator = offers_calculator(study)
         self.missing_verdict = "Choose {} or {}.".format(*study.answer_labels)
 
     def clean_marks(self) -> tuple[str, ...]:
@@ -113,14 +115,28 @@ class RatingForm(forms.Form):
 
     @property
     def client_details(self) -> dict[str, Any]:
-        """Input device, window size and page version; "" for what is missing or invalid."""
+        """Input device, window size, page version and use of the calculator; "" or None for what is missing or invalid."""
         # Never an error: an answer must not be lost because a browser measured nonsense.
         hand = self.data.get("hand", "")
         return {
             "input_device": hand if hand in _HANDS else "",
             "viewport": _match_or_blank(VIEWPORT, self.data.get("viewport", "")),
             "interface": _match_or_blank(VERSION, self.data.get("interface", "")),
+            "calculations": self._parse_calculations(),
         }
+
+    def _parse_calculations(self) -> int | None:
+        """Return the number of calculations; None unless the page offered the calculator and it was opened."""
+        if not self.offers_calculator or "calculations" not in self.data:
+            return None
+        number = _parse_number(self.data["calculations"], MAX_CALCULATIONS)
+        return None if number is None else int(number)
+
+
+def offers_calculator(study: Study) -> bool:
+    """Return whether the rating page of this study has a calculator. Every document that was opened states it."""
+    # Read from the document itself: parsing the protocol for each answer would take longer than the rest of the form.
+    return bool(study.protocol.get("display", {}).get("calculator"))
 
 
 RatingForm.base_fields = SharedFields(RatingForm.base_fields)

@@ -18,6 +18,7 @@ from ratings.rating.next_item import PreviousAnswer, Progress
 from ratings.studies import rendered_items
 from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE, TWO_STAGE_LAYOUT
 from ratings.web.decorators import RaterRequest
+from ratings.web.rater import own_answers
 from ratings.web.rater.card_frame import fill_frame
 from ratings.web.rater.rating_form import INTERFACE, RatingForm, build_initial_values
 
@@ -115,11 +116,11 @@ def render_card(
     initial_rating = InitialRating.objects.filter(assignment=assignment).first() if two_stage else None
     # Correcting a final answer happens with the balance sheet on the page.
     stage = FIRST_STAGE if two_stage and not (initial_rating or current) else FINAL_STAGE
-    context = {
+    context: dict[str, Any] = {
         "code": assignment.code,
         "form": form,
         "submission_id": form.next_submission_id,
-        "action": reverse("ratings:rate", args=[assignment.code]),
+        **_build_addresses(request, assignment),
         "stage": stage,
         "look": initial_rating,
         "standing": current,
@@ -138,6 +139,7 @@ def render_current_answer(
     """Show the current answer. If another one was just sent (`yours`), show both and ask which one should count."""
     context = {
         "code": assignment.code,
+        **_build_addresses(request, assignment),
         "rating": current,
         "yours": yours,
         "may_correct": submit.can_correct(assignment),
@@ -145,6 +147,15 @@ def render_current_answer(
         "interface": INTERFACE,
     }
     return render_rater_page(request, "ratings/already_rated.html", context, status, "ratings/_already_rated.html")
+
+
+def _build_addresses(request: RaterRequest, assignment: Assignment) -> dict[str, str]:
+    """Return where the form is sent, and where a rater returns who keeps the saved answer: the list that led here, if one did."""
+    place = own_answers.read_place(request.GET)
+    action = reverse("ratings:rate", args=[assignment.code])
+    if not place:
+        return {"action": action, "back": reverse("ratings:next", args=[request.rater.code])}
+    return {"action": f"{action}?{place}", "back": own_answers.build_return_url(request.rater, place, assignment)}
 
 
 def render_rater_page(

@@ -204,7 +204,7 @@ class RatersForm(StepForm):
 
     part = (
         "design", "conditions", "washout_days", "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "practice", "repeats",
-        "repeat_distance", "stop", "stop_ratings", "deadline", "withdrawal", "feedback",
+        "repeat_distance", "stop", "stop_ratings", "deadline", "withdrawal", "feedback", "review",
     )  # fmt: skip
     options: ClassVar = {"practice": {"required": True}}
 
@@ -234,7 +234,7 @@ class RatersForm(StepForm):
 class ScreenForm(StepForm):
     """Step 4: what raters see. Several choices of one list are randomised, by rater or by item."""
 
-    part = ("layouts", "context", "marks", "by")
+    part = ("layouts", "context", "marks", "by", "calculator")
     model = Display
 
     def load_values(self, document: Mapping[str, Any]) -> dict[str, Any]:

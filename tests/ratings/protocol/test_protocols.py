@@ -45,9 +45,10 @@ def test_protocol_field_that_is_missing_gets_its_default() -> None:
 ALL_OPTIONAL_FIELDS = {
     "experiments": ["zebrafish"], "actions": ["Mix"], "raters": 6, "design": "balanced", "items_per_rater": 9,
     "lease_minutes": 45, "practice": 2, "repeats": 0.2, "repeat_distance": 7, "stop": "ratings", "stop_ratings": 12,
-    "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True, "allow_unblinded": True, "vetting": "person", "consent": "I agree.",
+    "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True,
+    "review": True, "allow_unblinded": True, "vetting": "person", "consent": "I agree.",
     "contact": "Ada", "guide": "Mind the units.", "slug": "a-2", "question": "Really?",
-    "display": {"layouts": ["plain", "confirm"], "context": [False, True], "marks": ["always"], "by": "item"},
+    "display": {"layouts": ["plain", "confirm"], "context": [False, True], "marks": ["always"], "by": "item", "calculator": False},
 }  # fmt: skip
 
 
@@ -134,8 +135,8 @@ def test_evidence_protocol_allows_one_layout_and_always_shows_the_context() -> N
             {"consent": "a\0"},
             "consent: must not contain control characters or marks that reverse the writing direction",
         ),
-        ({"display": "plain"}, "display: is 'plain'; allowed: an object with layouts, context, marks, by"),
-        ({"display": {"size": 3}}, "display.size: unknown field; allowed: by, context, layouts, marks"),
+        ({"display": "plain"}, "display: is 'plain'; allowed: an object with layouts, context, marks, by, calculator"),
+        ({"display": {"size": 3}}, "display.size: unknown field; allowed: by, calculator, context, layouts, marks"),
         (
             {"display": {"layouts": ["tidy"]}},
             "display.layouts: is ['tidy']; allowed: a list, not empty, of: plain, aligned, balance, confirm",

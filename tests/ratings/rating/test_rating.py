@@ -76,12 +76,14 @@ def test_rating_stores_the_timing_and_display_reported_by_the_browser(assignment
         input_device="both",
         viewport="1440x900",
         layout_shown="plain",
-        interface="2",
+        interface="3",
+        calculations=4,
     )
     saved = Rating.objects.get()
+    assert saved.calculations == 4
     assert (saved.active_seconds, saved.first_verdict_seconds, saved.changes) == (30.5, 12.25, 2)
     assert (saved.hand, saved.viewport, saved.layout_shown, saved.interface_version) == (
-        "both", "1440x900", "plain", "2",
+        "both", "1440x900", "plain", "3",
     )  # fmt: skip
 
 

@@ -420,7 +420,7 @@ def test_my_ratings_download_contains_only_own_answers(rater_client: Client, rat
     response = rater_client.get("/rate/mine.csv")
     rows = list(csv.DictReader(io.StringIO(b"".join(response).decode("utf-8-sig"))))
     assert list(rows[0]) == [
-        "study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at",
+        "study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at", "item",
     ]  # fmt: skip
     assert [(row["rater"], row["number"], row["answer"]) for row in rows] == [
         ("R01", str(number), "Plausible") for number in (1, 2, 3)

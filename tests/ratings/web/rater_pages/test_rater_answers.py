@@ -458,6 +458,44 @@ def test_times_claimed_by_the_browser_are_limited(
     assert (saved.hand, saved.viewport, saved.interface_version, saved.changes) == ("", "", "", 0)
 
 
+@pytest.mark.parametrize(
+    ("offered", "sent", "kept"),
+    [
+        (True, {"calculations": "3"}, 3),
+        (True, {"calculations": "0"}, 0),  # opened, and nothing calculated
+        (True, {}, None),  # not opened
+        (True, {"calculations": "many"}, None),
+        (True, {"calculations": "1e9"}, 999),
+        (True, {"calculations": "-2"}, 0),
+        (False, {"calculations": "3"}, None),  # the page has no calculator
+        (None, {"calculations": "3"}, None),  # the document of an older study
+    ],
+)
+def test_calculations_are_stored_with_the_answer_if_the_study_offers_the_calculator(
+    client: Client, db: None, offered: bool | None, sent: dict[str, str], kept: int | None
+) -> None:
+    display = {} if offered is None else {"display": {"calculator": offered}}
+    rater = create_open_study(items=3, **display).raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+    page = get_rating_page(client, get_assignment(rater))
+    assert ('id="calculator"' in page) is ('data-opens="calculator"' in page) is bool(offered)
+    client.post(get_rating_url(get_assignment(rater)), build_answer(**sent))
+    assert Rating.objects.get().calculations == kept
+    client.post(get_rating_url(get_assignment(rater)), build_answer(**sent, revision="1", confidence="1"))
+    assert (Rating.objects.get().revision, Rating.objects.get().calculations) == (2, kept)
+
+
+def test_fragment_of_the_next_item_contains_nothing_of_the_calculator(client: Client, db: None) -> None:
+    rater = create_open_study(items=3, display={"calculator": True}).raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+    get_rating_page(client, get_assignment(rater))
+    answered = client.post(get_rating_url(get_assignment(rater)), build_answer(), headers={"HX-Request": "true"})
+    assert answered.status_code == 200 and "rating-card" in answered.content.decode()
+    assert "calc" not in answered.content.decode()
+
+
 def test_reopening_an_item_does_not_restart_its_time(at_work: Client, rater: Rater) -> None:
     get_rating_page(at_work, get_assignment(rater))
     shown_at = get_assignment(rater).opened_at

@@ -18,7 +18,7 @@ from ratings.studies import attention
 from simulation.models import Episode, Job
 from tests.support import job_factories, run_factory, study_factory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOW = timezone.now()
 
 

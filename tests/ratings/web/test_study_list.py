@@ -16,7 +16,7 @@ from ratings.models.studies import EVIDENCE, TRANSITION
 from ratings.models.study_events import Paused
 from tests.support import run_factory, study_factory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOW = timezone.now()
 LIST = "/studies/"
 

@@ -27,7 +27,7 @@ MAX_ERROR_SHOWN = 200  # characters in a list; the episode's own page shows the 
 UNFINISHED = ("queued", "running", "waiting")  # statuses in which something may still happen by itself
 _LABELS = {"truncated": "Out of steps", "cancelled": "Stopped"}
 _BAD = ("failed", "rejected_out", "blocked")
-_TONES = {"submitted": "ok", **dict.fromkeys(("running", "waiting"), "info"), **dict.fromkeys(_BAD, "danger")}
+_TONES = {**dict.fromkeys(("running", "waiting"), "info"), **dict.fromkeys(_BAD, "danger")}
 _LONG_FIELDS = ("initial", "pending", "memory")
 
 
@@ -64,7 +64,7 @@ def make_episode_row(episode: Episode) -> EpisodeRow:
         episode=episode,
         label="Stopping" if stopping else "Paused" if paused else label,
         detail=_describe_status(episode),
-        tone="warn" if paused else _TONES.get(status, ""),
+        tone="warn" if paused else _choose_tone(episode),
         steps=episode.next_number - 1,
         limit=episode.experiment.max_steps,
         live=live,
@@ -78,6 +78,14 @@ def make_episode_row(episode: Episode) -> EpisodeRow:
         reason=failure_reasons.describe_reason(status, reason),
         help=failure_reasons.describe_remedy(status, reason),
     )
+
+
+def _choose_tone(episode: Episode) -> str:
+    """Return the kind of the pill: of a submitted episode, it depends on its verdict, since every one is submitted alike."""
+    if episode.status == "submitted":
+        review = find_verdict(episode)
+        return "" if review is None else "ok" if review.sufficient else "warn"
+    return _TONES.get(episode.status, "")
 
 
 def poll_seconds(statuses: Collection[str], still: object) -> int:

@@ -24,6 +24,7 @@ from simulation.models import Episode
 from simulation.runs import benches, create
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_form
 from simulation.web.episodes import UNFINISHED, describe_missing_worker, make_episode_row, poll_seconds
+from simulation.web.reference_comparison import ReferenceComparison, compare_with_reference
 from simulation.web.run_forms import HumanEpisodeForm
 from simulation.web.transcript import build_step_view, format_value, humanise_name
 
@@ -301,7 +302,16 @@ def _build_context(
         "submit": SUBMIT,
         "quit": QUIT,
         "review": next(iter(row.reviews.all()), None),
+        "reference": _compare_ended(row),
     }
+
+
+def _compare_ended(row: Episode) -> ReferenceComparison | None:
+    """Return the comparison with the reference once the attempt has ended; before, it would show what to do."""
+    if not row.has_ended:
+        return None
+    accepted = row.transitions.filter(accepted=True).order_by("number")
+    return compare_with_reference(row, accepted.values_list("action_name", flat=True))
 
 
 def _waiting_context(row: Episode) -> dict[str, Any]:

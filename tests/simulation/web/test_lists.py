@@ -74,7 +74,7 @@ def test_episodes_are_sorted_and_filtered_by_the_url(staff: Client, query: str, 
 @pytest.mark.usefixtures("three_episodes")
 def test_episodes_show_a_colored_outcome_their_duration_and_cost(staff: Client) -> None:
     page = get_page(staff, "episodes")
-    assert page.count('pill--ok">sufficient') == 1 and page.count('pill--danger">not sufficient') == 1
+    assert page.count('pill--ok">sufficient') == 1 and page.count('pill--warn">not sufficient') == 1
     assert ">1 min 30 s<" in page and ">30 s<" in page and page.count(">free<") == 3
 
 

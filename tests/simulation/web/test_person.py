@@ -1,6 +1,7 @@
 """Human agents: action forms from the catalogue, one choice at a time, played by a transition model."""
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
 from simulation.runs import benches, control, create
 from simulation.web.human_agent import ActionForm
+from simulation.web.reference_comparison import compare_with_reference
 from tests.support import model_casts
 from tests.support.model_server import Server
 from tests.support.steps import run_to_end
@@ -250,6 +252,26 @@ def test_action_submitted_twice_is_played_once(staff_client: Client, human_episo
     staff_client.post(bench_url(human_episode), data)
     run_to_end(human_episode.run)
     assert human_episode.transitions.count() == 1
+
+
+def test_ended_attempt_is_compared_with_the_reference_protocol(staff_client: Client, human_episode: Episode) -> None:
+    data = build_action_data(human_episode, "MeasureVolume", find_barcode(human_episode, "Brewed coffee"))
+    staff_client.post(bench_url(human_episode), data)
+    run_to_end(human_episode.run)
+    # Before the end it would show what to do. 17 steps of the protocol, the submission not counted.
+    assert "reference protocol" not in get_text(staff_client.get(bench_url(human_episode)))
+    Episode.objects.filter(pk=human_episode.pk).update(status="quit", awaits_person=False)
+    page = get_text(staff_client.get(bench_url(human_episode)))
+    protocol = benches.get_specification(human_episode.experiment).protocol
+    assert "MeasureVolume" not in {step["action"] for step in protocol}
+    found = compare_with_reference(human_episode, ["MeasureVolume"])
+    assert found and found.own == 1 and found.expected == 16 and found.lines[-1] == ("MeasureVolume", 0, 1)
+    assert "You took <strong>1</strong> accepted action" in page and 'class="pill">in addition' in page
+
+
+def test_action_list_has_descriptions_to_filter_by(staff_client: Client, human_episode: Episode) -> None:
+    page = get_text(staff_client.get(bench_url(human_episode)))
+    assert re.search(r'<option value="MeasureVolume">MeasureVolume: \w+', page) and 'id="action-filter"' in page
 
 
 def test_other_staff_can_view_a_human_episode_but_not_act(staff_client: Client, human_episode: Episode) -> None:

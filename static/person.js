@@ -16,6 +16,8 @@ filter.addEventListener("input", () => {
     if (option.value === chosen || words.every((word) => text.includes(word))) group.append(option);
   });
   list.querySelectorAll("optgroup").forEach((group) => { group.hidden = !group.children.length; });
+  const shown = places.filter(([option]) => option.isConnected).length;
+  list.options[0].text = words.length ? `Choose an action: ${shown} of ${places.length} match` : "Choose an action";
   list.value = chosen;
 });
 filter.addEventListener("keydown", (event) => {

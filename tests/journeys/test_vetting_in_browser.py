@@ -68,11 +68,11 @@ def test_select_all_keeps_what_was_typed_and_enter_starts_the_run(
 ) -> None:
     run_factory.create_experiment("zebrafish")
     page = open_page_as_ada(new_context(viewport=WIDE), live_server.url, reverse("simulation:new_twins"))
-    page.get_by_label("Seed").fill("12")
+    page.locator("input[name=seed]").fill("12")
     page.get_by_role("button", name="Select all").click()
     expect(page.locator("input[name=experiments]:checked")).to_have_count(2)
-    expect(page.get_by_label("Seed")).to_have_value("12")
+    expect(page.locator("input[name=seed]")).to_have_value("12")
     # Three accepted steps, each with an obvious and a subtle twin.
     expect(page.locator("#order-size")).to_contain_text("6 twins")
-    page.get_by_label("Seed").press("Enter")
+    page.locator("input[name=seed]").press("Enter")
     page.wait_for_url("**/runs/**")

@@ -13,6 +13,7 @@ from ratings.web.study import (
     inviting,
     machines,
     planner,
+    public_page,
     raters,
     start,
     study,
@@ -32,7 +33,7 @@ study_urls: list[URLPattern] = [
     *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *inviting.urls, *raters.urls,
     *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
     *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
-    *help_pages.urls,
+    *help_pages.urls, *public_page.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

@@ -52,7 +52,7 @@ def _allow_members(methods: str, analyst: str | None = None) -> AccessRow:
 # Each row with the names of its views.
 _ROWS: tuple[tuple[AccessRow, str], ...] = (
     # Signing in
-    (_allow_everybody(READ), "home ratings:admin_link"),
+    (_allow_everybody(READ), "home ratings:admin_link ratings:about"),
     (_allow_everybody(BOTH), "login ratings:rater_link ratings:sign_in_here ratings:mail_link ratings:sign_in_code"),
     (_allow_signed_in(POST), "logout"),
     # The user's own account
@@ -85,9 +85,12 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (_allow_members(READ), "ratings:study ratings:stock ratings:study_log"),
     (
         _allow_admins(BOTH),
-        "ratings:build ratings:planner ratings:delete_study ratings:unblind_study ratings:study_guide",
+        "ratings:build ratings:planner ratings:delete_study ratings:unblind_study ratings:study_guide ratings:public_page",
     ),
-    (_allow_admins(READ), "ratings:preview ratings:matrix ratings:empty_cells ratings:plan_json"),
+    (
+        _allow_admins(READ),
+        "ratings:public_page_preview ratings:preview ratings:matrix ratings:empty_cells ratings:plan_json",
+    ),
     (
         _allow_admins(POST),
         """

@@ -28,7 +28,7 @@ from ratings.models.people import (
     RightsPeriod,
     SignInLink,
 )
-from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
+from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, PublicPage, Study, StudyEvent
 
 __all__ = [
     "EVIDENCE",
@@ -51,6 +51,7 @@ __all__ = [
     "Membership",
     "MembershipChange",
     "PracticeAnswer",
+    "PublicPage",
     "Quarantine",
     "Rater",
     "RaterProfile",

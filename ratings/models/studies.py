@@ -126,7 +126,7 @@ class StudyEvent(models.Model):
             "created", "edited", "duplicated", "opened", "paused", "resumed", "closed", "reopened", "unblinded",
             "guide", "invited", "reminded", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
             "items imported", "ratings imported", "quarantine", "audited", "looked", "exported", "member", "machine",
-            "taken back",
+            "taken back", "public page",
         )
     ]  # fmt: skip
 
@@ -173,6 +173,28 @@ class GuideVersion(models.Model):
 
     def __str__(self) -> str:
         return f"guide {self.number}"
+
+
+def new_public_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+class PublicPage(models.Model):
+    """What anybody who has the link may read about a study before taking part. Not part of the protocol; nothing in a study depends on it."""
+
+    study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="public_page")
+    token = models.CharField(max_length=43, unique=True, default=new_public_token, editable=False)
+    is_on = models.BooleanField(default=False, help_text="off: the link is answered like one that does not exist")
+    about = models.TextField(blank=True)
+    who = models.TextField(blank=True)
+    duration = models.CharField(max_length=200, blank=True, help_text="blank: an estimate from the number of items")
+    payment = models.CharField(max_length=300, blank=True)
+    contact = models.CharField(max_length=200, blank=True)
+    questions = models.TextField(blank=True)
+    shows_example = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return f"public page, {'on' if self.is_on else 'off'}"
 
 
 class BlindingAudit(models.Model):

@@ -293,11 +293,16 @@ class ItemsTakenBack(Content):
     rater: str = ""
 
 
+class PublicPageChanged(Content):
+    kind = "public page"
+    change: Literal["text", "on", "off", "link"]
+
+
 CLASSES: tuple[type[Content], ...] = (
     Created, Edited, Duplicated, Opened, Paused, Resumed, Closed, Reopened, Unblinded, GuideRevised, Invited, Reminded,
     Joined, Withdrawn, Erased, Simulated, RatersAdded, RatersReplanned, ItemsAdded, ItemsImported, ImportsRemoved,
     RatingsImported, QuarantineDecided, Audited, InterimLook, InterimLookBySource, TableExported, ArchiveExported,
-    ApiExported, MemberChanged, MachineOrdered, MachineRated, ItemsTakenBack,
+    ApiExported, MemberChanged, MachineOrdered, MachineRated, ItemsTakenBack, PublicPageChanged,
 )  # fmt: skip
 KINDS = tuple(dict.fromkeys(cls.kind for cls in CLASSES))
 

@@ -24,6 +24,12 @@ _TITLES = {
     "guide": "guide revised", "member": "role granted", "machine": "model rater", "looked": "interim analysis",
     "quarantine": "quarantine decided", "taken back": "items reassigned",
 }  # fmt: skip
+_PUBLIC_PAGE_CHANGES = {
+    "text": "text changed",
+    "on": "turned on",
+    "off": "turned off",
+    "link": "new link; the old one no longer works",
+}
 _ROLES = {"admin": "study admin", "analyst": "analyst"}
 
 
@@ -148,6 +154,8 @@ def describe_content(content: Content | LegacyText) -> str:
             failures = sorted(content.failed.items())
             failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in failures)
             return f"{content.rater}, {content.name}: {content.rated} of {content.items} items rated{failed}"
+        case events.PublicPageChanged():
+            return _PUBLIC_PAGE_CHANGES[content.change]
         case events.ItemsTakenBack():
             items = format_count(content.items, "item")
             if content.rater:

@@ -40,9 +40,9 @@ def count_items(rater: Rater) -> int | None:
     return Assignment.objects.filter(rater=rater, released_at__isnull=True).count() or None
 
 
-def describe_time_needed(rater: Rater, items: int | None) -> str:
-    """Return an estimate of the time that the rater needs, in a sentence."""
-    minutes_per_item = MINUTES_PER_ITEM[rater.study.kind == TRANSITION]
+def describe_time_needed(study: Study, items: int | None) -> str:
+    """Return an estimate of the time that a rater with so many items needs, in a sentence."""
+    minutes_per_item = MINUTES_PER_ITEM[study.kind == TRANSITION]
     if items is None:
         return f"About {PREPARATION_MINUTES} minutes to start with, then about {minutes_per_item} minutes per item"
     minutes = PREPARATION_MINUTES + items * minutes_per_item

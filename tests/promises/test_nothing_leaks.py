@@ -16,7 +16,7 @@ from django.test import Client
 
 from ratings.models import ItemSource, Rater, Study
 from ratings.raters import invitations
-from ratings.studies import lifecycle
+from ratings.studies import lifecycle, public_page
 from simulation.casts import load_files
 from simulation.models import Experiment, Transition, Twin
 from simulation.runs import create
@@ -148,6 +148,24 @@ def test_blinding_no_response_to_a_stranger_reveals_an_item(laboratory: None) ->
     for assignment in lifecycle.get_study("round-one").raters.first().assignments.all():
         response = Client().get(f"/rate/{assignment.code}/")
         assert response.status_code == 302 and find_leaks(response, "", secrets) == set()
+
+
+@pytest.mark.parametrize("kind", ["transition_plausibility", "evidence_sufficiency"])
+def test_blinding_public_page_reveals_neither_sources_nor_items(laboratory: None, kind: str) -> None:
+    study = create_open_study(kind)
+    texts = {"about": "Steps of protocols.", "who": "Biologists.", "contact": "Ada", "questions": "Why?\nBecause."}
+    public_page.save_texts(study, texts)
+    public_page.set_on(study, is_on=True)
+    secrets = collect_secrets(study) | {study.slug, str(study.code), *(str(rater.code) for rater in study.raters.all())}
+    url = f"/about/{study.public_page.token}/"
+    page = Client().get(url)
+    assert page.status_code == 200 and find_leaks(page, url, secrets) == set()
+    ItemSource.objects.filter(item__study=study).update(perturbation="obvious", truth=False)
+    assert remove_tokens(Client().get(url)) == remove_tokens(page)
+
+
+def remove_tokens(response: HttpResponse) -> str:
+    return re.sub(r'"X-CSRFToken": "\w+"', "", response.content.decode())
 
 
 def test_blinding_leak_search_finds_a_planted_leak(laboratory: None) -> None:

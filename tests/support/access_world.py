@@ -15,7 +15,7 @@ from ratings.accounts import signing_in
 from ratings.models import Analysis, Benchmark, Membership, Rater, StoredFigure, Study
 from ratings.raters import invitations
 from ratings.results.benchmarks import DOCUMENT_VERSION, document, store
-from ratings.studies import lifecycle
+from ratings.studies import lifecycle, public_page
 from simulation.casts import load_files
 from simulation.models import Transition, Twin, VettingSample
 from tests.support import call_factories, job_factories, run_factory, study_factory
@@ -147,9 +147,17 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "rater": rater.code,
         "code": transition.episode.run.code,
         **{f"{name} code": code for name, code in codes.items()},
+        "ratings:about token": _turn_public_page_on(study),
         "ratings:rater_link token": invitations.create_invitation(study.raters.get(label="R02")),
         "ratings:admin_link token": signing_in.create_link(admin, "admin"),
     }
+
+
+def _turn_public_page_on(study: Study) -> str:
+    texts = {"about": "Steps of a protocol.", "who": "Biologists.", "contact": "ada@example.org"}
+    public_page.save_texts(study, texts)
+    public_page.set_on(study, is_on=True)
+    return study.public_page.token
 
 
 def _store_result(benchmark: Benchmark) -> None:

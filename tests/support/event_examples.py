@@ -106,6 +106,10 @@ EXAMPLES: list[tuple[Content, str]] = [
         "R01, who can see 3 items in another study or in the laboratory: not assigned to them",
     ),
     (events.ItemsTakenBack(left=2), "2 items unassigned until another rater is added"),
+    (events.PublicPageChanged(change="text"), "text changed"),
+    (events.PublicPageChanged(change="on"), "turned on"),
+    (events.PublicPageChanged(change="off"), "turned off"),
+    (events.PublicPageChanged(change="link"), "new link; the old one no longer works"),
 ]
 
 # What earlier releases wrote instead and stored. The migration still has to parse it.

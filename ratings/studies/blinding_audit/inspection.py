@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from django.urls import reverse
 
-from ratings.models import Assignment, Item, ItemSource, Rater, Study
-from ratings.studies import quarantine
+from ratings.models import Assignment, Item, ItemSource, PublicPage, Rater, Study
+from ratings.studies import public_page, quarantine
 from ratings.studies.blinding_audit import form_tests, order_tests, stored_items, style_tests, visits
 from ratings.studies.blinding_audit.audit_runner import OnProgress, build_report
 from ratings.studies.blinding_audit.browser import Browser, LocatedText, Page, remove_changing_parts
@@ -164,6 +164,7 @@ class ResponseChecks:
 
 _EXPECTED_STATUS = {  # expected statuses of requests that must succeed, or the audit would have examined nothing
     **dict.fromkeys(("item", "item fragment", "item answered", "item, second look", "answer", "own ratings"), 200),
+    "public page": 200,
     **dict.fromkeys(("item, HEAD", "last page", "last page, finished"), 200),
     **dict.fromkeys(("plain answer", "plain final answer", "finish"), 303),
     "draft": 204,
@@ -235,6 +236,7 @@ def visit_all_raters(responses: ResponseChecks) -> Iterator[int]:
             both_visits = _visit_both_origins(rater, visits.assign_items(rater, items), with_all_pages=False)
         _compare_visits(responses, *both_visits)
     _visit_as_strangers(responses)
+    _visit_public_page(responses)
 
 
 def _visit_both_origins(rater: Rater, assignments: Sequence[Assignment], with_all_pages: bool) -> tuple[Visit, Visit]:
@@ -292,6 +294,31 @@ def _request_as_stranger(study: Study, items: Iterable[int]) -> list[tuple[Page,
             no_item, *pages = (browser.send_request(label, "get", url) for label, url in urls)
             answers += [(page, no_item) for page in pages]
         return answers
+
+
+def _visit_public_page(responses: ResponseChecks) -> None:
+    """Request the study's public page, if it is on, as a stranger, and check its texts by themselves."""
+    page = PublicPage.objects.select_related("study").filter(study=responses.study, is_on=True).first()
+    if page is None:
+        return
+    sent = _request_public_page(page)
+    responses.inspect_page(sent)
+    with roll_back_changes():
+        visits.swap_sources(responses.study, responses.study.seed)
+        responses.compare_pages(sent, _request_public_page(page))
+    # Searched again without the words of the interface, which would excuse the same words in the admin's own texts.
+    for name, text in public_page.iter_public_texts(page):
+        sealed = [
+            Leak(f"public page, {name}", f"{kind}: {value[:60]!r}") for kind, value in responses.sealed.find_in(text)
+        ]
+        forbidden = public_page.find_forbidden_words(page.study, text)
+        responses.words.add_leaks(
+            [*sealed, *(Leak(f"public page, {name}", f"line {line}: {what}") for line, what in forbidden)]
+        )
+
+
+def _request_public_page(page: PublicPage) -> Page:
+    return Browser().send_request("public page", "get", reverse("ratings:about", args=[page.token]))
 
 
 def run_inspection(study: Study, copied_at: datetime, progress: OnProgress | None = None) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _show_consent(request: HttpRequest, token: str, invitation: Invitation) -> H
         "study": rater.study,
         "protocol": study_protocol.load_protocol(rater.study.protocol),
         "items": items,
-        "time_needed": progress.describe_time_needed(rater, items),
+        "time_needed": progress.describe_time_needed(rater.study, items),
         "expires_at": invitation.expires_at,
         "has_address": bool(invitation.proven_email),
         "form": form,

@@ -66,6 +66,7 @@ GROUPS: tuple[tuple[str, tuple[Page, ...]], ...] = (
             Page("Model raters", "ratings:machines", _is_opened),
             Page("Instructions", "ratings:study_guide", _is_opened),
             Page("Preview", "ratings:preview"),
+            Page("Public page", "ratings:public_page"),
         ),
     ),
     (

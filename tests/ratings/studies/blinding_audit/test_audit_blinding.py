@@ -25,14 +25,14 @@ from ratings.models import (
     UnsavedAnswer,
 )
 from ratings.stats.differences import adjust_by_holm
-from ratings.studies import lifecycle
+from ratings.studies import lifecycle, public_page
 from ratings.studies.blinding_audit import audit_runner, form_tests, order_tests, stored_items, visits
 from ratings.studies.blinding_audit.browser import Page
 from ratings.studies.blinding_audit.findings import Check
 from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from simulation.engine import workers
 from simulation.models import Twin
-from tests.support.audit_studies import SLUG, add_leak, open_study_to_audit, run_audit
+from tests.support.audit_studies import SLUG, add_leak, describe_leaks, open_study_to_audit, run_audit
 
 pytestmark = pytest.mark.django_db
 
@@ -99,6 +99,26 @@ def test_audit_of_a_closed_study_requests_its_pages_as_if_it_were_open(laborator
     lifecycle.close_study(study)
     audit = audit_runner.run_audit(Study.objects.get(pk=study.pk))
     assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
+
+
+# The public page
+
+
+def test_audit_examines_the_public_page_and_reports_words_that_were_stored_without_the_form(laboratory: None) -> None:
+    study = open_study_to_audit(each=1, raters=1)
+    public_page.save_texts(study, {"about": "Steps of protocols.", "who": "Biologists.", "contact": "Ada"})
+    without = run_audit(study)
+    public_page.set_on(study, is_on=True)
+    report = run_audit(study)
+    counted = [{one["name"]: one for one in found["checks"]}["answers"]["measured"] for found in (without, report)]
+    assert report["passed"], report["leaks"]
+    assert "public page, 200" not in counted[0] and counted[1]["public page, 200"] == 1
+    # Words that pages of the interface contain too, and a name that was in no list when the text was saved.
+    study.public_page.about = "Some steps have obvious errors,\nmade by GPT-4."
+    study.public_page.save()
+    leaks = describe_leaks(run_audit(study), "sent words")
+    assert "public page, about: the error type: 'obvious'" in leaks
+    assert "public page, about: line 2: “gpt” is the name of a model" in leaks
 
 
 # False alarms

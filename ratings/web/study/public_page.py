@@ -40,9 +40,8 @@ class PublicPageForm(forms.Form):
     questions = _build_text_field(8, label="More questions and answers", max_length=5000, help_text="A question on one line, its answer on the next, then an empty line. They are shown after the usual ones (stopping, changing answers, withdrawing, data).")  # fmt: skip
     shows_example = forms.BooleanField(label="Show a practice item as an example, without its answer", required=False)
 
-    def __init__(self, page: PublicPage, *args: Any, **kwargs: Any) -> None:
-        names = [*public_page.TEXTS, "shows_example"]
-        super().__init__(*args, initial={name: getattr(page, name) for name in names}, **kwargs)
+    def __init__(self, page: PublicPage, data: Any = None) -> None:
+        super().__init__(data, initial={name: getattr(page, name) for name in (*public_page.TEXTS, "shows_example")})
         self.study = page.study
 
     def clean(self) -> dict[str, Any]:

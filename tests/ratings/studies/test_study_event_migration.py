@@ -70,7 +70,14 @@ LATER = ("public page",)  # kinds that no release stored as sentences
 
 @pytest.mark.parametrize(
     ("kind", "sentence", "content"),
-    [*((content.kind, write_as_earlier_release(words), content) for content, words in EXAMPLES if content.kind not in LATER), *EARLIER],
+    [
+        *(
+            (content.kind, write_as_earlier_release(words), content)
+            for content, words in EXAMPLES
+            if content.kind not in LATER
+        ),
+        *EARLIER,
+    ],
 )
 def test_migration_parses_every_known_log_sentence(kind: str, sentence: str, content: Content) -> None:
     assert study_events.parse_content(kind, sentences.read_sentence(kind, sentence)) == content

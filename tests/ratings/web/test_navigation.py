@@ -45,7 +45,7 @@ def test_navigation_of_an_open_study_offers_an_admin_five_groups(study: Study) -
     assert titles(study, "admin", is_staff=True) == {
         "Overview": [],
         "Items": ["Quarantine", "Import items"],
-        "Raters": ["People", "Assignments", "Model raters", "Instructions", "Preview"],
+        "Raters": ["People", "Assignments", "Model raters", "Instructions", "Preview", "Public page"],
         "Results": ["Export", "Import ratings"],
         "Settings": ["Team", "Blinding audit", "Activity log"],
     }
@@ -56,7 +56,7 @@ def test_navigation_of_a_draft_offers_only_what_a_draft_has(study: Study) -> Non
     assert titles(study, "admin", is_staff=True) == {
         "Overview": [],
         "Items": ["Quarantine", "Import items", "Vetting"],
-        "Raters": ["Plan the size", "Assignments", "Preview"],
+        "Raters": ["Plan the size", "Assignments", "Preview", "Public page"],
         "Settings": ["Team", "Activity log"],
     }
     # Only staff may vet, also as admins of a study.
@@ -109,11 +109,11 @@ def test_every_link_of_the_navigation_opens_in_every_state(client: Client, ada: 
                     opened[status, role] = opened.get((status, role), 0) + 1
     # Counted by hand from the groups above: the overview, and the pages of each group.
     assert opened == {
-        ("draft", "admin"): 1 + 3 + 3 + 2, ("draft", "analyst"): 1 + 1,
-        ("open", "admin"): 1 + 2 + 5 + 2 + 3, ("open", "analyst"): 1 + 2 + 2 + 2,
-        ("paused", "admin"): 1 + 2 + 5 + 2 + 3, ("paused", "analyst"): 1 + 2 + 2 + 2,
-        ("closed", "admin"): 1 + 1 + 5 + 2 + 3, ("closed", "analyst"): 1 + 2 + 2 + 2,
-        ("unblinded", "admin"): 1 + 2 + 5 + 2 + 3, ("unblinded", "analyst"): 1 + 1 + 2 + 2 + 2,
+        ("draft", "admin"): 1 + 3 + 4 + 2, ("draft", "analyst"): 1 + 1,
+        ("open", "admin"): 1 + 2 + 6 + 2 + 3, ("open", "analyst"): 1 + 2 + 2 + 2,
+        ("paused", "admin"): 1 + 2 + 6 + 2 + 3, ("paused", "analyst"): 1 + 2 + 2 + 2,
+        ("closed", "admin"): 1 + 1 + 6 + 2 + 3, ("closed", "analyst"): 1 + 2 + 2 + 2,
+        ("unblinded", "admin"): 1 + 2 + 6 + 2 + 3, ("unblinded", "analyst"): 1 + 1 + 2 + 2 + 2,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ratings", "0011_invitation_wording"),
+        ("ratings", "0012_calculator_and_review"),
     ]
 
     operations = [

@@ -5,7 +5,7 @@ from django.urls import URLPattern
 from ratings.web import help_pages, jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import links, rater_home, rating
-from ratings.web.results import benchmarks, comparison, paper, result_files
+from ratings.web.results import benchmarks, comparison, paper, result_files, results_pages
 from ratings.web.study import (
     builder,
     dashboard,
@@ -32,7 +32,7 @@ study_urls: list[URLPattern] = [
     *start.urls, *study_list.urls,
     *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *inviting.urls, *raters.urls,
     *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
-    *result_files.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
+    *result_files.urls, *results_pages.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
     *help_pages.urls, *public_page.urls,
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ class StoredFigure(NamedTuple):
 
     name: str
     title: str
-    note: str
+    notes: list[str]
     summary: str
     wide: SafeString
     narrow: SafeString
@@ -93,7 +93,7 @@ def build_result_figure(job: Job, name: str, files: list[FigureFile]) -> StoredF
         return None
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     wide, narrow = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
-    return StoredFigure(name, FIGURES[name].title, FIGURES[name].note, job.result["summary"], wide, narrow, files)
+    return StoredFigure(name, FIGURES[name].title, [FIGURES[name].note], job.result["summary"], wide, narrow, files)
 
 
 def _build_figure(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> StoredFigure:
@@ -101,4 +101,4 @@ def _build_figure(name: str, document: Document, profiles: Mapping[str, Any], li
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
     inline = mark_safe(wide.svg), mark_safe(narrow.svg)
     files = [FigureFile(ending.upper(), links(name, ending)) for ending in ENDINGS]
-    return StoredFigure(name, figure.title, figure.get_note(document), wide.summary, inline[0], inline[1], files)
+    return StoredFigure(name, figure.title, figure.list_notes(document), wide.summary, inline[0], inline[1], files)

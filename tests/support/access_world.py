@@ -134,6 +134,7 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "ratings:delete_study slug": world.draft.slug,
         "ratings:open_study slug": world.draft.slug,
         "step": "question",
+        "section": "rates",
         "label": "R02",
         "name": "rates",
         "ratings:help_document name": "studies",

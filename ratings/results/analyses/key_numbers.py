@@ -46,16 +46,12 @@ def build_key_numbers(
     """
     collected, agreement = _build_collected(data, stop), _build_agreement(study, results)
     if study.kind == TRANSITION:
-        plausible, subtle = _build_plausible(data, study.kind, declared), _build_subtle_detected(data)
-        entries = [collected, plausible, subtle, agreement, _build_auc(data, results)]
+        plausible = _build_plausible(data, study.kind, declared)
+        obvious, subtle = (_build_detected(data, size) for size in ("obvious", "subtle"))
+        entries = [collected, plausible, obvious, subtle, agreement, _build_auc(data, results)]
     else:
         sufficient = _build_share("sufficient", "Judged sufficient", data.table, None, NO_RATINGS)
         entries = [collected, sufficient, agreement, *_build_classifier_entries(data, tables)]
-    simulated = data.columns.simulated[data.columns.is_judged]
-    for entry in entries:
-        if entry["published"] and simulated.any():
-            ours = "Our raters are simulated." if simulated.all() else "Some of our raters are simulated."
-            entry["published"]["said"] += f" {ours}"
     return entries
 
 
@@ -121,20 +117,21 @@ def _keep_comparable(data: AnalysisData, paper: Json | None) -> Json | None:
     return paper if data.table.reference_name in (ratings_table.PLANTED, ratings_table.UNKNOWN) else None
 
 
-def _build_subtle_detected(data: AnalysisData) -> Json:
+def _build_detected(data: AnalysisData, size: str) -> Json:
+    """Return the share of planted errors of this size, "obvious" or "subtle", that were detected."""
     table = data.table
     codes, names = table.factors["error"]
-    # If the study has no subtle error, the factor has no level "subtle".
-    is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(table), dtype=np.bool_)
-    subtle = table.select_ratings(is_subtle & (table.reference == 0))
+    # If the study has no error of this size, the factor has no such level.
+    has_size = codes == names.index(size) if size in names else np.zeros(len(table), dtype=np.bool_)
+    planted = table.select_ratings(has_size & (table.reference == 0))
     # An error is detected by the verdict 0, so the verdicts are inverted and the rate of 1 is computed.
-    as_detected = replace(subtle, verdict=1 - subtle.verdict)
-    reason = ratings_table.MISSING_REFERENCE_REASONS.get(table.reference_name, "no subtle error was planted")
+    as_detected = replace(planted, verdict=1 - planted.verdict)
+    reason = ratings_table.MISSING_REFERENCE_REASONS.get(table.reference_name, f"no {size} error was planted")
     if not len(table):
         reason = NO_RATINGS
     elif table.reference_name == ratings_table.DECLARED:
         reason = "no item states its perturbation: import a column `perturbation`"
-    return _build_share("subtle_caught", "Subtle errors detected", as_detected, None, reason)
+    return _build_share(f"{size}_caught", f"{size.capitalize()} errors detected", as_detected, None, reason)
 
 
 def _build_share(key: str, name: str, ratings: Ratings, paper: Json | None, missing: str) -> Json:

@@ -1,4 +1,4 @@
-"""Figures of confidence by source and verdict: histograms, and violins like the paper's Fig. 3."""
+"""Figures of confidence by source and verdict: histograms, and violins like the paper's Fig. 3, or dots for few ratings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratings.results.figures import tables, theme
+from ratings.results.figures.registry import MIN_DENSITY_RATINGS
+from wetbench_site.text import format_count
 
 LEVELS = (1, 2, 3, 4, 5)
 BANDWIDTH = 0.4  # bandwidth, in levels of confidence; the note of the figure states it
 MAX_PANELS = 12  # most panels: more would make a page too long; the other sources are in the table
 _POINTS = 49  # points of a curve; more points make the file larger without a visible difference
-MIN_RATINGS = 5  # with fewer ratings, the shape of a density is not meaningful
+_DOTS_FROM = 0.16  # distance of the first dot from the middle, in halves of a panel; the median is between them
+_DOT_STEP = 0.1  # distance of two dots of the same confidence, if all of them fit
 _MIN_PANEL_WIDTH = {"wide": 210, "narrow": 160, "print": 150}  # in pixels; in narrower panels, labels overlap
 _VERDICTS = {1: theme.TONES["blue"], 0: theme.TONES["orange"]}
 
@@ -145,8 +148,11 @@ def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme
         for source, cells in panels.cells.items()
         for verdict in (1, 0)
     }
-    # One scale for all halves, so that equal areas mean equal shares; `or 1.0` if all are empty.
-    widest = max(float(half.max()) for half in halves.values()) or 1.0
+    # One scale for all halves, so that equal areas mean equal shares. The others are drawn as dots.
+    shown = [
+        half for key, half in halves.items() if spread.get(key, tables.TableRow()).count("n") >= MIN_DENSITY_RATINGS
+    ]
+    widest = max((float(half.max()) for half in shown), default=1.0)
     charts = []
     for source in panels.cells:
         lines = {verdict: spread.get((source, verdict), tables.TableRow()) for verdict in (1, 0)}
@@ -156,11 +162,12 @@ def _draw_violins(document: tables.Document, profile: theme.FigureSize) -> theme
 
 
 _Curves = Mapping[int, Sequence[tuple[float, float]]]
+_Row = dict[str, Any]
 
 
 def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableRow], halves: _Curves) -> theme.Spec:
     profile = panels.profile
-    areas, medians, labels = list[dict[str, Any]](), list[dict[str, Any]](), list[list[str]]()
+    areas, dots, medians, labels = list[_Row](), list[_Row](), list[_Row](), list[list[str]]()
     for verdict, side in ((1, -1), (0, 1)):
         line, word = lines[verdict], panels.words[verdict]
         n, (median, lower, upper, mean) = line.count("n"), line.numbers("median", "lower", "upper", "mean")
@@ -169,9 +176,12 @@ def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableR
             continue
         title = f"{source}: {word}, {n} ratings, median {_format_level(median)}"
         title += f", middle half {_format_level(lower)} to {_format_level(upper)}, mean {mean or 0:.2f}"
-        medians.append({"x": side * 0.14, "median": median, "lower": lower, "upper": upper})
-        # With fewer ratings only the median and the middle half are drawn.
-        if n >= MIN_RATINGS:
+        drawn_as_dots = n < MIN_DENSITY_RATINGS
+        across = side * (0.07 if drawn_as_dots else 0.14)
+        medians.append({"x": across, "median": median, "lower": lower, "upper": upper})
+        if drawn_as_dots:
+            dots += _place_dots(panels.cells[source], verdict, side, word.capitalize())
+        else:
             areas += [
                 # Rounded, since more digits only make the file larger. 0.02 leaves a gap in the middle of the violin.
                 {
@@ -196,16 +206,37 @@ def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableR
     dot = alt.Chart(theme.make_data(medians)).mark_point(
         fill=theme.PAPER.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, **look
     )
+    # A dot is at most as wide as the distance of two, so that each can be counted.
+    width = panels.width - profile.size * 1.4
+    step = min((dot["step"] for dot in dots), default=_DOT_STEP) * width / 2.16
+    single = alt.Chart(theme.make_data(dots)).mark_point(
+        opacity=1, strokeWidth=profile.stroke * 0.5, size=min(profile.point, step**2 * 0.7)
+    )
     return theme.layer_charts(
         middle.encode(x=x),
+        single.encode(x=x, y=y, **panels.paint, description="title:N"),
         area.encode(x=x, y=y, x2="x2:Q", **panels.paint, description="title:N"),
         edge.encode(x=x, y=y, stroke=panels.paint["stroke"], order="y:Q"),
         spread.encode(x=x, y=lower_y, y2="upper:Q"),
         dot.encode(x=x, y=median_y),
-        width=panels.width - profile.size * 1.4,
+        width=width,
         height=profile.size * 11,
         title=panels.make_title(source),
     )
+
+
+def _place_dots(cells: Cells, verdict: int, side: int, word: str) -> list[_Row]:
+    """Return a row for each rating of the verdict: side by side at its confidence, from the middle outwards."""
+    counts = {level: cells[verdict, level][0] for level in LEVELS if (verdict, level) in cells}
+    step = min(_DOT_STEP, (1 - _DOTS_FROM) / max(counts.values()))
+    return [
+        {
+            **{"y": level, "x": round(side * (_DOTS_FROM + place * step), 4), "step": step},
+            **{"verdict": word, "title": f"{word}, confidence {level}: {format_count(n, 'rating')}"},
+        }
+        for level, n in counts.items()
+        for place in range(n)
+    ]
 
 
 def _describe_violins(document: tables.Document) -> str:

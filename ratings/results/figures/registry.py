@@ -12,6 +12,8 @@ from ratings.results.figures.tables import Document, get_rows, has_number
 if TYPE_CHECKING:
     from ratings.results.figures.theme import Drawing, Spec
 
+MIN_DENSITY_RATINGS = 30  # with fewer, the shape of a density depends more on the kernel than on the ratings
+
 # A function that returns a note about a document, or "".
 ExtraNote = Callable[[Document], str]
 
@@ -35,11 +37,19 @@ class Figure(NamedTuple):
     def get_title(self, document: Document) -> str:
         """Return the figure's title for this document."""
         # If no reference is known, only the pace is drawn, so the title must not mention correct answers.
-        return "Pace by position" if self.name == "drift" and not _has_correct(document) else self.title
+        if self.name == "drift" and not _has_correct(document):
+            return "Pace by position"
+        if self.name == "violins" and not _has_density(document):
+            return "Confidence of single ratings"
+        return self.title
+
+    def list_notes(self, document: Document) -> list[str]:
+        """Return the notes on how to read this document's figure."""
+        return list(filter(None, [self.note, *(extra(document) for extra in self.extras)]))
 
     def get_note(self, document: Document) -> str:
-        """Return the notes on how to read this document's figure."""
-        return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
+        """Return the notes as one text."""
+        return " ".join(self.list_notes(document))
 
     @property
     def drawing(self) -> Drawing:
@@ -85,6 +95,14 @@ def _has_text(table: str, column: str, texts: tuple[str, ...]) -> Callable[[Docu
     return lambda document: any(line.text(column) in texts for line in get_rows(document, table))
 
 
+def _has_density(document: Document) -> bool:
+    return any(line.count("n") >= MIN_DENSITY_RATINGS for line in get_rows(document, "spread"))
+
+
+def _has_dots(document: Document) -> bool:
+    return any(0 < line.count("n") < MIN_DENSITY_RATINGS for line in get_rows(document, "spread"))
+
+
 def _has_correct(document: Document) -> bool:
     return has_number(document, "drift", "correct_share")
 
@@ -106,11 +124,19 @@ _ALL = (
     ),
     Figure(
         *("violins", "Confidence as densities", "spread", _STUDY, "confidence.VIOLINS"),
-        "Gaussian kernel density of confidence, bandwidth 0.4, reflected at 1 and 5, each half of the "
-        "same area; none below five ratings. Dot: median; line: the middle half of the ratings.",
+        "White dot: median; line: the middle half of the ratings.",
+        (
+            _note_if(
+                _has_density,
+                "Gaussian kernel density of confidence, bandwidth 0.4, reflected at 1 and 5, each half of the same area.",
+            ),
+            _note_if(
+                _has_dots, f"Verdicts with fewer than {MIN_DENSITY_RATINGS} ratings: a coloured dot for each rating."
+            ),
+        ),
     ),
     Figure(
-        *("roc", "ROC curves: outcomes with an error against those without", "roc", _STUDY, "curves.ROC"),
+        *("roc", "Detection of errors (ROC)", "roc", _STUDY, "curves.ROC"),
         "One point per level of the signed rating; the error is the signal. Dashed: chance. Curves "
         "pool all ratings; beside each, the mean of the raters' own AUCs and its 95% interval.",
     ),

@@ -1,4 +1,4 @@
-"""The results of an analysis as HTML for its study's page, stored in the database, and the job that computes all of it.
+"""The results of an analysis as HTML for the pages of its study, stored in the database, and the job that computes all of it.
 
 An analysis never changes, so its HTML depends only on the templates and the code. Rendering it takes as long as ten other
 pages, and a document can have megabytes of which the page shows a small part.
@@ -34,7 +34,12 @@ _RENDERED_WITH = (
     "simulation/lab/quantities.py",
     "wetbench_site/text.py",
 )
-_FRAGMENTS = ("contents", "parts", "raters")  # of the templates ratings/_study_*.html
+_PLAIN_PAGES = (
+    "overview",
+    result_sections.ITEMS,
+    result_sections.STATISTICS,
+    result_sections.ABOUT,
+)  # ratings/_results_*.html
 _LONG_PARTS = ("tables", "results")  # the parts of a document that grow with the study
 
 
@@ -65,10 +70,11 @@ def run_analysis(work: Work) -> Mapping[str, Any]:
 
 
 def load_results(study: Study, analysis: Analysis, filters: Filters, *, is_final: bool) -> dict[str, Any]:
-    """Return what the study's page shows of this analysis: as stored, else rendered now and, if it is final, stored.
+    """Return what the pages of results show of this analysis: as stored, else rendered now and, if it is final, stored.
 
     `choices` has the values to filter by, `document` the parts of the document that do not grow with the study, `report`
-    sentences about the ratings of the whole study, and `html` the rest of the page.
+    sentences about the ratings of the whole study, `sections` the slugs of the pages that have content, and `html` the content of
+    each, and of the overview.
     """
     stored = RenderedResults.objects.filter(analysis=analysis, version=_compute_version())
     # While the site is developed, templates change at any time.
@@ -104,28 +110,46 @@ def render_results(
     document, query = analysis.document, filters.build_query()
     figures = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study, query))
     report = progress.build_report(study)
+    parts = result_sections.build_sections(document, figures) if document["data"]["ratings"] else []
+    statistics = _build_statistics(document["results"], study) if parts else []
+    # What the pages of the items and of all statistics have, each as the link to it has to name.
+    others = {
+        result_sections.ITEMS: bool(parts),
+        result_sections.STATISTICS: bool(statistics),
+        result_sections.ABOUT: True,
+    }
+    slugs = [part.slug for part in parts] + [slug for slug, has_content in others.items() if has_content]
     context = {
         "study": study,
         "query": query,
         "report": report,
         "document": document,
         "design": result_sections.describe_design(document),
-        "parts": result_sections.build_sections(document, figures),
+        "parts": parts,
+        "first": result_sections.find_first_block(document, figures) if parts else None,
+        "headline": result_sections.build_key_numbers(document),
+        # The active filters are described in a separate banner.
+        "notes": [note for note in document["notes"] if not (filters and note.startswith(filters.description))],
+        "sample_text": result_sections.describe_sample(document),
+        "links": [(slug, result_sections.TITLES[slug]) for slug in others if slug in slugs],
         "contested": items.list_contested(study, document, filters),
         "n_contested": document["composition"]["contested"],
         "matrix": result_sections.build_matrix(document, whole=show_all_items),
         "matrix_files": figures["matrix"].files if "matrix" in figures else [],
-        "sections": _build_sections(document["results"], study),
+        "statistics": statistics,
     }
+    html = {name: render_to_string(f"ratings/_results_{name}.html", context) for name in _PLAIN_PAGES}
+    html |= {part.slug: render_to_string("ratings/_results_section.html", context | {"part": part}) for part in parts}
     return {
         "choices": list_choices(study),
         "document": {name: part for name, part in document.items() if name not in _LONG_PARTS},
         "report": {"simulated": report.simulated, "imported": report.imported},
-        "html": {name: render_to_string(f"ratings/_study_{name}.html", context) for name in _FRAGMENTS},
+        "sections": slugs,
+        "html": html,
     }
 
 
-def _build_sections(results: Sequence[Mapping[str, Any]], study: Study) -> "list[Section]":
+def _build_statistics(results: Sequence[Mapping[str, Any]], study: Study) -> "list[Section]":
     from ratings.stats import Estimate, summary_text
 
     sections = summary_text.build_sections((Estimate.from_dict(estimate) for estimate in results), MAX_SECTION_ROWS)

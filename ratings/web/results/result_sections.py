@@ -1,15 +1,15 @@
-"""Arrange an analysis document for the study's page: key numbers, and sections of figures and tables, without a query."""
+"""Arrange an analysis document for the pages of results: key numbers, and sections of figures and tables, without a query."""
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ratings.models import EVIDENCE
 from ratings.results.analyses.tables import Json, list_records
 from ratings.results.figures.registry import FIGURES
 from ratings.templatetags.result_tables import format_table_value
-from wetbench_site.text import natural_sort_key
+from wetbench_site.text import format_count, natural_sort_key
 
 MATRIX_CELLS = 1_500  # most cells of the matrix on the page unless all are requested
 
@@ -27,25 +27,25 @@ class KeyNumber(NamedTuple):
 
 
 class ResultBlock(NamedTuple):
-    """A figure and its table. `fold`: shown on request; `tall`: more than a printed page; `summary`: a sentence."""
+    """A figure and its table. `notes`: how to read both; `tall`: the figure fills more than a printed page; `summary`: a sentence."""
 
     name: str
     title: str
     table_name: str
     table: Json
     figure: Any
-    wide: bool
-    fold: bool
+    notes: list[str]
     tall: bool
     summary: str
 
 
 class ResultSection(NamedTuple):
-    """A section of the page. `slug` is its anchor."""
+    """A page of results. `slug` is the end of its URL; `notes` apply to several of its figures and tables."""
 
     slug: str
     title: str
     panels: list[ResultBlock]
+    notes: list[str]
 
 
 class MatrixRow(NamedTuple):
@@ -74,46 +74,76 @@ class RatingMatrix(NamedTuple):
     notes: list[str]
 
 
-_WIDE = ("raters", "detection", "contrasts")
-_FOLDED = (
-    "rates_by_action", "rates_by_error_kind", "rates_by_arm", "rates_by_rater", "detection", "precision", "contrasts",
-)  # fmt: skip
-_RATES = ("rates", "Rates and confidence", ("rates", "roc", "localisation", "confidence", "violins"))
-_GROUPS = (
-    "groups", "By experiment, action and kind of error",
-    ("rates_by_experiment", "rates_by_action", "rates_by_error_kind", "rates_by_arm"),
-)  # fmt: skip
-_RATERS = ("raters", "Raters", ("raters", "drift", "rates_by_rater", "detection"))
+_RATES = ("rates", ("rates", "roc", "localisation", "confidence", "violins"))
+_GROUPS = ("groups", ("rates_by_experiment", "rates_by_action", "rates_by_error_kind", "rates_by_arm"))
+_RATERS = ("raters", ("raters", "drift", "rates_by_rater", "detection"))
 _MATRICES = ("agreement_matrix", "conditional_matrix")
-_MACHINES = ("machines", "People and models", ("misses", "human_model", "fractions"))
-_AGREEMENT = ("agreement", "Agreement", ("agreement", *_MATRICES, "precision"))
-_CONTRASTS = ("contrasts", "Contrasts", ("contrasts",))
+_MACHINES = ("machines", ("misses", "human_model", "fractions"))
+_AGREEMENT = ("agreement", ("agreement", *_MATRICES, "precision"))
+_CONTRASTS = ("contrasts", ("contrasts",))
 _LAYOUT = (_RATES, _CONTRASTS, _MACHINES, _AGREEMENT, _GROUPS, _RATERS)
 # The paper's Table 1 and Fig. 4 come first in studies of evidence.
 _LAYOUT_EVIDENCE = (
-    ("machines", "People and models", ("human_model", "fractions", *_MATRICES)),
+    ("machines", ("human_model", "fractions", *_MATRICES)),
     _RATES,
     _CONTRASTS,
-    ("agreement", "Agreement", ("agreement", "precision")),
+    ("agreement", ("agreement", "precision")),
     _GROUPS,
     _RATERS,
 )
+# Every page of results by the end of its URL.
+ITEMS, STATISTICS, ABOUT = "items", "statistics", "about"
+TITLES: Mapping[str, str] = {
+    "rates": "Rates and confidence",
+    "contrasts": "Contrasts",
+    "machines": "People and models",
+    "agreement": "Agreement",
+    "groups": "By experiment, action and kind of error",
+    "raters": "Raters",
+    ITEMS: "Items",
+    STATISTICS: "All statistics",
+    ABOUT: "Protocol and log",
+}
+# The figure beside the key numbers: the first of these that was drawn.
+_FIRST_FIGURES, _FIRST_FIGURES_EVIDENCE = ("rates",), ("human_model", "rates")
+_COLLECTED = "collected"
 
 
 def build_key_numbers(document: Json) -> list[KeyNumber]:
-    """Return the key numbers as text."""
-    return [_make_key_number(entry) for entry in document["headline"]]
+    """Return the key numbers as text, without the number of ratings: `describe_sample` states it."""
+    return [_make_key_number(entry) for entry in document["headline"] if entry["key"] != _COLLECTED]
+
+
+def describe_sample(document: Json) -> str:
+    """Return the ratings that all numbers are based on, in one sentence."""
+    entry = next(entry for entry in document["headline"] if entry["key"] == _COLLECTED)
+    return f"{format_count(entry['value'], 'rating')} {entry['said']}."
 
 
 def build_sections(document: Json, figures: Mapping[str, Any]) -> list[ResultSection]:
-    """Return the page's sections in the order for the study's kind, without empty ones."""
+    """Return the pages of figures and tables in the order for the study's kind, without empty ones."""
     layout = _LAYOUT_EVIDENCE if document["subject"]["kind"] == EVIDENCE else _LAYOUT
     sections = []
-    for slug, title, names in layout:
+    for slug, names in layout:
         panels = [_make_block(name, document, figures.get(name)) for name in names]
         if blocks := [panel for panel in panels if panel.figure or panel.table["rows"]]:
-            sections.append(ResultSection(slug, title, blocks))
+            sections.append(_share_notes(slug, blocks))
     return sections
+
+
+def find_first_block(document: Json, figures: Mapping[str, Any]) -> ResultBlock | None:
+    """Return the figure that is shown beside the key numbers, or None until it has been drawn."""
+    is_evidence = document["subject"]["kind"] == EVIDENCE
+    names = _FIRST_FIGURES_EVIDENCE if is_evidence else _FIRST_FIGURES
+    name = next((name for name in names if name in figures), None)
+    return _make_block(name, document, figures[name]) if name else None
+
+
+def _share_notes(slug: str, blocks: Sequence[ResultBlock]) -> ResultSection:
+    """Return the section, with each note that several blocks have in common stated once, before all of them."""
+    times = Counter(note for block in blocks for note in dict.fromkeys(block.notes))
+    panels = [block._replace(notes=[note for note in block.notes if times[note] == 1]) for block in blocks]
+    return ResultSection(slug, TITLES[slug], panels, [note for note, n in times.items() if n > 1])
 
 
 def describe_design(document: Json) -> str:
@@ -194,7 +224,10 @@ def _make_block(name: str, document: Json, figure: Any) -> ResultBlock:
     # The height of the drawing is known only from the SVG itself.
     height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
     tall = height is not None and float(height[1]) > _TALL_PIXELS
-    return ResultBlock(name, title, table_name, table, figure, name in _WIDE, name in _FOLDED, tall, summary)
+    # The notes of some tables are also notes of their figure.
+    notes = list(figure.notes) if figure else []
+    notes += [note for note in table["notes"] if not any(note in other for other in notes)]
+    return ResultBlock(name, title, table_name, {**table, "notes": []}, figure, notes, tall, summary)
 
 
 _TALL_PIXELS = 1000  # at a width of 700 pixels, which prints with 7-point letters

@@ -155,7 +155,7 @@ def assert_page(made: list[dict[str, Any]], boss: Client) -> None:
     assert own["confidence-mean"].basis == "± 0.59" and "<small>± 0.59</small>" in page
     study = boss.get(reverse("ratings:study", args=["scripted-paper-transitions"])).content.decode()
     assert "Published: 3.9 ± 0.59 (n and interval not reported; section 5.1)." in study
-    assert "Our raters are simulated." in study
+    assert "raters are simulated: these are not human data." in study
     evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))
     assert evidence is not None
     table = evidence.document["tables"]["human_model"]

@@ -64,11 +64,15 @@ def test_results_page_shows_the_numbers_of_the_stored_analysis(staff: Client, ad
     answer = staff.get(at("study", study))
     document = Analysis.objects.get(study=study).document
     shown = {number.name: number for number in answer.context["headline"]}
-    assert [entry["name"] for entry in document["headline"]] == list(shown)
-    # Four genuine items by two raters, all plausible; of three subtle twins one was missed by both: 4 of 6 caught.
-    by_key = {entry["key"]: shown[entry["name"]].value for entry in document["headline"]}
-    assert (by_key["collected"], by_key["plausible_unperturbed"], by_key["subtle_caught"]) == ("20", "100%", "67%")
-    page = text(answer)
+    assert [entry["name"] for entry in document["headline"]] == ["Ratings collected", *shown]
+    # Four genuine items by two raters, all plausible; three obvious twins, all caught; of three subtle twins one was missed by
+    # both: 4 of 6 caught.
+    by_key = {entry["key"]: shown[entry["name"]].value for entry in document["headline"][1:]}
+    detected = by_key["plausible_unperturbed"], by_key["obvious_caught"], by_key["subtle_caught"]
+    assert detected == ("100%", "100%", "67%") and len(shown) == 5
+    assert answer.context["sample_text"] in text(answer)
+    assert answer.context["sample_text"].startswith("20 ratings by 6 raters on 10 items")
+    page = text(staff.get(at("results", study, "rates")))
     for row in list_records(document["tables"]["rates"]):
         assert escape(row["source"]) in page
         assert f">{row['rate']:.1%}<" in page
@@ -90,14 +94,16 @@ def test_key_number_of_kappa_names_the_inference_target() -> None:
     keys = "agreement", "model_agreement", "auc"
     found = result_sections.build_key_numbers({"headline": [{**entry, "key": key} for key in keys]})
     assert [number.target for number in found] == ["for these raters", "for these raters", ""]
-    page = render_to_string("ratings/_study_headline.html", {"headline": found})
-    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval 0.40 to 0.60" in page
+    page = re.sub("<[^>]+>", "", render_to_string("ratings/_results_overview.html", {"headline": found}))
+    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval: 0.40 to 0.60" in page
 
 
 @pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
 def test_figure_taller_than_a_printed_page_may_be_split_across_pages(height: str, tall: bool) -> None:
     figure = SimpleNamespace(
-        wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
+        wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>',
+        summary="",
+        notes=[],
     )
     document = {"subject": {"kind": ""}, "tables": {}}
     (panel,) = next(
@@ -108,7 +114,7 @@ def test_figure_taller_than_a_printed_page_may_be_split_across_pages(height: str
 
 def test_results_page_lists_every_statistic_of_the_analysis(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
-    listed = staff.get(at("study", study)).context["sections"]
+    listed = staff.get(at("study", study)).context["statistics"]
     assert sum(one.total for one in listed) == len(Analysis.objects.get(study=study).document["results"]) > 40
     undefined = [line for one in listed for line in one.lines if line.value == "undefined"]
     assert undefined
@@ -121,8 +127,9 @@ def test_undefined_statistics_show_the_reason(staff: Client, ada: User) -> None:
     Study.objects.filter(pk=study.pk).update(created_by=ada)
     answer = staff.get(at("study", unblinded(study)))
     numbers = answer.context["headline"]
-    assert [number.value for number in numbers] == ["0", *["undefined"] * 4]
-    assert all(number.reason for number in numbers[1:])
+    assert [number.value for number in numbers] == ["undefined"] * 5
+    assert all(number.reason for number in numbers)
+    assert answer.context["sample_text"].startswith("0 ratings by 0 raters on 0 items")
     assert "closed before anyone rated" in text(answer)
 
 
@@ -137,19 +144,77 @@ def test_result_filters_are_in_the_url_the_chips_and_every_link(staff: Client, a
     assert links
     assert all(link.endswith("?error=subtle&amp;rater=R01") for link in links), links
     assert "Only planted error: subtle error; rater: R01." in page
-    first = staff.get(at("study", study), {"error": "subtle", "rater": "R01"}).context["headline"][0]
+    first = staff.get(at("study", study), {"error": "subtle", "rater": "R01"}).context["sample_text"]
     own = Rating.objects.filter(assignment__rater__label="R01", assignment__item__source__perturbation="subtle")
-    assert first.value == str(own.count())
+    assert first.startswith(f"{own.count()} rating{'s' * (own.count() > 1)} by 1 rater on ")
     assert 0 < own.count() < 20
     # With any filter, raters saw six planted errors in ten items.
     said = "In the whole study, 60% of the rated items have a planted error"
     assert said in page and said in text(staff.get(at("study", study), {"error": "none"}))
 
 
+def test_result_sections_have_their_own_pages_with_the_filters_of_the_url(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    jobs.run_job_here(store.get_or_request(study, Filters(error="subtle")).job)
+    overview = staff.get(at("study", study), {"error": "subtle"})
+    links = {link.slug: link.url for link in overview.context["links"]}
+    assert links["rates"] == f"{at('results', study, 'rates')}?error=subtle"
+    # Filters by error leave no false alarms, so there is no ROC curve; every section that is listed has content.
+    assert {"rates", "agreement", "raters", "items", "statistics", "about"} <= set(links)
+    for slug, url in links.items():
+        answer = staff.get(url)
+        page, title = text(answer), result_sections.TITLES.get(slug, study.name)
+        assert f"<title>{escape(title)} · " in page
+        assert page.count('aria-current="page">') == 2 + (
+            slug == "overview"
+        )  # the breadcrumb, this section; the tab of the study
+        assert "Nothing to show" not in page and "No ratings" not in page
+        if slug != "about":
+            assert "Only planted error: subtle error." in page and f'action="{url.partition("?")[0]}"' in page
+    assert len(text(overview).encode()) < 300_000
+
+
+def test_result_section_without_results_says_so(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    ItemSource.objects.filter(perturbation="none").update(action="Centrifuge")
+    answer = staff.get(at("results", study, "contrasts"), {"rater": "R01", "error": "subtle"})
+    assert answer.status_code == 200 and "Nothing to show" in text(answer)
+    assert "No rating matches these filters." in text(
+        staff.get(at("results", study, "rates"), {"error": "subtle", "action": "Centrifuge"})
+    )
+    assert staff.get(f"/studies/{study.slug}/results/other/").status_code == 404
+
+
+def test_result_sections_of_a_sealed_study_lead_to_its_page(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    answer = staff.get(at("results", study, "rates"))
+    assert (answer.status_code, answer["Location"]) == (302, at("study", study))
+
+
+def test_results_keep_the_addresses_from_when_they_were_one_page(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    answer = staff.get(at("study", study), {"matrix": "all", "rater": "R01"})
+    assert answer["Location"] == f"{at('results', study, 'items')}?matrix=all&rater=R01"
+    page = text(staff.get(at("study", study)))
+    # Each anchor of the former page is that of the link to the page that has its content now.
+    for anchor in ("rates", "agreement", "groups", "raters", "items", "statistics", "about"):
+        assert f'<li id="{anchor}"><a href="{at("results", study, anchor)}"' in page
+    assert f'<a id="panel-raters" href="{at("results", study, "raters")}#panel-raters">' in page
+
+
+def test_result_notes_that_figures_share_are_stated_once() -> None:
+    figure = SimpleNamespace(wide="", summary="", notes=["Whiskers: intervals.", "Only here."])
+    other = SimpleNamespace(wide="", summary="", notes=["Whiskers: intervals."])
+    document = {"subject": {"kind": ""}, "tables": {}}
+    (section,) = result_sections.build_sections(document, {"rates": figure, "roc": other})
+    assert section.notes == ["Whiskers: intervals."]
+    assert [panel.notes for panel in section.panels] == [["Only here."], []]
+
+
 def test_unknown_result_filter_is_reported_and_ignored(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     answer = staff.get(at("study", study), {"error": "<b>x", "colour": "red"})
-    assert answer.context["headline"][0].value == "20"
+    assert answer.context["sample_text"].startswith("20 ratings by 6 raters")
     assert "This study has no planted error &#x27;&lt;b&gt;x&#x27;" in text(answer)
     assert "There is no filter &#x27;colour&#x27;" in text(answer)
 
@@ -182,12 +247,12 @@ def test_contested_items_beyond_the_table_are_counted(
     unblinded(study)
     monkeypatch.setattr(items, "MAX_ITEMS", 2)
     monkeypatch.setattr(sections_raters, "CONTESTED", 3)
-    page = text(staff.get(at("study", study)))
+    page = text(staff.get(at("results", study, "items")))
     # The subtle twin that both missed is disputed and comes first: two of the three remain in the table.
     assert "2 of 3 items with disagreement" in page
     Analysis.objects.all().delete()
     monkeypatch.setattr(sections_raters, "CONTESTED", 1)
-    page = text(staff.get(at("study", study)))
+    page = text(staff.get(at("results", study, "items")))
     assert "Raters disagree about 3 items, but none of them is listed here" in page
     assert "Raters agree on every item" not in page
 
@@ -276,9 +341,9 @@ def test_every_item_of_the_matrix_is_shown_on_request_although_results_are_store
     monkeypatch.setattr(result_sections, "MATRIX_CELLS", 4)
     study = unblinded(rated(ada))
     jobs.run_job_here(store.get_or_request(study, Filters()).job)
-    assert "Show all of them" in text(staff.get(at("study", study)))
-    assert "Show all of them" not in text(staff.get(at("study", study), {"matrix": "all"}))
-    assert "Show all of them" in text(staff.get(at("study", study)))
+    assert "Show all of them" in text(staff.get(at("results", study, "items")))
+    assert "Show all of them" not in text(staff.get(at("results", study, "items"), {"matrix": "all"}))
+    assert "Show all of them" in text(staff.get(at("results", study, "items")))
 
 
 def test_outdated_results_are_labelled(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +354,7 @@ def test_outdated_results_are_labelled(staff: Client, ada: User, monkeypatch: py
     study.raters.filter(label="R01").update(dropped=True, withdrawn_at=study.opened_at)
     answer = staff.get(at("study", study))
     assert "out of date" in text(answer)
-    assert answer.context["headline"][0].value == "20"
+    assert answer.context["sample_text"].startswith("20 ratings by 6 raters")
 
 
 def test_sealed_study_shows_expected_precision_and_nothing_by_source(staff: Client, ada: User) -> None:
@@ -324,7 +389,9 @@ def test_results_page_escapes_text_from_models_and_files(staff: Client, ada: Use
         item=item, verdict=False, confidence=3, payload_sha256="0" * 64, reasoning="<script>r</script>"
     )
     Twin.objects.update(explanation="<script>w</script>")
-    for address in (at("study", unblinded(study)), at("items", study), at("item", study, item.code)):
+    unblinded(study)
+    pages = [at("results", study, section) for section in ("rates", "groups", "items", "statistics")]
+    for address in (*pages, at("items", study), at("item", study, item.code)):
         page = text(staff.get(address))
         assert "&lt;script&gt;" in page
         assert not re.search(r"<script>[1mrw]|<i>[ea]", page)

@@ -1,6 +1,7 @@
 """Tests of the figures: drawn from stored tables, in three sizes with the same content, each with a summary in words."""
 
 import re
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree
@@ -344,12 +345,35 @@ def test_violin_density_has_area_1_and_is_reflected_at_the_ends_of_the_scale():
     assert not confidence.compute_density({}, grid).any()
 
 
-def test_violins_show_n_and_median_and_no_density_below_five_ratings():
-    root = ElementTree.fromstring(render.render_svg(registry.FIGURES["violins"].build_spec(documents.study(), "wide")))
-    assert f"bandwidth {confidence.BANDWIDTH}," in registry.FIGURES["violins"].note
-    # The first source has 156 ratings of plausible. The third has 2, so no density: seven of eight halves are drawn.
+def test_violins_show_n_and_median_and_a_dot_per_rating_below_thirty_ratings():
+    figure, document = registry.FIGURES["violins"], documents.study()
+    root = ElementTree.fromstring(render.render_svg(figure.build_spec(document, "wide")))
+    note = figure.get_note(document)
+    assert f"bandwidth {confidence.BANDWIDTH}," in note and "fewer than 30 ratings: a coloured dot for each" in note
     assert {"n = 156", "n = 2", "median 4"} <= set(list_texts(root))
-    assert len(list(root.iter(f"{SVG}title"))) == 7
+    # Of the eight halves, four have 58 ratings or more and are one density each; the others have 24, 11, 2 and 19 ratings.
+    titles = Counter(title.text for title in root.iter(f"{SVG}title"))
+    assert sum(titles.values()) == 4 + 24 + 11 + 2 + 19
+    # "Not plausible" with confidence 3, below thirty: 7 by Claude, 4 and 8 by GPT-5; the title counts those of one source.
+    assert [titles[f"Not plausible, confidence 3: {n} ratings"] for n in (7, 4, 8)] == [7, 4, 8]
+
+
+def test_violins_without_any_density_have_another_title_and_no_note_on_the_kernel():
+    figure, document = registry.FIGURES["violins"], documents.study()
+    rows = document["tables"]["spread"]["rows"]
+    place = [column["name"] for column in document["tables"]["spread"]["columns"]].index("n")
+    few = {**document["tables"]["spread"], "rows": [[*row[:place], 29, *row[place + 1 :]] for row in rows]}
+    small = {**document, "tables": {**document["tables"], "spread": few}}
+    assert figure.get_title(small) == "Confidence of single ratings" and "kernel" not in figure.get_note(small)
+    assert figure.get_title(document) == "Confidence as densities"
+    at_limit = {
+        **small,
+        "tables": {
+            **small["tables"],
+            "spread": {**few, "rows": [[*row[:place], 30, *row[place + 1 :]] for row in rows]},
+        },
+    }
+    assert "coloured dot" not in figure.get_note(at_limit)
 
 
 def test_heat_map_uses_one_text_colour_and_leaves_the_diagonal_empty():

@@ -10,7 +10,8 @@ from ratings.templatetags.ratings_tags import format_seconds
 register = template.Library()
 
 MAX_PAGE_ROWS = 60  # rows on a page; the CSV file has all of them
-GROUPED_BY = "family"  # rows are grouped by a first column with this name; groups are folded and show all rows
+GROUPED_BY = "family"  # rows are grouped by a first column with this name; groups are folded
+MAX_GROUPED_ROWS = 240  # rows of all groups on a page: 700 bytes each; with more, each group shows an equal number
 _CONTRAST_COLUMNS = ("first", "second", "quantity")  # these three together name a row
 _KEY_COLUMNS = ("difference", "low", "p", "p_holm")  # placed next to the name: a phone has room for few columns
 ADJUSTED, LEVEL = "p_holm", 0.05
@@ -39,16 +40,17 @@ class TableCell(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """The rows of one group, whose name is not in their cells. `clear`: number of adjusted p below LEVEL, or None."""
+    """The first rows of one group of `total`; its name is not in their cells. `clear`: number of adjusted p below LEVEL, or None."""
 
     name: str
     heads: list[TableHeading]
     rows: list[list[TableCell]]
     clear: int | None
+    total: int
 
 
 class PageTable(NamedTuple):
-    """A table for a page: the first `len(rows)` of `total` rows or, with `groups`, all of them within the groups."""
+    """A table for a page: the first `len(rows)` of `total` rows or, with `groups`, the first of each group."""
 
     title: str
     heads: list[TableHeading]
@@ -126,15 +128,16 @@ def _build_groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, 
     )
     contrast_parts = [part for part in parts if part.name in _CONTRAST_COLUMNS]
     row_groups = []
-    for name in dict.fromkeys(row[0] for row in rows):
+    group_names = list(dict.fromkeys(row[0] for row in rows))
+    max_rows = len(rows) if len(rows) <= MAX_GROUPED_ROWS else MAX_GROUPED_ROWS // len(group_names)
+    for name in group_names:
         group_rows = [row for row in rows if row[0] == name]
         clear = (
             None
             if adjusted is None
             else sum(1 for row in group_rows if row[adjusted] is not None and row[adjusted] < LEVEL)
         )
-        # Groups are folded, so they are shown completely.
-        heads, cells = _build_rows(group_rows, parts, len(group_rows))
+        heads, cells = _build_rows(group_rows, parts, max_rows)
         # Three columns become one only if all of them are present and first; otherwise the slices below would cut off
         # other columns.
         if len(contrast_parts) == len(_CONTRAST_COLUMNS) and heads[: len(_CONTRAST_COLUMNS)] == [
@@ -146,7 +149,7 @@ def _build_groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, 
                 [_merge_contrast_name(line[: len(_CONTRAST_COLUMNS)], heads[0].title), *line[len(_CONTRAST_COLUMNS) :]]
                 for line in cells
             ]
-        row_groups.append(RowGroup(str(name), heads, cells, clear))
+        row_groups.append(RowGroup(str(name), heads, cells, clear, len(group_rows)))
     return row_groups
 
 

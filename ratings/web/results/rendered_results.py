@@ -26,7 +26,7 @@ from simulation.jobs import Work, jobs
 if TYPE_CHECKING:  # imports NumPy, which is loaded when the first results are rendered
     from ratings.stats.summary_text import Section, SummaryLine
 
-MAX_SECTION_ROWS = 100  # rows per section of the statistics; the JSON contains all of them
+MAX_SECTION_ROWS = 60  # rows per section of the statistics; the JSON contains all of them
 # Everything that the HTML is made with, from the project's folder.
 _RENDERED_WITH = (
     "templates/ratings/_*.html",

@@ -5,11 +5,11 @@ from typing import Any
 
 from ratings.models import Analysis
 from ratings.results.figures import render
-from ratings.results.figures.registry import FIGURES
+from ratings.results.figures.registry import FIGURES, FileLabel
 from ratings.results.figures.render import render_for_print
 from simulation.jobs import jobs
 
-PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
+PRINT_FORMATS: Mapping[str, tuple[str, Callable[[str, FileLabel], bytes]]] = {
     # The content type and converter of each file ending.
     "pdf": ("application/pdf", render.to_pdf),
     "png": ("image/png", render.to_png),
@@ -26,6 +26,6 @@ def draw_print_figure(work: jobs.Work) -> Mapping[str, Any]:
         raise jobs.JobFailed("The results for this figure no longer exist. Reload the page and try again.")
     content_type, convert = PRINT_FORMATS[params["ending"]]
     work.report_progress(0, 1, f"Drawing {figure.title}")
-    file = convert(render_for_print(analysis.document, figure.name))
+    file = convert(render_for_print(analysis.document, figure.name), figure.build_file_label(analysis.document))
     work.store_file(params["file"], content_type, [file])
     return {"said": f"{figure.title}, {len(file) / 1000:,.0f} KB, for print."}

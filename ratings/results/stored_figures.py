@@ -72,16 +72,8 @@ def benchmark_links(benchmark: Benchmark) -> Links:
     return build_url
 
 
-def build_svg_file(svg: str) -> str:
-    """Return a stored drawing as the content of an SVG file, with a white background as on a light page."""
-    # Inline drawings are transparent, to suit light and dark pages; a file needs its own background.
-    head, _, remainder = svg.partition(">")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><rect width="100%" height="100%" fill="#ffffff" />{remainder}\n'
-
-
-def request_print_file(analysis: Analysis, subject: str, stem: str, name: str, ending: str, user: Any) -> Job:
+def request_print_file(analysis: Analysis, subject: str, name: str, ending: str, file_name: str, user: Any) -> Job:
     """Return the job that draws one figure for print, or that drew it before if its file is still stored."""
-    file_name = f"{stem}-{name.replace('_', '-')}.{ending}"
     params = {"analysis": analysis.pk, "sha256": analysis.sha256, "figure": name, "ending": ending, "file": file_name}
     return jobs.request_job("figure", params, subject=subject, user=user, reuse=True)
 

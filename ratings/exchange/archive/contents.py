@@ -21,9 +21,9 @@ from ratings.results.analyses import rating_columns, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import TABLE_SPECS
 from ratings.results.figures import render
+from ratings.results.figures.file_metadata import build_svg_file
 from ratings.results.figures.registry import FIGURES
 from ratings.results.figures.render import render_for_print
-from ratings.results.stored_figures import build_svg_file
 from ratings.stats import rater_pairs
 from ratings.stats.ratings_table import Ratings
 from ratings.studies.designs import load_condition_names, load_conditions_by_code

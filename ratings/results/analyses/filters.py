@@ -1,5 +1,7 @@
 """Filters select which ratings of a study are analysed. They are part of the URL, the same for all tables and files."""
 
+import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +12,7 @@ from django.http import QueryDict
 
 from ratings.models import ItemSource, Study
 from ratings.protocol import study_protocol
-from wetbench_site.text import natural_sort_key
+from wetbench_site.text import hash_text, natural_sort_key
 
 
 class _Column(NamedTuple):
@@ -59,6 +61,8 @@ _COLUMNS: Mapping[str, _Column] = {
 }
 TITLES: Mapping[str, str] = {name: column.title for name, column in _COLUMNS.items()}
 SEALED = tuple(name for name, column in _COLUMNS.items() if column.sealed_column)
+_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9]+")
+_LONGEST_SUFFIX = 80  # characters of a file name
 _LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL
 
 
@@ -115,6 +119,25 @@ class Filters:
         """Return a sentence that names the active filters, to be shown beside every number; "" if there are none."""
         parts = [f"{TITLES[name]}: {describe_value(name, value)}" for name, value in self.to_dict().items()]
         return f"Only {'; '.join(parts)}." if parts else ""
+
+    @property
+    def assignments(self) -> str:
+        """Return the active filters as they are in the URL, for a column of a file: "error=subtle; rater=R01"."""
+        return "; ".join(f"{name}={value}" for name, value in self.to_dict().items())
+
+    @property
+    def file_suffix(self) -> str:
+        """Return the end of the name of a file with these ratings, such as "_error-subtle_rater-R01"; "" without filters.
+
+        It has ASCII letters, digits, hyphens and underscores only. If it cannot show every value completely, it ends in a digest,
+        so that files with different filters have different names.
+        """
+        values = self.to_dict()
+        words = {name: _NOT_IN_FILE_NAMES.sub("-", value).strip("-") for name, value in values.items()}
+        suffix = "".join(f"_{name.replace('_', '-')}-{word}" for name, word in words.items())
+        if len(suffix) <= _LONGEST_SUFFIX and words == values:
+            return suffix
+        return f"{suffix[:_LONGEST_SUFFIX].rstrip('-_')}_{hash_text(json.dumps(values))[:8]}"
 
     @property
     def is_sealed(self) -> bool:

@@ -18,6 +18,19 @@ MIN_DENSITY_RATINGS = 30  # with fewer, the shape of a density depends more on t
 ExtraNote = Callable[[Document], str]
 
 
+class FileLabel(NamedTuple):
+    """What the file of a figure states about itself in its metadata. `filter_text` is "" if no filter is active."""
+
+    title: str
+    subject: str
+    filter_text: str
+
+    @property
+    def full_title(self) -> str:
+        """Return the title with the filters."""
+        return f"{self.title}. {self.filter_text}" if self.filter_text else self.title
+
+
 class Figure(NamedTuple):
     """A figure of an analysis, drawn only from the tables of its document.
 
@@ -51,6 +64,11 @@ class Figure(NamedTuple):
         """Return the notes as one text."""
         return " ".join(self.list_notes(document))
 
+    def build_file_label(self, document: Document) -> FileLabel:
+        """Return the label of a file with this figure. Documents of benchmarks have no filters."""
+        filter_text = document.get("filters", {}).get("said", "")
+        return FileLabel(self.get_title(document), document.get("subject", {}).get("name", ""), filter_text)
+
     @property
     def drawing(self) -> Drawing:
         """The functions that draw and describe the figure. Imports the plotting libraries."""
@@ -70,7 +88,9 @@ class Figure(NamedTuple):
 
     def build_spec(self, document: Document, size: str) -> Spec:
         """Return the Vega-Lite specification. Raises KeyError for an unknown size."""
-        return self.drawing.build_spec(document, size, self.get_title(document), self.get_note(document))
+        # The filters come first: a long note is cut.
+        note = " ".join(filter(None, (self.build_file_label(document).filter_text, self.get_note(document))))
+        return self.drawing.build_spec(document, size, self.get_title(document), note)
 
 
 def _note_if(applies: Callable[[Document], bool], note: str) -> ExtraNote:

@@ -14,7 +14,8 @@ from xml.etree import ElementTree
 import vl_convert
 
 from ratings.results.figures.drawing_process import RenderedFigure
-from ratings.results.figures.registry import FIGURES
+from ratings.results.figures.file_metadata import add_pdf_metadata, add_png_metadata
+from ratings.results.figures.registry import FIGURES, FileLabel
 from ratings.results.figures.tables import Document
 from ratings.results.figures.theme import FONT, Spec
 
@@ -85,14 +86,15 @@ def render_svg(spec: Spec) -> str:
     return sanitise_svg(root, label=str(spec.get("description", "")))
 
 
-def to_pdf(drawing: str) -> bytes:
+def to_pdf(drawing: str, label: FileLabel | None = None) -> bytes:
     """Return a PDF page, one point per pixel, with the font embedded; equal input gives equal bytes."""
-    return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)))
+    return reorder_pdf(bytes(vl_convert.svg_to_pdf(drawing)), label)
 
 
-def to_png(drawing: str) -> bytes:
+def to_png(drawing: str, label: FileLabel | None = None) -> bytes:
     """Return a PNG at 300 pixels per inch, one point per pixel of the drawing; equal input gives equal bytes."""
-    return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
+    png = bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
+    return add_png_metadata(png, label) if label else png
 
 
 def _strip_non_xml(value: Any) -> Any:
@@ -188,10 +190,10 @@ def _has_same_style(one: ElementTree.Element, other: ElementTree.Element) -> boo
     return all(one.get(name) == other.get(name) for name in (set(one.attrib) | set(other.attrib)) - {"d"})
 
 
-def reorder_pdf(pdf: bytes) -> bytes:
+def reorder_pdf(pdf: bytes, label: FileLabel | None = None) -> bytes:
     """Return the same document with objects numbered in the order of reference, starting from the catalogue.
 
-    Entries of font tables are sorted by name. Raises ValueError for a file that is not in vl-convert's simple form.
+    Entries of font tables are sorted by name; a label becomes the document's metadata. Raises ValueError for a file that is not in vl-convert's simple form.
     """
     start = _XREF.search(pdf)
     if start is None:
@@ -199,6 +201,8 @@ def reorder_pdf(pdf: bytes) -> bytes:
     table = int(start[1])
     trailer = pdf[pdf.index(b"trailer", table) : start.start()]
     objects = _parse_objects(pdf, table)
+    if label:
+        add_pdf_metadata(trailer, objects, label)
     order: dict[int, int] = {}
     # Depth first, with the references reversed on the stack, so that objects are numbered in the order of the text.
     waiting = [int(number) for number in reversed(_REFERENCE.findall(trailer))]

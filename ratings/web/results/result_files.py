@@ -18,12 +18,15 @@ from ratings.results import stored_figures
 from ratings.results.analyses import filters, store
 from ratings.results.analyses.tables import TABLE_SPECS, Json
 from ratings.results.benchmarks import store as benchmarks
+from ratings.results.figures.file_metadata import build_svg_file
 from ratings.results.figures.registry import FIGURES
 from ratings.studies import access
 from ratings.web.decorators import StudyRequest, study_page
 from simulation.jobs import job_files
 from simulation.models import Job
 from simulation.web import StaffRequest, staff_only
+
+FILTER_COLUMN = "filter"  # of the CSV file of a table with filters
 
 Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 
@@ -85,12 +88,22 @@ def document_response(analysis: Analysis, stem: str) -> HttpResponse:
     response = HttpResponse(store.encode_document(analysis.document), content_type="application/json")
     # A strong validator: the digest of exactly these bytes.
     response["ETag"] = f'"{analysis.sha256}"'
-    return as_attachment(response, f"{stem}-results.json")
+    return as_attachment(response, f"{stem}-results{get_filters(analysis).file_suffix}.json")
+
+
+def get_filters(analysis: Analysis) -> filters.Filters:
+    """Return the filters of an analysis. Benchmarks have none."""
+    return filters.Filters.from_dict(analysis.document.get("filters", {}).get("values", {}))
 
 
 def table_response(analysis: Analysis, name: str, stem: str) -> HttpResponse:
-    """Return one table as CSV in full precision."""
-    return csv_response(analysis.document["tables"][name], f"{stem}-{name.replace('_', '-')}.csv")
+    """Return one table as CSV in full precision. With filters, a last column `filter` has them in every row."""
+    table, active = analysis.document["tables"][name], get_filters(analysis)
+    if active:
+        # CSV has no place for metadata, and a comment line would break programs that read the header from the first line.
+        columns = [*table["columns"], {"name": FILTER_COLUMN}]
+        table = {**table, "columns": columns, "rows": [[*row, active.assignments] for row in table["rows"]]}
+    return csv_response(table, f"{stem}-{name.replace('_', '-')}{active.file_suffix}.csv")
 
 
 def csv_response(table: Json, file_name: str) -> HttpResponse:
@@ -167,12 +180,13 @@ def _send_file(
         return table_response(analysis, table_name, stem)
     # A print file is drawn from the same specification, and exists only if the wide one does.
     drawing = get_object_or_404(analysis.drawings, name=name, profile="wide")
+    file_name = f"{stem}-{name.replace('_', '-')}{get_filters(analysis).file_suffix}.{ending}"
     if ending == "svg":
         # Standalone: in a page the styles come from the site, in a file they must be inside.
-        response = HttpResponse(stored_figures.build_svg_file(drawing.svg), content_type="image/svg+xml")
-        return as_attachment(response, f"{stem}-{name.replace('_', '-')}.svg")
+        content = build_svg_file(drawing.svg, FIGURES[name].build_file_label(analysis.document))
+        return as_attachment(HttpResponse(content, content_type="image/svg+xml"), file_name)
     # Drawn on request: most figures are never printed.
-    job = stored_figures.request_print_file(analysis, subject, stem, name, ending, request.user)
+    job = stored_figures.request_print_file(analysis, subject, name, ending, file_name, request.user)
     return _stream_job_file(request, job) if job.status == "done" else redirect("ratings:job", job.code)
 
 

@@ -44,8 +44,8 @@ def stream_ratings_csv(request: StudyRequest) -> HttpResponseBase:
     if active_filters.unknown:
         text = "\n".join((*active_filters.unknown, ""))
         return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
-    part = "-part" if active_filters else ""
-    name = f"{request.study.slug}-ratings{part}{'' if request.study.is_unblinded else '-blinded'}.csv"
+    blinded = "" if request.study.is_unblinded else "-blinded"
+    name = f"{request.study.slug}-ratings{blinded}{active_filters.file_suffix}.csv"
     content_type = "text/csv; charset=utf-8"
     # A HEAD request sends no ratings, so it does not count towards the export limit.
     if request.method == "HEAD":

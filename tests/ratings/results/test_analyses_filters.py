@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from django.http import QueryDict
@@ -95,7 +96,7 @@ def test_ratings_file_uses_the_filters_and_logs_them(study, admin_client) -> Non
     found = list(csv.DictReader(io.StringIO(body, newline="")))
     assert {row["perturbation"] for row in found} == {"none"}
     assert len(found) == sum(row.perturbation == "none" for row in iter_rating_rows(study))
-    assert "ratings-part.csv" in response["Content-Disposition"]
+    assert '-ratings_error-none.csv"' in response["Content-Disposition"]
     assert study_log_texts.get_event_text(study, "exported") == "with sources. Only planted error: no planted error"
 
 
@@ -136,3 +137,13 @@ def test_table_file_contains_numbers_in_full_precision() -> None:
     assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
     assert float(lines[1].split(",")[0].strip('"')) == 1 / 3
     assert list(exports.format_table_lines(("a",), [(1 / 3,), (-1 / 3,)])) == ['"a"\r\n', '"0.333"\r\n', '"-0.333"\r\n']
+
+
+def test_file_suffix_of_filters_is_safe_in_file_names_and_differs_for_different_filters() -> None:
+    assert Filters().file_suffix == ""
+    assert Filters(error="subtle", rater="R01").file_suffix == "_error-subtle_rater-R01"
+    # Names of casts come from files and imports: quotes, line breaks, path separators and other scripts are possible.
+    hostile = ['../../etc/"x"\r\nSet-Cookie: a', "a b", "a/b", "A.B", "名前", "x" * 300, "x" * 301]
+    suffixes = [Filters(source=value).file_suffix for value in hostile]
+    assert len(set(suffixes)) == len(hostile)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,100}", suffix) for suffix in suffixes), suffixes

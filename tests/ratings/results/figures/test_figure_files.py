@@ -1,15 +1,20 @@
 """Tests of figures on pages and as files: stored figures at once, print files by a job, none while the study is sealed."""
 
+import csv
+import io
+import re
 import subprocess
 import sys
+import zlib
 from itertools import islice
+from xml.etree import ElementTree
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings.models import Analysis, StoredFigure, Study
+from ratings.models import Analysis, ItemSource, StoredFigure, Study
 from ratings.results import stored_figures
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
@@ -17,6 +22,7 @@ from ratings.results.figures import render
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
+from tests.ratings.results.figures import documents
 from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db]
@@ -140,3 +146,89 @@ def test_pages_import_no_drawing_or_statistics_library():
     )
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
     assert (run.stdout.strip(), run.stderr) == ("set()", "")
+
+
+def read_png_texts(png: bytes) -> dict[str, str]:
+    """Return the text chunks of an image by keyword. Checks the checksum of every chunk."""
+    texts, place = {}, 8
+    while place < len(png):
+        size, kind = int.from_bytes(png[place : place + 4]), png[place + 4 : place + 8]
+        content = png[place + 8 : place + 8 + size]
+        assert zlib.crc32(kind + content) == int.from_bytes(png[place + 8 + size : place + 12 + size])
+        if kind == b"iTXt":
+            keyword, _, rest = content.partition(b"\0")
+            texts[keyword.decode()] = rest[4:].decode()
+        place += 12 + size
+    return texts
+
+
+def test_filtered_figures_and_tables_state_their_filter_in_name_title_and_metadata(admin_client, study):
+    ItemSource.objects.filter(item__study=study, perturbation="none").update(label="<b>\N{GREEK SMALL LETTER ALPHA}&")
+    chosen = Filters(source="<b>\N{GREEK SMALL LETTER ALPHA}&", error="none")
+    analysis = store.compute_analysis(study, chosen)
+    for one in islice(render.render_all(analysis.document), 2):
+        StoredFigure.objects.create(
+            analysis=analysis, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary
+        )
+    said = "Only cast: <b>\N{GREEK SMALL LETTER ALPHA}&; planted error: no planted error."
+    end = chosen.file_suffix
+    # The cast's name is not safe in a file name, so the name ends in a digest of the filters.
+    assert re.fullmatch(r"_source-b_error-none_[0-9a-f]{8}", end)
+
+    def get(name: str, ending: str):
+        return admin_client.get(f"{get_figure_url(study, name, ending)}?{chosen.build_query()}")
+
+    svg = get("rates", "svg")
+    assert svg["Content-Disposition"] == f'attachment; filename="{study.slug}-rates{end}.svg"'
+    root = ElementTree.fromstring(svg.content)
+    assert root[0].tag.endswith("title") and root[0].text == f"Rates by source. {said}"
+    described = [element.text for element in root.iter("{http://purl.org/dc/elements/1.1/}description")]
+    assert described == [said]
+    shown = [element for element in root if element.tag.endswith("}text")]
+    assert [element.text for element in shown[:2]] == ["Rates by source", said]
+    # The caption is above the drawing: two lines of 18 pixels and 8 pixels of room.
+    assert root.attrib["viewBox"].split()[1] == "-44" and float(shown[0].attrib["y"]) == 12.5 + 2 - 44
+
+    sent = {}
+    for ending in ("pdf", "png"):
+        get("rates", ending)
+        assert jobs.run_job_here(Job.objects.get(kind="figure", params__ending=ending)).status == "done"
+        response = get("rates", ending)
+        assert f"-rates{end}.{ending}" in response["Content-Disposition"]
+        sent[ending] = b"".join(response.streaming_content)
+    title = f"\ufeffRates by source. {said}".encode("utf-16-be").hex().upper().encode()
+    assert b"/Title <" + title + b">" in sent["pdf"]
+    assert render.reorder_pdf(sent["pdf"]) == sent["pdf"]  # the table of objects is still right
+    texts = read_png_texts(sent["png"])
+    assert (texts["Title"], texts["Subject"], texts["Description"]) == (f"Rates by source. {said}", study.name, said)
+
+    table = admin_client.get(f"{reverse('ratings:table_csv', args=[study.slug, 'rates'])}?{chosen.build_query()}")
+    assert f'filename="{study.slug}-rates{end}.csv"' in table["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(table.content.decode("utf-8-sig"))))
+    assert rows and {row["filter"] for row in rows} == {"source=<b>\N{GREEK SMALL LETTER ALPHA}&; error=none"}
+    document = admin_client.get(f"{reverse('ratings:results_json', args=[study.slug])}?{chosen.build_query()}")
+    assert f"-results{end}.json" in document["Content-Disposition"]
+    assert document.json()["filters"]["said"] == said
+
+
+def test_print_figures_of_filtered_results_show_the_filter_below_the_title():
+    document = {**documents.study(), "filters": {"values": {}, "said": "Only rater: R01."}}
+    svg = render.render_for_print(document, "rates")
+    assert "Only rater: R01. Bars: share of ratings" in "".join(ElementTree.fromstring(svg).itertext())
+    assert "Only rater" not in render.render_for_print(documents.study(), "rates")
+
+
+def test_unfiltered_figures_and_tables_keep_their_names_and_columns(admin_client, study):
+    compute_analysis(study)
+    names = {
+        get_figure_url(study, "rates", "svg"): "rates.svg",
+        get_figure_url(study, "rates", "csv"): "rates.csv",
+        reverse("ratings:results_json", args=[study.slug]): "results.json",
+    }
+    for url, name in names.items():
+        response = admin_client.get(url)
+        assert response["Content-Disposition"] == f'attachment; filename="{study.slug}-{name}"'
+    header = admin_client.get(get_figure_url(study, "rates", "csv")).content.decode("utf-8-sig").splitlines()[0]
+    assert "filter" not in header
+    svg = ElementTree.fromstring(admin_client.get(get_figure_url(study, "rates", "svg")).content)
+    assert svg[0].text == "Rates by source" and svg.attrib["viewBox"].startswith("0 0 ")

@@ -272,7 +272,7 @@ def all_rated(study: Study) -> list[Rating]:
 def test_simulated_ratings_are_labelled_wherever_they_appear(staff: Client, study: Study) -> None:
     simulated_raters.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     given = Rating.objects.filter(assignment__rater__simulated=True).count()
-    pages = (text(staff.get(at("study", study))), text(staff.get(at("study", unblinded(study)))))
+    pages = (text(staff.get(at("study", study))), text(staff.get(at("results", unblinded(study), "about"))))
     said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these are not human data.")
     for page, sentence in zip(pages, said, strict=True):
         assert "Simulated ratings." in page

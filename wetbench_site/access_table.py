@@ -82,7 +82,7 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     ),
     (_build_row(admin=POST, staff=POST, superuser=POST), "ratings:delete_drafts"),
     (_allow_staff(BOTH), "ratings:new_study"),
-    (_allow_members(READ), "ratings:study ratings:stock ratings:study_log ratings:results"),
+    (_allow_members(READ), "ratings:study ratings:stock ratings:study_log ratings:first_results ratings:results"),
     (
         _allow_admins(BOTH),
         "ratings:build ratings:planner ratings:delete_study ratings:unblind_study ratings:study_guide ratings:public_page",

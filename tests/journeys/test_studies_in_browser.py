@@ -147,14 +147,28 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     study.members.create(user=User.objects.get(username="ada"), role="analyst")
     page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
     expect(page.locator(".headline dt")).to_have_count(5)
-    expect(page.locator(".figure svg:visible").first).to_be_visible()
+    figure = page.locator(".figure svg:visible").first
+    expect(figure).to_be_visible()
     check_page(page)
+    # On the first screen: the figure is beside the key numbers, and both begin in its upper half.
+    box, numbers = figure.bounding_box(), page.locator(".headline").bounding_box()
+    assert box and numbers and box["y"] + box["height"] <= WIDE["height"] and box["x"] > numbers["x"] + numbers["width"]
     page.emulate_media(color_scheme="dark")
     check_page(page)
-    folded = page.locator("#panel-rates_by_action .figure")
-    expect(folded).to_be_hidden()
+    # Every section has its own page, which names itself in the title and marks itself in the list of sections.
+    sections = page.get_by_role("navigation", name="Sections of the results")
+    names = sections.get_by_role("link").all_inner_texts()
+    assert len(names) > 6
+    for name in names[1:]:
+        sections.get_by_role("link", name=name, exact=True).press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        expect(sections.locator("[aria-current=page]")).to_have_text(name)
+        assert page.title().startswith(f"{name} · ")
+        check_page(page)
+    # A bookmark of a figure from when all results were one page.
+    page.goto(live_server.url + reverse("ratings:study", args=[study.slug]) + "#panel-rates_by_action")
+    page.wait_for_url("**/results/groups/#panel-rates_by_action")
     page.emulate_media(color_scheme="dark", media="print")
-    expect(folded).to_be_visible()  # print shows folded content, on white
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     # On A4 (718 pixels between the margins) text has at least seven points, even in a figure three pages tall: a width of
     # 700 is drawn on 92 % of the 636 pixels inside a card, a factor of .836, so 11.5 pixels become 7.2 points of 4/3 pixels.
@@ -163,10 +177,12 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
         svg.setAttribute("viewBox", "0 0 700 3000"); svg.setAttribute("height", 3000)""")
     assert page.evaluate(_MIN_FONT_SIZE) >= 7
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    narrow = "[...document.querySelectorAll('.panels .results tbody th')].map(cell => cell.offsetWidth).filter(Boolean)"
+    page.get_by_text("Table of Rates by action").first.evaluate("one => one.closest('details').open = true")
+    narrow = "[...document.querySelectorAll('.results tbody th')].map(cell => cell.offsetWidth).filter(Boolean)"
     assert page.evaluate(f"Math.min(...{narrow})") >= 4 * 9
     page.set_viewport_size(WIDE)
     page.emulate_media(color_scheme="light", media="screen")
+    page.goto(live_server.url + reverse("ratings:results", args=[study.slug, "items"]))
     page.get_by_text("Filter these results").focus()
     page.keyboard.press("Enter")
     page.get_by_label("Planted error", exact=True).focus()
@@ -179,10 +195,6 @@ def test_results_are_filtered_and_opened_to_an_item_by_keyboard(
     region = page.get_by_role("region", name="Table of raters and items")
     region.focus()
     expect(region).to_be_focused()
-    table = page.locator("summary").filter(has_text="Table").first
-    table.focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("region", name=re.compile("^Table: ")).first).to_be_visible()
     region.get_by_role("link").first.press("Enter")
     expect(page.get_by_role("heading", name="Where it came from")).to_be_visible()
     check_page(page)
@@ -237,13 +249,12 @@ def test_results_every_contrast_can_be_reached_by_keyboard_on_desktop_and_phone(
     RenderedResults.objects.filter(analysis=analysis).delete()  # rendered with the contrasts before
     page = open_page_as_ada(new_context(), live_server.url, "/")
     study.members.create(user=User.objects.get(username="ada"), role="analyst")
-    page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
+    page.goto(live_server.url + reverse("ratings:results", args=[study.slug, "contrasts"]))
     panel = page.locator("#panel-contrasts")
     for size in BOTH_SIZES:
         page.set_viewport_size(size)
-        _unfold(page, panel.locator("details.fold > summary"))
         expect(panel.locator(".figure svg:visible")).to_contain_text("Experiments: 11 of 54")
-        _unfold(page, panel.locator(".figure__table > summary"))
+        _unfold(page, panel.locator("details.figure__table > summary"))
         folds = panel.locator("details.family > summary")
         expect(folds).to_have_count(len(families))
         for place, (name, count) in enumerate(families.items()):

@@ -289,7 +289,8 @@ def iter_addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
             for code in codes.get(name, [uuid.uuid4()]):
                 values = {"slug": study.slug, "other": study.slug, "label": rater.label, "rater": rater.code, "code": code, "token": "forged",
                             "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
-                yield from ((name, _reverse_url(name, {**values, "ending": ending})) for ending in ("svg", "csv"))
+                for ending, section in zip(("svg", "csv", "svg", "csv", "svg"), RESULT_SECTIONS, strict=True):
+                    yield name, _reverse_url(name, {**values, "ending": ending, "section": section})
 
 
 def _collect_codes() -> dict[str, list[uuid.UUID]]:
@@ -338,10 +339,16 @@ def _find_dangers_in_figure(content: bytes) -> list[str]:
     return [*sorted(tags), *sorted(attributes)]
 
 
-SVG_ELEMENTS = {"svg", "g", "path", "line", "rect", "text", "tspan", "title", "style"}
+RESULT_SECTIONS = ("rates", "groups", "items", "statistics", "about")
+# The last five are metadata.
+SVG_ELEMENTS = {
+    *("svg", "g", "path", "line", "rect", "text", "tspan", "title", "style"),
+    *("metadata", "RDF", "Description", "subject", "description"),
+}
 # Pages of jobs and of results: each must have shown hostile text to the superuser.
 RESULTS = {
     "ratings:study",
+    "ratings:results",
     "ratings:item",
     "ratings:job",
     "ratings:benchmark",
@@ -349,7 +356,14 @@ RESULTS = {
     "ratings:machines",
 }
 # Pages that show items: texts of models, uploads and notes must be inside an element with hx-disable.
-HTMX_DISABLED_PAGES = {"ratings:item", "ratings:vet", "ratings:job", "ratings:study", "ratings:benchmark"}
+HTMX_DISABLED_PAGES = {
+    "ratings:item",
+    "ratings:vet",
+    "ratings:job",
+    "ratings:study",
+    "ratings:results",
+    "ratings:benchmark",
+}
 OWN = {"staff": ("staff", "admin")}
 # Pages that answer htmx with a fragment.
 FRAGMENTS = {

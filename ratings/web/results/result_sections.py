@@ -102,7 +102,7 @@ TITLES: Mapping[str, str] = {
     "raters": "Raters",
     ITEMS: "Items",
     STATISTICS: "All statistics",
-    ABOUT: "Protocol and log",
+    ABOUT: "Protocol and progress",
 }
 # The figure beside the key numbers: the first of these that was drawn.
 _FIRST_FIGURES, _FIRST_FIGURES_EVIDENCE = ("rates",), ("human_model", "rates")
@@ -122,13 +122,21 @@ def describe_sample(document: Json) -> str:
 
 def build_sections(document: Json, figures: Mapping[str, Any]) -> list[ResultSection]:
     """Return the pages of figures and tables in the order for the study's kind, without empty ones."""
-    layout = _LAYOUT_EVIDENCE if document["subject"]["kind"] == EVIDENCE else _LAYOUT
     sections = []
-    for slug, names in layout:
+    for slug, names in _get_layout(document["subject"]["kind"]):
         panels = [_make_block(name, document, figures.get(name)) for name in names]
         if blocks := [panel for panel in panels if panel.figure or panel.table["rows"]]:
             sections.append(_share_notes(slug, blocks))
     return sections
+
+
+def get_first_slug(kind: str) -> str:
+    """Return the first section of studies of this kind."""
+    return _get_layout(kind)[0][0]
+
+
+def _get_layout(kind: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return _LAYOUT_EVIDENCE if kind == EVIDENCE else _LAYOUT
 
 
 def find_first_block(document: Json, figures: Mapping[str, Any]) -> ResultBlock | None:

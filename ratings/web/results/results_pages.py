@@ -20,6 +20,7 @@ from ratings.web.results.result_sections import ABOUT, ITEMS
 
 _ALL_ITEMS_PARAMETER = "matrix"  # "?matrix=all" on the page of the items shows every item of the matrix
 OVERVIEW = "overview"
+RECENT_EVENTS = 6  # on the page of the protocol; the log has all of them
 
 
 class FilterField(NamedTuple):
@@ -56,6 +57,13 @@ def show_overview(request: StudyRequest) -> HttpResponse:
 
 @study_page("admin", "analyst")
 @require_safe
+def show_first_section(request: StudyRequest) -> HttpResponse:
+    """Redirect to the section that comes first in studies of this kind."""
+    return redirect(_build_url(request.study, result_sections.get_first_slug(request.study.kind)))
+
+
+@study_page("admin", "analyst")
+@require_safe
 def show_section(request: StudyRequest, section: str) -> HttpResponse:
     """Show one section of the results. Sealed studies have none, so this redirects to the study's page."""
     if section not in result_sections.TITLES:
@@ -78,7 +86,7 @@ def _render_page(request: StudyRequest, section: str) -> HttpResponse:
     if section == ABOUT:
         context |= {
             "facts": protocol_words.describe_document(study),
-            "log": study_log.describe_events(study.events.select_related("by")),
+            "log": study_log.describe_events(study.events.select_related("by").order_by("-at", "-pk")[:RECENT_EVENTS]),
             "benchmarks": benchmark_store.find_benchmarks(study) if request.user.is_staff else (),
         }
     return render(request, "ratings/results.html", context)
@@ -157,4 +165,7 @@ def _list_chips(chosen: Filters) -> list[FilterChip]:
     return chips
 
 
-urls: list[URLPattern] = [path("studies/<slug:slug>/results/<slug:section>/", show_section, name="results")]
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/results/", show_first_section, name="first_results"),
+    path("studies/<slug:slug>/results/<slug:section>/", show_section, name="results"),
+]

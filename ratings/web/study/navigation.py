@@ -74,6 +74,7 @@ GROUPS: tuple[tuple[str, tuple[Page, ...]], ...] = (
         (
             # For superusers it exists too, but usually they created the study and are refused.
             Page("Interim analysis", "ratings:interim", _is_sealed, roles=("analyst",)),
+            Page("Figures and tables", "ratings:first_results", _is_unblinded),
             Page("Compare", "ratings:compare", _is_unblinded),
             Page("Export", "ratings:export", _is_opened),
             Page("Import ratings", "ratings:import_ratings", _is_sealed),

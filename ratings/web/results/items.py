@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from ratings.blinding import Payload, blind_transition, item_diff, item_view
 from ratings.blinding.item_diff import DiffLine, format_mark_key
 from ratings.models import Item, ItemSource, Study
+from ratings.protocol.reference import PLANTED
 from ratings.results import rating_rows
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import Json, list_records
@@ -119,6 +120,7 @@ def list_items(request: StudyRequest) -> HttpResponse:
         # Items without any rating are in no line, so their number is stated.
         n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
         lines = [rating_rows.build_item_summary(row) for row in page]
+        context["has_planted"] = any(line.reference == PLANTED for line in lines)
         context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
     return render(request, "ratings/items.html", context)
 

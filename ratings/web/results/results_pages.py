@@ -58,8 +58,8 @@ def show_overview(request: StudyRequest) -> HttpResponse:
 @study_page("admin", "analyst")
 @require_safe
 def show_first_section(request: StudyRequest) -> HttpResponse:
-    """Redirect to the section that comes first in studies of this kind."""
-    return redirect(_build_url(request.study, result_sections.get_first_slug(request.study.kind)))
+    """Show the section that comes first in studies of this kind."""
+    return _show_section(request, result_sections.get_first_slug(request.study.kind))
 
 
 @study_page("admin", "analyst")
@@ -68,6 +68,10 @@ def show_section(request: StudyRequest, section: str) -> HttpResponse:
     """Show one section of the results. Sealed studies have none, so this redirects to the study's page."""
     if section not in result_sections.TITLES:
         raise Http404
+    return _show_section(request, section)
+
+
+def _show_section(request: StudyRequest, section: str) -> HttpResponse:
     if not request.study.is_unblinded:
         return redirect("ratings:study", request.study.slug)
     return _render_page(request, section)

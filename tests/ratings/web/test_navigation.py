@@ -71,7 +71,7 @@ def test_navigation_of_an_analyst_has_no_page_that_only_admins_may_open(study: S
         "Settings": ["Blinding audit", "Activity log"],
     }
     study.status = "unblinded"
-    assert titles(study, "analyst")["Results"] == ["Compare", "Export"]
+    assert titles(study, "analyst")["Results"] == ["Figures and tables", "Compare", "Export"]
 
 
 def test_navigation_marks_the_page_and_its_group(study: Study) -> None:

@@ -177,8 +177,8 @@ def _draw_violin(panels: _Panels, source: str, lines: Mapping[int, tables.TableR
         title = f"{source}: {word}, {n} ratings, median {_format_level(median)}"
         title += f", middle half {_format_level(lower)} to {_format_level(upper)}, mean {mean or 0:.2f}"
         drawn_as_dots = n < MIN_DENSITY_RATINGS
-        across = side * (0.07 if drawn_as_dots else 0.14)
-        medians.append({"x": across, "median": median, "lower": lower, "upper": upper})
+        offset = side * (0.07 if drawn_as_dots else 0.14)
+        medians.append({"x": offset, "median": median, "lower": lower, "upper": upper})
         if drawn_as_dots:
             dots += _place_dots(panels.cells[source], verdict, side, word.capitalize())
         else:

@@ -238,7 +238,9 @@ def read_reasons(document: dict[str, Any]) -> dict[str, str]:
 def test_reference_column_is_requested_by_every_error_result_if_no_item_has_a_reference_label(study: Study) -> None:
     ItemSource.objects.update(reference="", perturbation="none", truth=None)
     document = compute_analysis(study)
-    assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
+    assert read_reasons(document) == {
+        **dict.fromkeys(("plausible_unperturbed", "obvious_caught", "subtle_caught", "auc"), COLUMN)
+    }
     missing = {row["reason"] for row in document["results"] if row["reference"] and row["value"] is None}
     assert missing == {COLUMN}
 

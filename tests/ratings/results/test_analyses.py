@@ -486,12 +486,15 @@ def test_filtered_document_uses_only_those_ratings_and_has_a_note(study) -> None
 
 def test_document_contains_key_numbers_composition_and_interim_status(study) -> None:
     found = build_document(study)
-    collected, plausible, caught, agreement, auc = found["headline"]
+    collected, plausible, obvious_caught, caught, agreement, auc = found["headline"]
     rows = [r for r in iter_rating_rows(study) if r.counts]
     genuine = [r.verdict for r in rows if r.is_judged and r.reference == "unperturbed"]
-    subtle = [r.verdict for r in rows if r.is_judged and r.perturbation == "subtle"]
+    subtle, obvious = (
+        [r.verdict for r in rows if r.is_judged and r.perturbation == size] for size in ("subtle", "obvious")
+    )
     assert (collected["value"], plausible["value"]) == (len(rows), sum(genuine) / len(genuine))
     assert caught["value"] == pytest.approx(1 - sum(subtle) / len(subtle))
+    assert obvious_caught["value"] == pytest.approx(1 - sum(obvious) / len(obvious))
     assert (agreement["published"]["value"], auc["published"]["value"]) == (0.811, 0.609)
     # Pairs share ten items at most, fewer than 20: the mean over them without interval, and why.
     assert agreement["value"] is not None and agreement["low"] is None

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import template
-from django.utils.html import conditional_escape, format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
 
 register = template.Library()
 
@@ -26,10 +25,12 @@ def _get_value(row: Any, name: str) -> Any:
 
 
 @register.filter
-def unbroken_numbers(text: Any) -> SafeString:
+def unbroken_numbers(text: Any) -> str:
     """Return the text, escaped, with long numbers in an element that does not wrap; anything else may break anywhere."""
-    html = SafeString("")
     # The pattern is one group, so every second part is a number.
-    for place, part in enumerate(_LONG_NUMBER.split(str(text))):
-        html += format_html('<span class="nowrap">{}</span>', part) if place % 2 else conditional_escape(part)
-    return html
+    parts = enumerate(_LONG_NUMBER.split(str(text)))
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html('<span class="nowrap">{}</span>', part) if place % 2 else part,) for place, part in parts),
+    )

@@ -153,7 +153,7 @@ def assert_page(made: list[dict[str, Any]], boss: Client) -> None:
     own = {line.cell.cell: line for line in lines}
     assert own["table1-kappa-human"].cell.paper == 0.526 and "our raters are simulated" in page
     assert own["confidence-mean"].basis == "± 0.59" and "<small>± 0.59</small>" in page
-    study = boss.get(reverse("ratings:study", args=["scripted-paper-transitions"])).content.decode()
+    study = boss.get(reverse("ratings:results", args=["scripted-paper-transitions", "statistics"])).content.decode()
     assert "Published: 3.9 ± 0.59 (n and interval not reported; section 5.1)." in study
     assert "raters are simulated: these are not human data." in study
     evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))

@@ -310,7 +310,7 @@ def _collect_codes() -> dict[str, list[uuid.UUID]]:
 def _reverse_url(name: str, values: dict[str, Any]) -> str:
     for keys in ((), ("slug",), ("rater",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
                    ("slug", "number"), ("code", "number"), ("name",), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
-                   ("slug", "name", "ending"), ("code", "name", "ending")):  # fmt: skip
+                   ("slug", "name", "ending"), ("code", "name", "ending"), ("slug", "section")):  # fmt: skip
         try:
             return reverse(name, kwargs={key: values[key] for key in keys})
         except NoReverseMatch:  # an address with other parameters

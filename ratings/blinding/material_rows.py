@@ -12,26 +12,17 @@ observation, counted from 1), "rejected", and "missing": something that should b
 "missing". The plain layout shows a material's rows one by one, a table shows them in one row; the keys of both are valid.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
 from math import ceil
 from typing import Any, NamedTuple
 
 from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
+from simulation.lab import notation
 
 Payload = dict[str, Any]
 
 MAX_KEY_LABEL = 48  # characters; keys are stored in every mark
 NAME, PLACE, AVAILABLE = "/name", "/place", "/availability"
-_SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
-# A number, optionally with a power of ten and a unit.
-# All repetitions are bounded, so that a hostile text cannot make the match slow.
-_QUANTITY = re.compile(
-    r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)"
-    rf"(\s?[×x]\s?10(?:\^[-−]?[0-9]{{1,2}}|[{_SUPERSCRIPTS}]{{1,3}})|[eE][+-]?[0-9]{{1,2}})?"
-    r"\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
-)
 
 
 class PropertyRow(NamedTuple):
@@ -85,16 +76,20 @@ def list_separately(payload: Payload) -> list[MaterialRow]:
 
 
 def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
-    """Return the label and value of each row by row key: properties first, with unique keys for equal labels."""
+    """Return the label and value of each row by row key: properties first, with unique keys for equal labels.
+
+    Values are in the notation of all items, so that rows are compared by what they state and not by its spelling.
+    """
     if material is None:
         return {}
     rows: dict[str, tuple[str, str]] = {}
     for label, value in material["properties"]:
         # Whitespace is folded and the length limited: the key is stored with every mark and must not depend on line
         # breaks.
-        rows[_unique_key(f":{' '.join(label.split())[:MAX_KEY_LABEL]}", rows)] = (label, value)
+        key = _unique_key(f":{' '.join(label.split())[:MAX_KEY_LABEL]}", rows)
+        rows[key] = (label, notation.write_value(value, label))
     kept = {PLACE: ("Kept at", material["condition"]), AVAILABLE: ("Availability", material["availability"])}
-    return {**rows, NAME: ("Name", material["name"]), **kept}
+    return {**rows, NAME: ("Name", notation.write_text(material["name"])), **kept}
 
 
 def format_difference(before: str, after: str) -> str:
@@ -102,19 +97,12 @@ def format_difference(before: str, after: str) -> str:
 
     The difference of two percentages is given in points.
     """
-    old, new = _QUANTITY.fullmatch(before.strip()), _QUANTITY.fullmatch(after.strip())
-    if old is None or new is None or _parse_unit(old) != _parse_unit(new):
+    old, new = notation.parse_number(before), notation.parse_number(after)
+    if old is None or new is None or old.unit != new.unit:
         return ""
-    change = Decimal(new[1]) - Decimal(old[1])
-    sign = "+" if change > 0 else "−" if change < 0 else ""
-    size = f"{abs(change):f}"  # fixed-point, since Decimal would print small numbers as 1E-7
-    size = size.rstrip("0").rstrip(".") if "." in size else size
-    power, unit = _parse_unit(new)
-    return f"{sign}{size}{power} {'points' if unit == '%' else unit}".strip()
-
-
-def _parse_unit(match: re.Match[str]) -> tuple[str, str]:
-    return match[2] or "", (match[3] or "").strip()
+    change = new.number - old.number
+    sign = "+" if change > 0 else ""  # that of a negative number is written with it
+    return f"{sign}{notation.write_number(change)} {'points' if new.unit == '%' else new.unit}".strip()
 
 
 def _build_new_row(material: Payload) -> MaterialRow:

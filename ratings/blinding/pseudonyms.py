@@ -4,19 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from simulation.lab.materials import CONDITION_NAMES as CONDITIONS
 from wetbench_site.text import INVISIBLE
 
-CONDITIONS = {
-    "room_temp": "room temperature",
-    "4C": "4 °C",
-    "-20C": "−20 °C",
-    "-80C": "−80 °C",
-    "-196C": "−196 °C, liquid nitrogen",
-    "incubating_conditions": "incubator",
-    "cell_culture_conditions": "cell culture incubator",
-    "ice": "on ice",
-    "dry_ice": "on dry ice",
-}
 UNLIMITED = "unlimited"
 AVAILABILITY = {
     UNLIMITED: "unlimited supply",

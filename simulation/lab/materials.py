@@ -12,9 +12,19 @@ NOT_AVAILABLE = "not_available_for_further_use"
 AVAILABILITY = (UNLIMITED, AVAILABLE, NOT_AVAILABLE)
 
 MATERIAL_TYPES = ("static", "dynamic")
-CONDITIONS = (
-    "room_temp", "4C", "-20C", "-80C", "-196C", "incubating_conditions", "cell_culture_conditions", "ice", "dry_ice",
-)  # fmt: skip
+# Where a material is kept, and how people read it.
+CONDITION_NAMES = {
+    "room_temp": "room temperature",
+    "4C": "4 °C",
+    "-20C": "−20 °C",
+    "-80C": "−80 °C",
+    "-196C": "−196 °C, liquid nitrogen",
+    "incubating_conditions": "incubator",
+    "cell_culture_conditions": "cell culture incubator",
+    "ice": "on ice",
+    "dry_ice": "on dry ice",
+}
+CONDITIONS = tuple(CONDITION_NAMES)
 
 # States of a component: in solution; cells or particles, which settle and are retained by filters; bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")

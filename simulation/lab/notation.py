@@ -1,4 +1,4 @@
-"""Write numbers in one notation whoever wrote them: "2e12", "2 x 10^12" and "2000000000000" become "2 × 10¹²".
+"""Write numbers in one notation for every source: "2e12", "2 x 10^12" and "2000000000000" become "2 × 10¹²".
 
 Numbers from a million on and below 0.001 have a power of ten. Others have none, and a comma between thousands from five
 digits on. The digits that were given stay: "7.40" remains "7.40", and "2.0e12" becomes "2.0 × 10¹²". Writing a result again
@@ -139,7 +139,7 @@ def _has_leading_zeros(match: re.Match[str]) -> bool:
 
 
 def _write_match(match: re.Match[str]) -> str:
-    """Return one number of a text anew if it certainly is a number, else as it is."""
+    """Return one number of a text in our notation if it certainly is a number, else as it is."""
     unit = match["unit"] or ""
     if _has_leading_zeros(match):
         return match[0]

@@ -104,6 +104,7 @@ def render_results(
     document, query = analysis.document, filters.build_query()
     figures = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study, query))
     report = progress.build_report(study)
+    names = items.load_names(study)
     context = {
         "study": study,
         "query": query,
@@ -111,9 +112,9 @@ def render_results(
         "document": document,
         "design": result_sections.describe_design(document),
         "parts": result_sections.build_sections(document, figures),
-        "contested": items.list_contested(study, document, filters),
+        "contested": items.list_contested(study, document, filters, names),
         "n_contested": document["composition"]["contested"],
-        "matrix": result_sections.build_matrix(document, whole=show_all_items),
+        "matrix": result_sections.build_matrix(document, names, whole=show_all_items),
         "matrix_files": figures["matrix"].files if "matrix" in figures else [],
         "sections": _build_sections(document["results"], study),
     }

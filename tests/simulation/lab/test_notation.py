@@ -18,7 +18,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("values", SAME, ids=[values[0] for values in SAME])
-def test_value_looks_the_same_whoever_wrote_it(values: list[str]) -> None:
+def test_value_looks_the_same_for_every_source(values: list[str]) -> None:
     assert len({write_value(value) for value in values}) == 1
 
 

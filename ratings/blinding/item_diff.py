@@ -14,11 +14,11 @@ from ratings.blinding.material_rows import (
     align_materials,
     has_known_lineage,
     list_separately,
-    observation_key,
     rows_by_key,
     step_key,
 )
 from simulation.lab.notation import write_text, write_value
+from simulation.lab.observation_tables import observation_key
 
 _PART_NAMES = {
     "name": "name",

@@ -17,16 +17,17 @@ from ratings.blinding.material_rows import (
     MaterialRow,
     Payload,
     align_materials,
+    fold_materials,
     group_materials,
     has_known_lineage,
     iter_record_steps,
     list_separately,
-    observation_key,
     rows_by_key,
     step_key,
 )
-from ratings.blinding.observation_tables import group_observations
+from simulation.lab.name_ranges import fold_names
 from simulation.lab.notation import write_pairs, write_text, write_value
+from simulation.lab.observation_tables import group_observations, observation_key
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
 CHANGED = (
@@ -131,7 +132,7 @@ def _write_context(context: Payload) -> Payload:
     steps = [
         {
             **step,
-            "materials": [write_text(name) for name in step["materials"]],
+            "materials": fold_names(write_text(name) for name in step["materials"]),
             "parameters": write_pairs(step["parameters"]),
             "rejected": write_text(step["rejected"]),
         }
@@ -188,8 +189,12 @@ def _build_listed(material: Payload, marked_elsewhere: Collection[str]) -> Liste
 def _iter_steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
     for step, results in iter_record_steps(payload["steps"]):
         text = f"step {step['number']}, {step['action']['name']}"
-        marked_step = {**step, "mark": step_key(step["number"]), "said": text}
+        marked_step = {**step, "mark": step_key(step["number"]), "said": text, "used": _fold_used(step)}
         yield marked_step, results, group_observations(step["observations"])
+
+
+def _fold_used(step: Payload) -> list[tuple[str, str]]:
+    return fold_materials([(material["name"], material["ref"]) for material in step["materials"]])
 
 
 RowText = dict[str, str]

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
+from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED, index_to_letters, letters_to_index
 from simulation.lab import notation
+from simulation.lab.name_ranges import MIN_RANGE, group_names
+from simulation.lab.observation_tables import count_common_words, observation_key
 
 Payload = dict[str, Any]
 
@@ -157,6 +159,11 @@ class RowGroup(NamedTuple):
         return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
 
     @property
+    def folded_names(self) -> list[tuple[str, str]]:
+        """The names of the materials with their letters; names that differ in one number as one: "wells 1 to 3", "A to C"."""
+        return fold_materials([(lane.name, lane.ref) for lane in self.lanes])
+
+    @property
     def table_with_short_names(self) -> list[tuple[MaterialRow, str, tuple[PropertyRow, ...]]]:
         """The rows of the table, each with its material's name without the words that all names begin with."""
         return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.split_names[1], strict=True)]
@@ -190,15 +197,19 @@ def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], l
     return grouped, alone
 
 
-def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
-    """Return with how many common words all lines begin, leaving at least one word of each line.
+def fold_materials(materials: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return names with their letters, those that differ in one number as one name with all its letters."""
+    return [
+        (folded.name, _join_letters([materials[at][1] for at in folded.positions]))
+        for folded in group_names(name for name, _ in materials)
+    ]
 
-    With `keep_numbers`, the last common word is not counted if a number follows it in every line.
-    """
-    limit = min(map(len, lines)) - 1
-    n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
-    is_before_number = keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines)
-    return n_shared - 1 if is_before_number else n_shared
+
+def _join_letters(refs: Sequence[str]) -> str:
+    """Return letters as "A", "A, C" or, if at least three follow one another, "A to C"."""
+    first = letters_to_index(refs[0])
+    in_order = [index_to_letters(first + at) for at in range(len(refs))]
+    return f"{refs[0]} to {refs[-1]}" if len(refs) >= MIN_RANGE and list(refs) == in_order else ", ".join(refs)
 
 
 def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[StepResult]]]:
@@ -294,11 +305,6 @@ def has_known_lineage(payload: Payload) -> bool:
 
 def step_key(number: int) -> str:
     return f"step/{number}"
-
-
-def observation_key(number: int) -> str:
-    """Return the key of an observation, counted from 1."""
-    return f"seen/{number}"
 
 
 def list_equivalent_keys(payload: Payload, key: str) -> list[str]:

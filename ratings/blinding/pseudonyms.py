@@ -92,6 +92,14 @@ def index_to_letters(index: int) -> str:
     return text
 
 
+def letters_to_index(letters: str) -> int:
+    """Return 0 for A, 25 for Z, 26 for AA."""
+    index = 0
+    for letter in letters:
+        index = 26 * index + ord(letter) - ord("A") + 1
+    return index - 1
+
+
 def format_elapsed(seconds: int) -> str:
     """Return the time since the episode began, "after 1 h 05 min"; a time of day would show when the episode ran."""
     hours, minutes = divmod(seconds // 60, 60)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ratings.blinding.material_rows import REJECTED, Payload, list_mark_keys, observation_key, rows_by_key
+from ratings.blinding.material_rows import REJECTED, Payload, list_mark_keys, rows_by_key
 from ratings.blinding.pseudonyms import AVAILABILITY, CONDITIONS
 from simulation import checker
 from simulation.checker import Finding
+from simulation.lab.observation_tables import observation_key
 
 # The payload has the display texts; the checker needs the codes of the laboratory.
 _CONDITION_CODES = {said: code for code, said in CONDITIONS.items()}

@@ -25,6 +25,9 @@ CONDITION_NAMES = {
     "dry_ice": "on dry ice",
 }
 CONDITIONS = tuple(CONDITION_NAMES)
+_PREPOSITIONS = {
+    "incubating_conditions": "in an ", "cell_culture_conditions": "in a ", "ice": "", "dry_ice": "",
+}  # fmt: skip
 
 # States of a component: in solution; cells or particles, which settle and are retained by filters; bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
@@ -164,6 +167,11 @@ class Inventory:
     @classmethod
     def from_json(cls, data: Iterable[Mapping[str, Any]]) -> Self:
         return cls(tuple(Material.from_json(m) for m in data))
+
+
+def describe_whereabouts(condition: str) -> str:
+    """Return where a material in this condition is, for a sentence: "at 4 °C", "in an incubator", "on ice"."""
+    return f"{_PREPOSITIONS.get(condition, 'at ')}{CONDITION_NAMES.get(condition, condition)}"
 
 
 def make_barcode(seed: int, *place: object) -> str:

@@ -34,13 +34,15 @@ _VALUE = re.compile(
 )
 _COUNTED = (
     r"(?:cells?|events?|particles?|colonies|reads?|counts?|copies|molecules?|droplets?|beads?|spores?|nuclei|minicells"
-    r"|TU|CFU|PFU|IU|RFU|RLU|vg|gc|bp|rpm|[x×] ?g)(?:/[^\W\d]{1,5})?"
+    r"|TU|CFU|PFU|IU|RFU|RLU|vg|gc|bp|rpm|[x×] ?g|of(?= [0-9]))(?:/[^\W\d]{1,5})?"
 )
 _IN_TEXT = re.compile(
     rf"(?<![\w.,^#/:⁻⁰¹²³⁴⁵⁶⁷⁸⁹+−×*·-])(?P<sign>[-−]?){_NUMBER}{_EXPONENT}?"
     rf"(?P<unit>\s?(?:1?/|per )(?:[mµμu]?[lL]|well|cell|dish|cm²?)|\s?{_COUNTED})?(?![\w^⁻⁰¹²³⁴⁵⁶⁷⁸⁹]|[.,/-][\w^])"
 )
+_READINGS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,12})?(?:, [0-9]{1,18}(?:\.[0-9]{1,12})?){0,63}), ([^,]{1,60})")
 _POWER_ALONE = re.compile(r"(?<![\w.^×*·-])(?<![x×*·] )10\s?\^\s?\(?([-+−]?[0-9]{1,2})\)?(?![\w^]|\.[0-9])")
+_PER = re.compile(r"^\s?1?/")
 # Before something like "3E10" that is no number: an antibody clone, a lot, a well.
 _NAMED = re.compile(
     r"(?:clone|lot|batch|id|cat|catalog|catalogue|no|number|accession|well|plate|strain|line|mutant|code|serial)[.:#]?\s{0,2}\Z",
@@ -75,10 +77,10 @@ def write_value(value: str, label: str = "") -> str:
         unit = _write_unit(match["unit"] or "")
         sign = _MINUS if match["sign"] in ("-", _MINUS) else match["sign"]
         return f"{sign}{_write_digits(match)}{unit}"
-    parts = value.strip().split(", ")
-    # The readings of replicates: "11370000, 11440000, 11310000".
-    if len(parts) > 1 and not _is_identifier(label) and all(part.replace(".", "", 1).isdecimal() for part in parts):
-        return ", ".join(write_value(part, label) for part in parts)
+    # The readings of replicates: "11370000, 11440000, 11310000 counts/s".
+    if (readings := _READINGS.fullmatch(value.strip())) is not None and not _is_identifier(label):
+        first = [write_value(part, label) for part in readings[1].split(", ")]
+        return ", ".join([*first, write_value(readings[2], label)])
     return write_text(value)
 
 
@@ -151,7 +153,8 @@ def _write_match(match: re.Match[str]) -> str:
         # A number with commas is written with them already, and could be the end of a list.
         return match[0]
     sign = _MINUS if match["sign"] else ""
-    return f"{sign}{_write_digits(match)}{re.sub('[x×] ?g$', '× g', unit)}"
+    per = _PER.sub(" per ", unit)
+    return f"{sign}{_write_digits(match)}{re.sub('[x×] ?g$', '× g', per)}"
 
 
 def _write_digits(match: re.Match[str]) -> str:
@@ -191,5 +194,6 @@ def _write_unit(unit: str) -> str:
         return text
     if text.startswith(("/", "1/")):
         return f" per {spell_unit(text.rpartition('/')[2]) or text.rpartition('/')[2]}"
-    standard = spell_unit(text) or text
+    # "2 days" stays: the standard spelling of this unit is a word, which has a plural.
+    standard = text if text in ("days", "weeks") else spell_unit(text) or text
     return f" {'× g' if standard == 'x g' else standard}"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from simulation.lab.materials import CONDITION_NAMES as CONDITIONS
+from simulation.lab.materials import CONDITION_NAMES
 from wetbench_site.text import INVISIBLE
 
 UNLIMITED = "unlimited"
@@ -72,7 +72,7 @@ def replace_invisible(text: str) -> str:
 
 def describe_condition(value: Any) -> Any:
     """Return the display text of a storage condition; any other value unchanged."""
-    return CONDITIONS.get(value, value) if isinstance(value, str) else value
+    return CONDITION_NAMES.get(value, value) if isinstance(value, str) else value
 
 
 def format_label(key: Any) -> str:

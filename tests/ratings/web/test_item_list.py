@@ -76,9 +76,8 @@ def test_item_list_is_sorted_filtered_and_searched_by_its_url(root: Client, stud
 
 
 def test_item_list_ignores_values_that_the_study_does_not_have(root: Client, study: Study) -> None:
-    page = root.get(ADDRESS, {"source": "nobody", "show": "x", "sort": "password", "page": "99", "q": "\0%"})
-    assert page.status_code == 200
-    assert "No item matches" in page.content.decode()
+    assert len(read_codes(root.get(ADDRESS, {"q": "\0"}))) == 10
+    assert "No item matches" in root.get(ADDRESS, {"q": "%"}).content.decode()
     assert len(read_codes(root.get(ADDRESS, {"source": "nobody", "show": "x", "sort": "password", "page": "99"}))) == 10
 
 

@@ -14,6 +14,7 @@ from ratings.web.study import (
     machines,
     planner,
     public_page,
+    quarantine_page,
     raters,
     start,
     study,
@@ -31,7 +32,7 @@ rater_urls: list[URLPattern] = [*rating.urls, *links.urls, *account.urls, *rater
 study_urls: list[URLPattern] = [
     *start.urls, *study_list.urls,
     *builder.urls, *planner.urls, *study.urls, *dashboard.urls, *inviting.urls, *raters.urls,
-    *export.urls, *vetting_samples.urls, *vetting.urls, *jobs.urls,
+    *export.urls, *vetting_samples.urls, *vetting.urls, *quarantine_page.urls, *jobs.urls,
     *result_files.urls, *results_pages.urls, *comparison.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
     *help_pages.urls, *public_page.urls,
 ]  # fmt: skip

@@ -20,7 +20,6 @@ from ratings.blinding.material_rows import (
     REJECTED,
     has_known_lineage,
     list_equivalent_keys,
-    observation_key,
     rows_by_key,
 )
 from ratings.blinding.material_rows import align_materials as align_materials
@@ -28,7 +27,6 @@ from ratings.blinding.material_rows import format_difference as format_differenc
 from ratings.blinding.material_rows import list_mark_keys as list_mark_keys
 from ratings.blinding.pseudonyms import (
     AVAILABILITY,
-    CONDITIONS,
     UNLIMITED,
     Pseudonyms,
     describe_condition,
@@ -36,6 +34,8 @@ from ratings.blinding.pseudonyms import (
     format_label,
     index_to_letters,
 )
+from simulation.lab.materials import CONDITION_NAMES
+from simulation.lab.observation_tables import observation_key
 from wetbench_site.text import hash_text
 
 Record = Mapping[str, Any]
@@ -187,7 +187,7 @@ def _blind_material(material: Record, ref: str) -> Payload:
         "name": material["name"],
         "properties": [[format_label(key), properties[key]] for key in sorted(properties)],
         # A value outside the vocabulary is not displayed: its spelling could identify a simulator.
-        "condition": CONDITIONS.get(condition, "not stated"),
+        "condition": CONDITION_NAMES.get(condition, "not stated"),
         "availability": AVAILABILITY.get(availability, "not stated"),
     }
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ratings.blinding.material_rows import Payload, align_materials
 from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED, format_label
-from simulation.lab import quantities
+from simulation.lab import notation, quantities
 from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
 
 # Line -> the labels (in small letters) under which a material states it, and its possible dimensions.
@@ -28,11 +28,7 @@ _CONCENTRATION = re.compile(r"(.+) concentration|concentration of (.+)", re.IGNO
 _DENSITIES = {"cell density": "cells", "viable cell density": "viable cells"}
 # Ratios have no amount: multiplying one by a volume gives no substance.
 _AMOUNT_DIMENSION = {of: amount for amount, of in PER_VOLUME.items() if of != "ratio"}
-_POWER = re.compile(r"\s?[×x]\s?10(?:\^([-−]?[0-9]{1,2})|([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))")
-_FROM_SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 _FOUR_FIGURES = Context(prec=4)
-_TO_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_MIN_POWER_NOTATION = Decimal(10) ** 6  # from here on a power of ten
 _MAX_VALUE = Decimal(10) ** 15  # above it a value is more likely misread than measured
 
 
@@ -117,13 +113,8 @@ def _is_addable(entry: _Entry, parsed: list[Quantity]) -> bool:
 
 
 def _format_amount(value: Decimal, dimension: str, unit: str) -> str:
-    """Return the amount as text like `quantities`, but from a million on with a power of ten, which is easier to read."""
-    number, space, unit = quantities.format_quantity(value, dimension, unit).partition(" ")
-    if abs(Decimal(number)) < _MIN_POWER_NOTATION:
-        return f"{number}{space}{unit}"
-    power = Decimal(number).adjusted()
-    exponent = str(power).translate(_TO_SUPERSCRIPT)
-    return f"{quantities.format_number(Decimal(number).scaleb(-power))} × 10{exponent}{space}{unit}"
+    """Return the amount as text like `quantities`, in the notation of all items."""
+    return notation.write_value(quantities.format_quantity(value, dimension, unit))
 
 
 def _find_stated_entries(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
@@ -171,11 +162,12 @@ def _find_concentrations(material: Payload) -> dict[str, str]:
 
 
 def _parse_amount(written: str, dimensions: Iterable[str]) -> Quantity | None:
-    # Decimal cannot parse "3 × 10⁵", so the power is rewritten as an exponent.
-    text = _POWER.sub(lambda found: f"e{(found[1] or found[2]).translate(_FROM_SUPERSCRIPT)}", written.strip())
+    """Return a value in any notation as an amount of the first dimension that fits."""
+    if (parsed := notation.parse_number(written)) is None:
+        return None
     for dimension in dimensions:
         try:
-            amount = quantities.parse_quantity(text, dimension)
+            amount = quantities.parse_quantity(f"{parsed.number} {parsed.unit}".replace("per mL", "1/mL"), dimension)
         except QuantityError:  # not this dimension; the next one may fit
             continue
         return amount if abs(amount.value) <= _MAX_VALUE else None

@@ -14,10 +14,11 @@ from ratings.blinding.material_rows import (
     align_materials,
     has_known_lineage,
     list_separately,
-    observation_key,
     rows_by_key,
     step_key,
 )
+from simulation.lab.notation import write_text, write_value
+from simulation.lab.observation_tables import observation_key
 
 _PART_NAMES = {
     "name": "name",
@@ -165,7 +166,10 @@ def _list_material_lines(lane: MaterialRow, original: Values | None) -> Iterator
 def _list_observation_lines(observations: Sequence[Payload], original: Sequence[Payload] | None) -> Iterator[DiffLine]:
     """Yield each observation beside the identical one of the original, else beside the original's next unpaired one."""
     texts, unpaired = (
-        [" ".join(filter(None, (one["type"], one["description"], one["value"]))) for one in side]
+        [
+            " ".join(filter(None, (one["type"], write_text(one["description"]), write_value(one["value"]))))
+            for one in side
+        ]
         for side in (observations, original or ())
     )
     # Identical texts are paired first, so that one added observation does not shift all others.

@@ -9,6 +9,7 @@ from typing import Any
 
 from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
 from simulation.lab.name_ranges import fold_names
+from simulation.lab.notation import write_text
 
 MAX_LENGTH = 120  # characters; the name is stored with the item
 MAX_GOAL_LENGTH = 72
@@ -23,11 +24,11 @@ def name_item(payload: dict[str, Any]) -> str:
         return _NO_NAME
     if payload["kind"] == "evidence":
         n_steps = len(payload["steps"])
-        return f"{shorten(payload['goal'], MAX_GOAL_LENGTH)} ({n_steps} step{'' if n_steps == 1 else 's'})"
+        return f"{shorten(write_text(payload['goal']), MAX_GOAL_LENGTH)} ({n_steps} step{'' if n_steps == 1 else 's'})"
     action = format_action(payload["action"]["name"])
     # A supply is used by many steps of an episode, so its name distinguishes nothing.
     own = [material for material in payload["before"] if material["availability"] != AVAILABILITY[UNLIMITED]]
-    materials = fold_names(material["name"] for material in own or payload["before"])
+    materials = fold_names(write_text(material["name"]) for material in own or payload["before"])
     return shorten(", ".join([action, *materials[:1]]), MAX_LENGTH)
 
 

@@ -17,15 +17,17 @@ from ratings.blinding.material_rows import (
     MaterialRow,
     Payload,
     align_materials,
+    fold_materials,
     group_materials,
     has_known_lineage,
     iter_record_steps,
     list_separately,
-    observation_key,
     rows_by_key,
     step_key,
 )
-from ratings.blinding.observation_tables import group_observations
+from simulation.lab.name_ranges import fold_names
+from simulation.lab.notation import write_pairs, write_text, write_value
+from simulation.lab.observation_tables import group_observations, observation_key
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
 CHANGED = (
@@ -56,7 +58,9 @@ def build_item_view(
 ) -> dict[str, Any]:
     """Return the template context of ratings/_item.html; `two_stage`: is there an initial rating?"""
     effective_layout = choose_layout(payload, layout)
+    payload = write_payload(payload)
     if context and with_context:
+        context = _write_context(context)
         earlier = context["steps"]
         context = {**context, "older": earlier[:-UNFOLDED_STEPS], "steps": earlier[-UNFOLDED_STEPS:]}
     if payload["kind"] == "evidence":
@@ -80,6 +84,61 @@ def choose_layout(payload: Payload, layout: str) -> str:
     if payload["kind"] == "evidence":
         return ALIGNED
     return layout if has_known_lineage(payload) else PLAIN
+
+
+def write_payload(payload: Payload) -> Payload:
+    """Return the payload with all numbers and conditions in one notation, so that spelling reveals no source.
+
+    Labels stay, because keys of marks contain them.
+    """
+    if payload["kind"] == "evidence":
+        goal = write_text(payload["goal"])
+        return {**payload, "goal": goal, "steps": [_write_evidence_step(step) for step in payload["steps"]]}
+    return {
+        **payload,
+        "action": _write_action(payload["action"]),
+        **{side: [_write_material(material) for material in payload[side]] for side in ("before", "after")},
+        **_write_outcome(payload),
+    }
+
+
+def _write_evidence_step(step: Payload) -> Payload:
+    return {
+        **step,
+        "action": _write_action(step["action"]),
+        "materials": [{**material, "name": write_text(material["name"])} for material in step["materials"]],
+        "made": [_write_material(material) for material in step["made"]],
+        **_write_outcome(step),
+    }
+
+
+def _write_outcome(outcome: Payload) -> Payload:
+    observations = [
+        {**seen, "description": write_text(seen["description"]), "value": write_value(seen["value"])}
+        for seen in outcome["observations"]
+    ]
+    return {"observations": observations, "rejected": write_text(outcome["rejected"])}
+
+
+def _write_action(action: Payload) -> Payload:
+    return {**action, "parameters": write_pairs(action["parameters"])}
+
+
+def _write_material(material: Payload) -> Payload:
+    return {**material, "name": write_text(material["name"]), "properties": write_pairs(material["properties"])}
+
+
+def _write_context(context: Payload) -> Payload:
+    steps = [
+        {
+            **step,
+            "materials": fold_names(write_text(name) for name in step["materials"]),
+            "parameters": write_pairs(step["parameters"]),
+            "rejected": write_text(step["rejected"]),
+        }
+        for step in context["steps"]
+    ]
+    return {**context, "goal": write_text(context["goal"]), "steps": steps}
 
 
 def _build_transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
@@ -130,8 +189,12 @@ def _build_listed(material: Payload, marked_elsewhere: Collection[str]) -> Liste
 def _iter_steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
     for step, results in iter_record_steps(payload["steps"]):
         text = f"step {step['number']}, {step['action']['name']}"
-        marked_step = {**step, "mark": step_key(step["number"]), "said": text}
+        marked_step = {**step, "mark": step_key(step["number"]), "said": text, "used": _fold_used(step)}
         yield marked_step, results, group_observations(step["observations"])
+
+
+def _fold_used(step: Payload) -> list[tuple[str, str]]:
+    return fold_materials([(material["name"], material["ref"]) for material in step["materials"]])
 
 
 RowText = dict[str, str]

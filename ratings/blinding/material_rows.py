@@ -12,26 +12,19 @@ observation, counted from 1), "rejected", and "missing": something that should b
 "missing". The plain layout shows a material's rows one by one, a table shows them in one row; the keys of both are valid.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
 from math import ceil
 from typing import Any, NamedTuple
 
-from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED
+from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED, index_to_letters, letters_to_index
+from simulation.lab import notation
+from simulation.lab.name_ranges import MIN_RANGE, group_names
+from simulation.lab.observation_tables import count_common_words, observation_key
 
 Payload = dict[str, Any]
 
 MAX_KEY_LABEL = 48  # characters; keys are stored in every mark
 NAME, PLACE, AVAILABLE = "/name", "/place", "/availability"
-_SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
-# A number, optionally with a power of ten and a unit.
-# All repetitions are bounded, so that a hostile text cannot make the match slow.
-_QUANTITY = re.compile(
-    r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)"
-    rf"(\s?[×x]\s?10(?:\^[-−]?[0-9]{{1,2}}|[{_SUPERSCRIPTS}]{{1,3}})|[eE][+-]?[0-9]{{1,2}})?"
-    r"\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
-)
 
 
 class PropertyRow(NamedTuple):
@@ -85,16 +78,20 @@ def list_separately(payload: Payload) -> list[MaterialRow]:
 
 
 def rows_by_key(material: Payload | None) -> dict[str, tuple[str, str]]:
-    """Return the label and value of each row by row key: properties first, with unique keys for equal labels."""
+    """Return the label and value of each row by row key: properties first, with unique keys for equal labels.
+
+    Values are in the notation of all items, so that rows are compared by what they state and not by its spelling.
+    """
     if material is None:
         return {}
     rows: dict[str, tuple[str, str]] = {}
     for label, value in material["properties"]:
         # Whitespace is folded and the length limited: the key is stored with every mark and must not depend on line
         # breaks.
-        rows[_unique_key(f":{' '.join(label.split())[:MAX_KEY_LABEL]}", rows)] = (label, value)
+        key = _unique_key(f":{' '.join(label.split())[:MAX_KEY_LABEL]}", rows)
+        rows[key] = (label, notation.write_value(value, label))
     kept = {PLACE: ("Kept at", material["condition"]), AVAILABLE: ("Availability", material["availability"])}
-    return {**rows, NAME: ("Name", material["name"]), **kept}
+    return {**rows, NAME: ("Name", notation.write_text(material["name"])), **kept}
 
 
 def format_difference(before: str, after: str) -> str:
@@ -102,19 +99,12 @@ def format_difference(before: str, after: str) -> str:
 
     The difference of two percentages is given in points.
     """
-    old, new = _QUANTITY.fullmatch(before.strip()), _QUANTITY.fullmatch(after.strip())
-    if old is None or new is None or _parse_unit(old) != _parse_unit(new):
+    old, new = notation.parse_number(before), notation.parse_number(after)
+    if old is None or new is None or old.unit != new.unit:
         return ""
-    change = Decimal(new[1]) - Decimal(old[1])
-    sign = "+" if change > 0 else "−" if change < 0 else ""
-    size = f"{abs(change):f}"  # fixed-point, since Decimal would print small numbers as 1E-7
-    size = size.rstrip("0").rstrip(".") if "." in size else size
-    power, unit = _parse_unit(new)
-    return f"{sign}{size}{power} {'points' if unit == '%' else unit}".strip()
-
-
-def _parse_unit(match: re.Match[str]) -> tuple[str, str]:
-    return match[2] or "", (match[3] or "").strip()
+    change = new.number - old.number
+    sign = "+" if change > 0 else ""  # that of a negative number is written with it
+    return f"{sign}{notation.write_number(change)} {'points' if new.unit == '%' else new.unit}".strip()
 
 
 def _build_new_row(material: Payload) -> MaterialRow:
@@ -169,6 +159,11 @@ class RowGroup(NamedTuple):
         return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
 
     @property
+    def folded_names(self) -> list[tuple[str, str]]:
+        """The names of the materials with their letters; names that differ in one number as one: "wells 1 to 3", "A to C"."""
+        return fold_materials([(lane.name, lane.ref) for lane in self.lanes])
+
+    @property
     def table_with_short_names(self) -> list[tuple[MaterialRow, str, tuple[PropertyRow, ...]]]:
         """The rows of the table, each with its material's name without the words that all names begin with."""
         return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.split_names[1], strict=True)]
@@ -202,15 +197,19 @@ def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], l
     return grouped, alone
 
 
-def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
-    """Return with how many common words all lines begin, leaving at least one word of each line.
+def fold_materials(materials: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return names with their letters, those that differ in one number as one name with all its letters."""
+    return [
+        (folded.name, _join_letters([materials[at][1] for at in folded.positions]))
+        for folded in group_names(name for name, _ in materials)
+    ]
 
-    With `keep_numbers`, the last common word is not counted if a number follows it in every line.
-    """
-    limit = min(map(len, lines)) - 1
-    n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
-    is_before_number = keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines)
-    return n_shared - 1 if is_before_number else n_shared
+
+def _join_letters(refs: Sequence[str]) -> str:
+    """Return letters as "A", "A, C" or, if at least three follow one another, "A to C"."""
+    first = letters_to_index(refs[0])
+    in_order = [index_to_letters(first + at) for at in range(len(refs))]
+    return f"{refs[0]} to {refs[-1]}" if len(refs) >= MIN_RANGE and list(refs) == in_order else ", ".join(refs)
 
 
 def iter_record_steps(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[StepResult]]]:
@@ -306,11 +305,6 @@ def has_known_lineage(payload: Payload) -> bool:
 
 def step_key(number: int) -> str:
     return f"step/{number}"
-
-
-def observation_key(number: int) -> str:
-    """Return the key of an observation, counted from 1."""
-    return f"seen/{number}"
 
 
 def list_equivalent_keys(payload: Payload, key: str) -> list[str]:

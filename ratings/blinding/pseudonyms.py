@@ -4,19 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from simulation.lab.materials import CONDITION_NAMES
 from wetbench_site.text import INVISIBLE
 
-CONDITIONS = {
-    "room_temp": "room temperature",
-    "4C": "4 °C",
-    "-20C": "−20 °C",
-    "-80C": "−80 °C",
-    "-196C": "−196 °C, liquid nitrogen",
-    "incubating_conditions": "incubator",
-    "cell_culture_conditions": "cell culture incubator",
-    "ice": "on ice",
-    "dry_ice": "on dry ice",
-}
 UNLIMITED = "unlimited"
 AVAILABILITY = {
     UNLIMITED: "unlimited supply",
@@ -82,7 +72,7 @@ def replace_invisible(text: str) -> str:
 
 def describe_condition(value: Any) -> Any:
     """Return the display text of a storage condition; any other value unchanged."""
-    return CONDITIONS.get(value, value) if isinstance(value, str) else value
+    return CONDITION_NAMES.get(value, value) if isinstance(value, str) else value
 
 
 def format_label(key: Any) -> str:
@@ -100,6 +90,14 @@ def index_to_letters(index: int) -> str:
         index, digit = divmod(index - 1, 26)
         text = chr(ord("A") + digit) + text
     return text
+
+
+def letters_to_index(letters: str) -> int:
+    """Return 0 for A, 25 for Z, 26 for AA."""
+    index = 0
+    for letter in letters:
+        index = 26 * index + ord(letter) - ord("A") + 1
+    return index - 1
 
 
 def format_elapsed(seconds: int) -> str:

@@ -4,6 +4,6 @@ Simulated raters answer through the same functions as people. Ratings by models 
 (`machines/`).
 
 May import: ratings.accounts, ratings.blinding, ratings.models, ratings.protocol, ratings.rating, ratings.studies,
-simulation.calls, simulation.casts, simulation.checker, simulation.engine, simulation.jobs, simulation.leases,
-simulation.llm, simulation.models, simulation.providers, simulation.runs.
+simulation.calls, simulation.casts, simulation.checker, simulation.engine, simulation.jobs, simulation.lab,
+simulation.leases, simulation.llm, simulation.models, simulation.providers, simulation.runs.
 """

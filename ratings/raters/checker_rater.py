@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ratings.blinding.material_rows import REJECTED, Payload, list_mark_keys, observation_key, rows_by_key
-from ratings.blinding.pseudonyms import AVAILABILITY, CONDITIONS
+from ratings.blinding.material_rows import REJECTED, Payload, list_mark_keys, rows_by_key
+from ratings.blinding.pseudonyms import AVAILABILITY
 from simulation import checker
 from simulation.checker import Finding
+from simulation.lab.materials import CONDITION_NAMES
+from simulation.lab.observation_tables import observation_key
 
 # The payload has the display texts; the checker needs the codes of the laboratory.
-_CONDITION_CODES = {said: code for code, said in CONDITIONS.items()}
+_CONDITION_CODES = {said: code for code, said in CONDITION_NAMES.items()}
 _AVAILABILITY_CODES = {said: code for code, said in AVAILABILITY.items()}
 _OBSERVATION_PATH = re.compile(r"new_observations\[(\d{1,4})\]")
 _MATERIAL_PATH = re.compile(r"new_materials\[(\d{1,4})\]")

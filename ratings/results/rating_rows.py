@@ -1,7 +1,7 @@
 """Load ratings as rows for reports and files. The rows have the sources of their items only after unblinding.
 
 Six other modules join ratings to sources, each with its own access check: before unblinding, `interim` for a logged interim
-analysis; after unblinding, `list_item_rows` for counts per item, `own_results` and `item_review` for a rater's own answers,
+analysis; after unblinding, `list_items` for counts per item, `own_results` and `item_review` for a rater's own answers,
 and `archive.study_files` and `api.items` for the table of items.
 
 A rating counts if it is the rater's first answer to the item (not a repeat), its assignment was not reassigned, it is
@@ -12,12 +12,13 @@ not judge. Ratings of removed raters are in no row at all.
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, When
+from django.db.models import BooleanField, Case, Count, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce, NullIf
 
-from ratings.models import Assignment, Rating, Study
+from ratings.models import Assignment, Item, Rating, Study
 from ratings.protocol import reference
 from ratings.studies import SealedError
 
@@ -205,81 +206,44 @@ def select_ratings(study: Study, *, blinded: bool) -> QuerySet[Rating]:
 
 # The conditions of BlindRow.counts as a database expression: assignments with a rating that counts, of raters not removed.
 _COUNTS = Q(occasion=1, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
-_ITEM_COLUMNS = (
-    "code", "source__label", "source__perturbation", "source__truth", "source__reference", "source__experiment",
-    "source__action",
+_SHOWN_OF_SOURCE = (
+    "source__label", "source__perturbation", "source__truth", "source__reference", "source__experiment", "source__action",
 )  # fmt: skip
 
 
-class ItemSummary(NamedTuple):
-    """One item after unblinding: its source, and the numbers of its verdicts."""
+def list_items(study: Study) -> QuerySet[Item]:
+    """Return the items of the study with their source, and with the numbers of ratings that count.
 
-    code: UUID
-    source: str
-    perturbation: str
-    truth: bool | None
-    reference: str
-    experiment: str
-    action: str
-    yes: int
-    judged: int
-    cannot_judge: int
-    disputed: bool
-
-
-class ItemTotals(NamedTuple):
-    """The number of items with a rating, and the number of these items that are disputed."""
-
-    rated: int
-    disputed: int
-
-
-ItemRows = QuerySet[Assignment, dict[str, Any]]
-
-
-def list_item_rows(study: Study, *, disputed: bool = False) -> ItemRows:
-    """Return a row for each rated item, disputed items first; `build_item_summary` converts a row.
-
-    With `disputed`, only disputed items are returned. Raises SealedError before the study is unblinded.
+    Each has `yes`, `judged` and `given` (ratings with the verdict yes, with a verdict, all), the `share` of yes (None without a
+    verdict), `is_split` (verdicts differ) and `is_disputed`. Raises SealedError before the study is unblinded.
     """
-    rows = _annotate_counts(study, *(f"item__{name}" for name in _ITEM_COLUMNS))
-    item_rows: ItemRows = (rows.filter(is_disputed=True) if disputed else rows).order_by("-is_disputed", "item__code")
-    return item_rows
-
-
-def count_items(study: Study) -> ItemTotals:
-    """Count the rated and the disputed items of the study in one query. Raises SealedError before unblinding."""
-    numbers = _annotate_counts(study, "item", "item__source__reference").aggregate(
-        rated=Count("given"), disputed=Count("given", filter=Q(is_disputed=True))
-    )
-    return ItemTotals(**numbers)
-
-
-def _annotate_counts(study: Study, *columns: str) -> Any:
-    """Return each rated item of the study with the numbers of its ratings that count."""
     check_unsealed(study)
-    rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
-    counted = rows.annotate(
-        yes=Count("rating", filter=Q(rating__verdict=True)),
-        judged=Count("rating", filter=Q(rating__verdict__isnull=False)),
-        given=Count("rating"),
-    )
+    # Subqueries, so that a page counts only the ratings of its own rows.
+    numbers = {
+        "yes": _count_ratings(rating__verdict=True),
+        "judged": _count_ratings(rating__verdict__isnull=False),
+        "given": _count_ratings(),
+    }
     # The condition of `is_disputed`. Counts are doubled rather than halved, to avoid a division. A tie is not disputed.
     against = (
-        Q(item__source__reference__in=reference.WITHOUT_ERROR, judged__gt=2 * F("yes"))
-        | Q(item__source__reference__in=reference.WITH_ERROR, judged__lt=2 * F("yes"))
+        Q(source__reference__in=reference.WITHOUT_ERROR, judged__gt=2 * F("yes"))
+        | Q(source__reference__in=reference.WITH_ERROR, judged__lt=2 * F("yes"))
     )  # fmt: skip
-    disputed = Case(
-        When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField()
+    items = Item.objects.filter(study=study).select_related("source").only("code", "name", *_SHOWN_OF_SOURCE)
+    return items.annotate(**numbers).annotate(
+        share=F("yes") * 1.0 / NullIf(F("judged"), 0),
+        is_split=_as_flag(Q(yes__gt=0, yes__lt=F("judged"))),
+        is_disputed=_as_flag(against & Q(judged__gte=2)),
     )
-    return counted.annotate(is_disputed=disputed)
 
 
-def build_item_summary(row: dict[str, Any]) -> ItemSummary:
-    """Return the summary of one row of `list_item_rows`."""
-    # Values are unpacked by position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
-    *source, yes, n_judged, n_ratings, disputed = row.values()
-    return ItemSummary._make([*source, yes, n_judged, n_ratings - n_judged, disputed])
+def _count_ratings(**conditions: Any) -> Coalesce:
+    counted = Assignment.objects.filter(_COUNTS, item=OuterRef("pk"), **conditions).order_by().values("item")
+    return Coalesce(Subquery(counted.annotate(n=Count("pk")).values("n")), 0)
+
+
+def _as_flag(condition: Q) -> Case:
+    return Case(When(condition, then=Value(True)), default=Value(False), output_field=BooleanField())
 
 
 def is_disputed(item_reference: str, yes: int, n_judged: int) -> bool:

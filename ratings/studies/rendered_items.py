@@ -25,7 +25,7 @@ TWO_STAGE_LAYOUT = item_view.CONFIRM  # items in it are answered at both stages
 # Everything that the HTML is made with, from the project's folder.
 _RENDERED_WITH = (
     "templates/ratings/_*.html", "ratings/blinding/*.py", "ratings/templatetags/ratings_tags.py", "simulation/lab/quantities.py",
-    "wetbench_site/text.py",
+    "simulation/lab/materials.py", "simulation/lab/name_ranges.py", "simulation/lab/notation.py", "simulation/lab/observation_tables.py", "wetbench_site/text.py",
 )  # fmt: skip
 _KEY = ("item", "layout", "with_context", "marks", "stage")
 

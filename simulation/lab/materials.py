@@ -12,9 +12,22 @@ NOT_AVAILABLE = "not_available_for_further_use"
 AVAILABILITY = (UNLIMITED, AVAILABLE, NOT_AVAILABLE)
 
 MATERIAL_TYPES = ("static", "dynamic")
-CONDITIONS = (
-    "room_temp", "4C", "-20C", "-80C", "-196C", "incubating_conditions", "cell_culture_conditions", "ice", "dry_ice",
-)  # fmt: skip
+# Where a material is kept, and how people read it.
+CONDITION_NAMES = {
+    "room_temp": "room temperature",
+    "4C": "4 °C",
+    "-20C": "−20 °C",
+    "-80C": "−80 °C",
+    "-196C": "−196 °C, liquid nitrogen",
+    "incubating_conditions": "incubator",
+    "cell_culture_conditions": "cell culture incubator",
+    "ice": "on ice",
+    "dry_ice": "on dry ice",
+}
+CONDITIONS = tuple(CONDITION_NAMES)
+_PREPOSITIONS = {
+    "incubating_conditions": "in an ", "cell_culture_conditions": "in a ", "ice": "", "dry_ice": "",
+}  # fmt: skip
 
 # States of a component: in solution; cells or particles, which settle and are retained by filters; bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
@@ -154,6 +167,11 @@ class Inventory:
     @classmethod
     def from_json(cls, data: Iterable[Mapping[str, Any]]) -> Self:
         return cls(tuple(Material.from_json(m) for m in data))
+
+
+def describe_whereabouts(condition: str) -> str:
+    """Return where a material in this condition is, for a sentence: "at 4 °C", "in an incubator", "on ice"."""
+    return f"{_PREPOSITIONS.get(condition, 'at ')}{CONDITION_NAMES.get(condition, condition)}"
 
 
 def make_barcode(seed: int, *place: object) -> str:

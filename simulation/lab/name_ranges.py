@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 MIN_RANGE = 3  # numbers in a row that are written as a range; two are written "13 and 14"
 # Words that are counted, with their plurals. After any other word a number is folded only at the end of the name, because
@@ -20,28 +21,40 @@ _NUMBERED = re.compile(r"(.*[^\W\d_]) ([1-9][0-9]{0,5})((?:,? [^0-9]*)?)", re.DO
 _Frame = tuple[str, str]  # the text before and after the number
 
 
+class FoldedName(NamedTuple):
+    """A name, and the positions of the names that it stands for."""
+
+    name: str
+    positions: tuple[int, ...]
+
+
 def fold_names(names: Iterable[str]) -> list[str]:
     """Return the names, with those that differ in one number as one name where the first of them was.
 
     Names of which one occurs twice are not folded, because the number of things would be lost.
     """
+    return [folded.name for folded in group_names(names)]
+
+
+def group_names(names: Iterable[str]) -> list[FoldedName]:
+    """Return what `fold_names` returns, with the positions of the given names."""
     listed = [(name, _split_number(name)) for name in names]
     count_by_name = Counter(name for name, _ in listed)
-    numbers: dict[_Frame, list[int]] = {}
+    positions: dict[_Frame, list[int]] = {}
     repeated: set[_Frame] = set()
-    for name, split in listed:
+    for position, (name, split) in enumerate(listed):
         if split is not None:
-            numbers.setdefault(split[0], []).append(split[1])
+            positions.setdefault(split[0], []).append(position)
             if count_by_name[name] > 1:
                 repeated.add(split[0])
-    folded: list[str] = []
-    written: set[_Frame] = set()
-    for name, split in listed:
-        if split is None or split[0] in repeated or len(numbers[split[0]]) == 1:
-            folded.append(name)
-        elif split[0] not in written:
-            written.add(split[0])
-            folded.append(_format_names(split[0], numbers[split[0]]))
+    folded: list[FoldedName] = []
+    for position, (name, split) in enumerate(listed):
+        if split is None or split[0] in repeated or len(positions[split[0]]) == 1:
+            folded.append(FoldedName(name, (position,)))
+        elif positions[split[0]][0] == position:
+            members = positions[split[0]]
+            numbers = [numbered[1] for place in members if (numbered := listed[place][1])]
+            folded.append(FoldedName(_format_names(split[0], numbers), tuple(members)))
     return folded
 
 

@@ -68,6 +68,7 @@ _TABLE = {
     dimension: (base, {unit: Decimal(size).normalize() for unit, size in sizes.items()})
     for dimension, (base, sizes) in _SIZES.items()
 }
+_ALL_UNITS = {unit for _, sizes in _SIZES.values() for unit in sizes if unit}
 # The units used for display, in dimensions where not all allowed units are used.
 _READABLE = {
     "mass_concentration": ("ng/mL", "µg/mL", "mg/mL"),
@@ -171,6 +172,13 @@ def _split_quantity(text: object, dimension: str) -> tuple[Decimal, str]:
         allowed = ", ".join(u for u in list_units(dimension) if u)
         raise QuantityError(f"{_shorten(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
     return Decimal(match[1]), unit
+
+
+def spell_unit(text: str) -> str:
+    """Return a unit in its standard spelling: µL for "ul" and "microliters"; "" if it is no unit of any dimension."""
+    folded = text.translate(_FOLD).strip()
+    unit = _SPELLINGS.get(folded, folded)
+    return unit if unit in _ALL_UNITS else ""
 
 
 def find_quantity(text: object, *dimensions: str) -> Quantity | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.errors import LabError
+from simulation.lab.name_ranges import fold_names
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
@@ -165,7 +166,8 @@ def _is_in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[st
 
 
 def _abbreviate_names(names: Sequence[str]) -> str:
-    """Return the names as a list; if there are many, the first few and the number of others."""
+    """Return the names as a list, "fish 1 to 5" for five of them; if there are many, the first few and the number of others."""
+    names = fold_names(names)
     # One name more than the limit is listed in full: it takes no more room than "and 1 more".
     more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES + 1 else ""
     return ", ".join(names[:_LISTED_NAMES] if more else names) + more

@@ -7,12 +7,14 @@ from typing import Any
 
 from django import template
 
+from simulation.lab import notation
 from simulation.web import transcript
 
 register = template.Library()
 register.filter("words", transcript.humanise_name)
 register.filter("written", transcript.format_value)
 register.filter("said", transcript.display_value)
+register.filter("explained", notation.write_explanation)
 
 
 @register.filter("under")

@@ -1,10 +1,14 @@
 """A step for a page: what was done, what changed, what was observed. The simulator's hidden ledger is not included."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulation.lab.bench import step_from_json
+from simulation.lab.materials import CONDITION_NAMES
+from simulation.lab.name_ranges import fold_names, group_names
+from simulation.lab.notation import write_text, write_value
+from simulation.lab.observation_tables import GroupedObservations, group_observations
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import TranscriptStep
 from simulation.models import Transition
@@ -13,14 +17,7 @@ _VALUE_LABELS = {
     "available_for_further_use": "available",
     "not_available_for_further_use": "used up",
     "unlimited": "unlimited",
-    "room_temp": "room temperature",
-    "4C": "4 °C",
-    "-20C": "−20 °C",
-    "-80C": "−80 °C",
-    "-196C": "−196 °C",
-    "incubating_conditions": "incubator",
-    "cell_culture_conditions": "cell culture incubator",
-    "dry_ice": "dry ice",
+    **CONDITION_NAMES,
 }
 _REJECTION_TEXTS = {
     RejectedBy.PARSER: "The action could not be parsed, so nothing was tried.",
@@ -41,7 +38,7 @@ class PropertyRow(NamedTuple):
 class MaterialRow(NamedTuple):
     """A material through one step: kept, changed, new or used up."""
 
-    barcode: str
+    barcodes: tuple[str, ...]  # of several materials if the step did the same to all of them
     name: str
     fate: str
     origins: tuple[str, ...]
@@ -65,7 +62,7 @@ class StepView(NamedTuple):
     took: str
     parameters: list[tuple[str, str]]
     lanes: list[MaterialRow]
-    observations: tuple[Mapping[str, Any], ...]
+    observations: GroupedObservations
     rejected: str
     refuser: str
     fidelity: str
@@ -86,8 +83,8 @@ def build_step_view(row: Transition) -> StepView:
         start=format_clock(step.started_at),
         took=format_duration(step.ended_at - step.started_at),
         parameters=[(humanise_name(name), _format_with_names(value, names)) for name, value in parameters],
-        lanes=_align_materials(transcript_step),
-        observations=transcript_step.observations,
+        lanes=_fold_equal(_align_materials(transcript_step)),
+        observations=group_observations([_write_observation(seen) for seen in transcript_step.observations]),
         rejected=transcript_step.rejected,
         refuser=_REJECTION_TEXTS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
@@ -144,10 +141,38 @@ def format_value(value: Any) -> str:
 def _format_with_names(value: Any, names: Mapping[str, str]) -> str:
     """Return a parameter's value; barcodes of materials in the step are preceded by their names."""
     if isinstance(value, list):
+        known = [names[part] for part in value if isinstance(part, str) and part in names]
+        folded = fold_names(known)
+        # "HeLa wells 1 to 18" instead of eighteen names; the barcodes are with the materials below.
+        if len(known) == len(value) and len(folded) < len(known):
+            return ", ".join(folded)
         return ", ".join(_format_with_names(part, names) for part in value)
     if isinstance(value, str) and value in names:
         return f"{names[value]} ({value})"
-    return display_value(format_value(value))
+    return write_value(display_value(format_value(value)))
+
+
+def _write_observation(seen: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "type": str(seen["measurement_type"]),
+        "description": write_text(str(seen["description"])),
+        "value": write_value(format_value(seen["value"])),
+    }
+
+
+def _fold_equal(lanes: Sequence[MaterialRow]) -> list[MaterialRow]:
+    """Return the materials, with those that differ only in the number of their name as one: "HeLa wells 1 to 18"."""
+    groups: dict[str, list[MaterialRow]] = {}
+    for lane in lanes:
+        groups.setdefault(repr(lane._replace(barcodes=(), name="")), []).append(lane)
+    folded = []
+    for group in groups.values():
+        for entry in group_names(lane.name for lane in group):
+            barcodes = tuple(code for at in entry.positions for code in group[at].barcodes)
+            folded.append(
+                (lanes.index(group[entry.positions[0]]), group[0]._replace(barcodes=barcodes, name=entry.name))
+            )
+    return [lane for _, lane in sorted(folded, key=lambda entry: entry[0])]
 
 
 def _align_materials(step: TranscriptStep) -> list[MaterialRow]:
@@ -183,14 +208,16 @@ def _make_material_row(
     # A material that is returned without any change is called unchanged.
     final_fate = fate if fate != "changed" or changed else "unchanged"
     material, same = after or before or {}, [row for row in rows if row not in changed]
-    return MaterialRow(str(material["barcode"]), str(material["name"]), final_fate, origins, changed, same)
+    return MaterialRow(
+        (str(material["barcode"]),), write_text(str(material["name"])), final_fate, origins, changed, same
+    )
 
 
 def _list_properties(material: Mapping[str, Any] | None) -> dict[str, str]:
     """Return everything that a card about the material shows, in reading order."""
     if material is None:
         return {}
-    properties = {key: format_value(value) for key, value in material["properties"].items()}
+    properties = {key: write_value(format_value(value), key) for key, value in material["properties"].items()}
     return {
         **properties,
         "storage": display_value(material["environmental_condition"]),

@@ -55,6 +55,11 @@ ITEM_FIELDS = (
     Field("payload_sha256", "text", "SHA-256 of the stored payload that raters were shown; empty before unblinding"),
     Field("ratings", "count", "number of ratings that count; before unblinding without imported ones"),
     Field("could_not_judge", "count", "of these, ratings of raters who could not judge"),
+    Field(
+        "name",
+        "text",
+        "action and first material, or the goal of a record; a twin has the name of its original (sealed)",
+    ),
 )
 
 RATER_FIELDS = (

@@ -179,20 +179,20 @@ def _iter_item_rows(study: Study, blinded: bool) -> Iterator[Cells]:
     if blinded:
         # Neither sources nor payloads are read: the person who generated an item could recognise it by them.
         for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK_SIZE):
-            yield (code, *[None] * 12, *counts.get(pk, (0, 0)))
+            yield (code, *[None] * 12, *counts.get(pk, (0, 0)), None)
         return
     # In the order of ITEM_FIELDS.
     columns = (
         "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
         "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
-        "source__imported__key", "payload_sha256",
+        "source__imported__key", "payload_sha256", "name",
     )  # fmt: skip
     for row in items.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE):
-        pk, *cells = row
+        pk, *cells, name = row
         cells[3] = public_perturbation(cells[3], cells[5])
         cells[9] = cells[9] or None
         cells[10] = json.dumps(cells[10], sort_keys=True, ensure_ascii=False) if cells[10] else None
-        yield (*cells, *counts.get(pk, (0, 0)))
+        yield (*cells, *counts.get(pk, (0, 0)), name or None)
 
 
 def _count_item_ratings(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:

@@ -1,21 +1,19 @@
-"""Pages of items after unblinding: their list, one item with its ratings, and the items that raters disagree about."""
+"""Pages of items after unblinding: one item with its ratings, and the items that raters disagree about."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import URLPattern, path
-from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
 from ratings.blinding import Payload, blind_transition, item_diff, item_view
 from ratings.blinding.item_diff import DiffLine, format_mark_key
+from ratings.blinding.item_names import name_item
 from ratings.models import Item, ItemSource, Study
-from ratings.protocol.reference import PLANTED
 from ratings.results import rating_rows
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import Json, list_records
@@ -25,7 +23,6 @@ from simulation.web.transcript import build_checker_report
 
 TINT_STEPS = 5
 MAX_ITEMS, MAX_MARKED_ROWS = 12, 4  # of the list of contested items
-PER_PAGE = 50
 
 
 class StripCell(NamedTuple):
@@ -84,6 +81,7 @@ class RelatedItem(NamedTuple):
 
     code: UUID
     name: str
+    source: str
 
 
 class MarkCounts(NamedTuple):
@@ -91,38 +89,6 @@ class MarkCounts(NamedTuple):
 
     by_key: Counter[str]
     could: int
-
-
-class _CountedPaginator(Paginator):  # type: ignore[type-arg]  # generic only in the stubs
-    """A paginator whose number of rows is already known."""
-
-    def __init__(self, rows: Any, number: int) -> None:
-        super().__init__(rows, PER_PAGE)
-        self.number = number
-
-    # Counting would repeat the query over all ratings; the totals have the number.
-    @cached_property
-    def count(self) -> int:
-        return self.number
-
-
-@study_page("admin", "analyst")
-@require_safe
-def list_items(request: StudyRequest) -> HttpResponse:
-    """Show fifty items per page; "?show=disputed" shows only those that most raters dispute."""
-    study = request.study
-    context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
-    # While sealed, the page explains what it will contain; no row of an item is read.
-    if study.is_unblinded:
-        only = request.GET.get("show") == "disputed"
-        totals, wanted = rating_rows.count_items(study), rating_rows.list_item_rows(study, disputed=only)
-        page = _CountedPaginator(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
-        # Items without any rating are in no line, so their number is stated.
-        n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
-        lines = [rating_rows.build_item_summary(row) for row in page]
-        context["has_planted"] = any(line.reference == PLANTED for line in lines)
-        context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
-    return render(request, "ratings/items.html", context)
 
 
 @study_page("admin", "analyst")
@@ -153,7 +119,11 @@ def show_item(request: StudyRequest, code: UUID) -> HttpResponse:
         "strip": build_strip(ratings, request.study.answer_labels),
         "machines": machines,
         "given_by": _describe_raters(ratings, len(machines)),
-        "kin": [RelatedItem(one.item.code, rating_rows.format_source_name(one.label, one.perturbation)) for one in kin],
+        "name": row.name or name_item(row.payload),
+        "kin": [
+            RelatedItem(one.item.code, one.item.name, rating_rows.format_source_name(one.label, one.perturbation))
+            for one in kin
+        ],
         "compared": original is not None,
         "original_said": original_said,
         "lines": [one for one in diff_lines if one.is_notable],
@@ -230,13 +200,19 @@ class MarkedRow(NamedTuple):
 class ContestedItem(NamedTuple):
     """One contested item. `ticks` are the rows with the most marks, `more` is the number of other marked rows."""
 
+    name: str
     row: Mapping[str, Any]
     strip: list[StripCell]
     ticks: list[MarkedRow]
     more: int
 
 
-def list_contested(study: Study, document: Json, filters: Filters) -> list[ContestedItem]:
+def load_names(study: Study) -> dict[str, str]:
+    """Return the name of each item of the study by its code."""
+    return {str(code): name for code, name in study.items.order_by().values_list("code", "name")}
+
+
+def list_contested(study: Study, document: Json, filters: Filters, names: Mapping[str, str]) -> list[ContestedItem]:
     """Return the first of the document's contested items with their current ratings. Raises SealedError before unblinding."""
     # Only items whose ratings differ: the others need no discussion.
     first = [row for row in list_records(document["tables"]["contested"]) if row["spread"]][:MAX_ITEMS]
@@ -247,17 +223,18 @@ def list_contested(study: Study, document: Json, filters: Filters) -> list[Conte
     # The filters apply to ratings, as in every other part of the page.
     for rating in iter_rating_rows(study, *codes, within=filters.build_condition()):
         by_item[str(rating.item)].append(rating)
-    return [_make_contested(row, by_item[row["item"]], study) for row in first]
+    return [_make_contested(names.get(row["item"], ""), row, by_item[row["item"]], study) for row in first]
 
 
-def _make_contested(row: Mapping[str, Any], ratings: Sequence[RatingRow], study: Study) -> ContestedItem:
+def _make_contested(name: str, row: Mapping[str, Any], ratings: Sequence[RatingRow], study: Study) -> ContestedItem:
     target = ratings[0].target if ratings else []
     marks = Counter(key for rating in ratings if rating.is_judged for key in rating.marked)
     ticks = [MarkedRow(format_mark_key(key), n, key in target) for key, n in marks.most_common(MAX_MARKED_ROWS)]
-    return ContestedItem(row, build_strip(ratings, study.answer_labels), ticks, max(0, len(marks) - MAX_MARKED_ROWS))
+    return ContestedItem(
+        name, row, build_strip(ratings, study.answer_labels), ticks, max(0, len(marks) - MAX_MARKED_ROWS)
+    )
 
 
 urls: list[URLPattern] = [
-    path("studies/<slug:slug>/items/", list_items, name="items"),
     path("studies/<slug:slug>/items/<uuid:code>/", show_item, name="item"),
 ]

@@ -110,6 +110,7 @@ def render_results(
     document, query = analysis.document, filters.build_query()
     figures = stored_figures.list_stored_figures(analysis, stored_figures.study_links(study, query))
     report = progress.build_report(study)
+    names = items.load_names(study)
     parts = result_sections.build_sections(document, figures) if document["data"]["ratings"] else []
     statistics = _build_statistics(document["results"], study) if parts else []
     # What the pages of the items and of all statistics have, each as the link to it has to name.
@@ -132,9 +133,9 @@ def render_results(
         "notes": [note for note in document["notes"] if not (filters and note.startswith(filters.description))],
         "sample_text": result_sections.describe_sample(document),
         "links": [(slug, result_sections.TITLES[slug]) for slug in others if slug in slugs],
-        "contested": items.list_contested(study, document, filters),
+        "contested": items.list_contested(study, document, filters, names),
         "n_contested": document["composition"]["contested"],
-        "matrix": result_sections.build_matrix(document, whole=show_all_items),
+        "matrix": result_sections.build_matrix(document, names, whole=show_all_items),
         "matrix_files": figures["matrix"].files if "matrix" in figures else [],
         "statistics": statistics,
     }

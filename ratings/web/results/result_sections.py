@@ -52,6 +52,7 @@ class MatrixRow(NamedTuple):
     """An item's ratings, one entry per rater in column order; None without a rating."""
 
     code: str
+    name: str
     source: str
     cells: list["MatrixCell | None"]
 
@@ -172,7 +173,7 @@ def describe_design(document: Json) -> str:
 _ARMS = {"layout": "layout", "context": "goal and earlier steps shown", "marks": "rows could be ticked"}
 
 
-def build_matrix(document: Json, whole: bool = False) -> RatingMatrix | None:
+def build_matrix(document: Json, names: Mapping[str, str], whole: bool = False) -> RatingMatrix | None:
     """Return the matrix: as many items of each source as fit a page, or all if `whole`. None without ratings."""
     table = document["tables"]["matrix"]
     if not table["rows"]:
@@ -187,7 +188,7 @@ def build_matrix(document: Json, whole: bool = False) -> RatingMatrix | None:
     # Natural order: R2 before R10.
     labels = sorted(raters, key=natural_sort_key)
     rows = [
-        MatrixRow(code, source, [own[code].get(label) for label in labels])
+        MatrixRow(code, names.get(code, ""), source, [own[code].get(label) for label in labels])
         for source, own in sorted(items.items())
         for code in sorted(own)[:each]
     ]

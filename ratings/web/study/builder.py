@@ -14,6 +14,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.blinding import item_view
+from ratings.blinding.item_names import name_item
 from ratings.models import EVIDENCE, Study
 from ratings.protocol import CandidateItem, PlanError, ProtocolError, StudyProtocol, study_protocol
 from ratings.protocol.study_protocol import CHOICES, LAYOUTS, MARKS
@@ -76,7 +77,8 @@ def preview_item(request: StudyRequest) -> HttpResponse:
     number = min(int(asked), len(candidates)) if is_number else 1
     arm = _choose_arm(request, study_protocol.load_protocol(request.study.protocol))
     names = {key: [(value, choice.name) for value, choice in CHOICES[key].items()] for key in ("layouts", "marks")}
-    context = {"study": request.study, "number": number, "numbers": range(1, len(candidates) + 1), "arm": arm}
+    names_of_items = [(at, name_item(payload)) for at, (payload, _) in enumerate(candidates, 1)]
+    context = {"study": request.study, "number": number, "numbers": names_of_items, "arm": arm}
     context |= {"layouts": names["layouts"], "all_marks": names["marks"]}
     if candidates:
         payload, goal = candidates[number - 1]

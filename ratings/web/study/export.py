@@ -27,7 +27,7 @@ from ratings.protocol import PlanError
 from ratings.results.analyses import filters
 from ratings.studies import SealedError, StudyError
 from ratings.web.decorators import StudyRequest, study_page
-from ratings.web.results import items
+from ratings.web.results import item_list, items
 from ratings.web.results.result_files import as_attachment
 from simulation.jobs import job_files
 from simulation.models import Job
@@ -277,6 +277,7 @@ urls: list[URLPattern] = [
     path("studies/<slug:slug>/export/", show_exports, name="export"),
     path("studies/<slug:slug>/protocol.json", download_protocol, name="protocol_json"),
     path("studies/<slug:slug>/certificate.json", download_certificate, name="certificate"),
+    *item_list.urls,
     *items.urls,
     path("studies/<slug:slug>/import/", import_items, name="import_items"),
     path("studies/<slug:slug>/import-ratings/", import_ratings, name="import_ratings"),

@@ -14,18 +14,16 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings.accounts import reauthentication, require_recent_for_post
 from ratings.models import Membership, Study
-from ratings.protocol import PlanError, ProtocolError, study_protocol
+from ratings.protocol import PlanError, ProtocolError
 from ratings.results import study_log
-from ratings.studies import StudyError, access, interim_analysis, lifecycle, opening_jobs, pool, progress, quarantine
+from ratings.studies import StudyError, access, interim_analysis, lifecycle, opening_jobs, progress
 from ratings.studies.blinding_audit import audit_runner
 from ratings.studies.blinding_audit.audit_runner import AuditError
-from ratings.studies.quarantine import DecisionError, HeldItem
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.study.step_forms import GuideForm
 from ratings.web.study.study_list import add_list_counts
 
 EVENTS_PER_PAGE = 50
-MAX_SHOWN = 50  # undecided items on one page; decided ones leave the list
 
 
 # The URL, name and success message of each status change, and the function that makes it.
@@ -223,47 +221,6 @@ def show_audit(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/audit.html", context)
 
 
-@study_page("admin")
-@require_http_methods(["GET", "HEAD", "POST"])
-def show_quarantine(request: StudyRequest) -> HttpResponse:
-    """Show the items that stay out of the study until an admin decides that their text reveals nothing."""
-    study = request.study
-    # The items of an opened study are frozen, so there is nothing to decide. Each is listed once.
-    held = pool.take_inventory(study_protocol.load_protocol(study.protocol), study).held if study.is_draft else []
-    quarantined = list({item.digest: item for item in held}.values())
-    if request.method == "POST":
-        return _save_decision(request, study, quarantined)
-    undecided = [item for item in quarantined if not item.decision]
-    context = {
-        "study": study,
-        "role": request.role,
-        "may_run": True,
-        "held": undecided[:MAX_SHOWN],
-        "more": max(len(undecided) - MAX_SHOWN, 0),
-        "decided": study.quarantine.exclude(decision="").select_related("by"),
-        "allowed": quarantine.load_names_file().laboratory,
-        "left_out": study.quarantine.filter(decision="").count(),
-    }
-    return render(request, "ratings/quarantine.html", context)
-
-
-def _save_decision(request: StudyRequest, study: Study, quarantined: list[HeldItem]) -> HttpResponse:
-    requested = request.POST.get("item", "")
-    item = next((item for item in quarantined if item.digest == requested), None)
-    try:
-        if item is None:
-            raise DecisionError("This item is no longer in quarantine, or the study has been opened")
-        # Names without a declaration are sent as blanks, so both lists have the same length.
-        things = dict(zip(request.POST.getlist("name"), request.POST.getlist("thing"), strict=False))
-        decision = request.POST.get("decision", "")
-        quarantine.record_decision(study, item, decision, request.user, things if decision == "released" else {})
-    except DecisionError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, f"{request.POST['decision'].capitalize()}. The decision is logged.")
-    return redirect("ratings:quarantine", study.slug)
-
-
 urls: list[URLPattern] = [
     *(
         path(f"studies/<slug:slug>/{action}/", change_status, {"action": action}, name=f"{action}_study")
@@ -276,5 +233,4 @@ urls: list[URLPattern] = [
     path("studies/<slug:slug>/log/", show_log, name="study_log"),
     path("studies/<slug:slug>/interim/", show_interim_analysis, name="interim"),
     path("studies/<slug:slug>/audit/", show_audit, name="audit"),
-    path("studies/<slug:slug>/quarantine/", show_quarantine, name="quarantine"),
 ]

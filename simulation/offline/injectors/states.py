@@ -5,6 +5,7 @@ import re
 from decimal import Decimal
 
 from simulation.lab import quantities
+from simulation.lab.materials import describe_whereabouts
 from simulation.offline.injectors import edits
 
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
@@ -41,11 +42,15 @@ def frozen_in_the_warm(case: edits.Case, rng: random.Random) -> edits.Errors:
         name, where = material.name, material.condition
         mentions_ice = any("ice" in reading.value for reading in case.list_readings_of(material))
         if material.phase in _FLUID and where in _WARM_AIR and not mentions_ice:
-            yield f"{name} is frozen at condition {where}, and no step froze it", material.change("phase", "frozen")
+            yield (
+                f"{name} is frozen {describe_whereabouts(where)}, and no step froze it",
+                material.change("phase", "frozen"),
+            )
         if material.phase == "frozen" and where not in _WARM_AIR:
             # Incubators only: at room temperature a frozen material could be about to thaw.
             for wrong in _INCUBATORS:
-                explanation = f"{name} is frozen at condition {wrong}; the step leaves it at {where}"
+                is_at, was_at = describe_whereabouts(wrong), describe_whereabouts(where)
+                explanation = f"{name} is frozen {is_at}; the step leaves it {was_at}"
                 yield explanation, material.change_field("environmental_condition", wrong)
 
 
@@ -83,8 +88,8 @@ def impossible_place(case: edits.Case, rng: random.Random) -> edits.Errors:
     for material in edits.sample_places(rng, case.materials):
         if material.condition in _WARM and material.phase in _FLUID:
             for wrong in _COLD:
-                right = f"{case.action.name} leaves it at {material.condition}"
-                explanation = f"{material.name} is {material.phase} at {wrong}; {right}"
+                right = f"{case.action.name} leaves it {describe_whereabouts(material.condition)}"
+                explanation = f"{material.name} is {material.phase} {describe_whereabouts(wrong)}; {right}"
                 yield explanation, material.change_field("environmental_condition", wrong)
 
 
@@ -174,7 +179,7 @@ def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
         right, before = material.condition, material.before
         for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
             if wrong != right and not wrong.startswith(("-", "dry")) and material.phase in _FLUID:
-                explanation = f"{material.name} is at {wrong}; {case.action.name} leaves it at {right}"
+                explanation = f"{material.name} is {describe_whereabouts(wrong)}; {case.action.name} leaves it {describe_whereabouts(right)}"
                 yield explanation, material.change_field("environmental_condition", wrong)
 
 

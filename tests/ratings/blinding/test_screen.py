@@ -11,8 +11,8 @@ import pytest
 from django.template.loader import render_to_string
 
 from ratings.blinding import allow_list, item_view
-from ratings.blinding.observation_tables import group_observations
 from simulation.lab.bench import step_to_json
+from simulation.lab.observation_tables import group_observations
 from tests.support import run_factory
 from tests.support.rating_room import (
     build_aliquots,

@@ -9,6 +9,7 @@ from ratings.models import Quarantine, Study
 from ratings.protocol import study_protocol
 from ratings.studies import lifecycle, pool, quarantine
 from ratings.studies.quarantine import Secret
+from ratings.studies.quarantine_excerpts import build_excerpts, describe_place
 from simulation.models import Twin
 from tests.support import run_factory, study_factory, study_log_texts
 
@@ -138,6 +139,55 @@ def test_quarantine_page_shows_the_reason_and_stores_the_decision(study: Study, 
     row = Quarantine.objects.get(study=study)
     assert (row.decision, row.payload_sha256, row.by.username) == ("released", one.digest, "root")
     assert "Nothing in quarantine" in client.get(address).content.decode()
+
+
+def test_quarantine_page_shows_each_finding_in_its_sentence(study: Study, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    page = client.get(reverse("ratings:quarantine", args=[study.slug])).content.decode()
+    assert "<bdi>Observation 1, description</bdi>: <strong>the word “deliberately”</strong>" in page
+    assert "<blockquote><bdi><mark>deliberately</mark> wrong</bdi></blockquote>" in page
+
+
+def test_quarantine_decides_about_several_items_at_once_or_about_none(study: Study, client: Client) -> None:
+    for twin in Twin.objects.filter(perturbation="obvious")[:2]:
+        twin.outcome["new_observations"] = [{"description": "a secret", "measurement_type": "visual", "value": ""}]
+        twin.save()
+    digests = [one.digest for one in held(study)]
+    assert len(digests) == 3
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:quarantine", args=[study.slug])
+    refused = client.post(address, {"item": [*digests[:2], "x"], "decision": "dropped"}, follow=True)
+    assert "Nothing was changed" in refused.content.decode()
+    assert not Quarantine.objects.exists()
+    done = client.post(address, {"item": digests[:2], "decision": "dropped"}, follow=True).content.decode()
+    assert "2 items dropped. The decision is logged. 1 item left to decide." in done
+    assert set(Quarantine.objects.values_list("payload_sha256", "decision")) == {(d, "dropped") for d in digests[:2]}
+
+
+def test_excerpt_of_a_long_text_shows_the_words_around_the_finding(study: Study) -> None:
+    (one,) = held(study)
+    long = f"{'before ' * 40}Deliberately, wrong {'after ' * 40}"
+    payload = {**one.found.payload, "observations": [{"type": "visual", "description": long, "value": ""}]}
+    found = one._replace(found=one.found._replace(payload=payload))
+    (excerpt,) = build_excerpts(found)
+    assert excerpt.match == "Deliberately"
+    assert excerpt.before.startswith("…before ") and excerpt.after.endswith("after…")
+    assert 100 <= len(excerpt.before) <= 120 and 100 <= len(excerpt.after) <= 120
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("observations[1].value", "Observation 2, value"),
+        ("after[0].properties[3][1]", "HeLa well 1 after the action, property"),
+        ("action.parameters[0][1]", "Action, setting"),
+        ("context.steps[0].action", "Earlier steps, step 1, action"),
+        ("steps[4].observations[0].description", "Step 5, observation 1, description"),
+        ("goal", "Goal"),
+    ],
+)
+def test_place_of_a_finding_is_told_in_words(place: str, words: str) -> None:
+    assert describe_place(place, {"after": [{"name": "HeLa well 1"}]}) == words
 
 
 @pytest.mark.parametrize("sent", [{}, {"item": "x", "decision": "released"}])

@@ -57,7 +57,7 @@ def test_report_reads_no_source_and_no_verdict(admin_user) -> None:
 
 def test_rating_rows_with_sources_are_sealed_until_unblinding(admin_user) -> None:
     study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
-    for sealed in (rating_rows.iter_rating_rows, rating_rows.list_item_rows):
+    for sealed in (rating_rows.iter_rating_rows, rating_rows.list_items):
         with pytest.raises(SealedError, match="sealed until it is unblinded"):
             sealed(study)
     assert len(list(rating_rows.iter_rating_rows(study_factory.unblind_study(study, admin_user)))) == 80
@@ -185,13 +185,14 @@ def test_item_is_disputed_if_a_majority_of_raters_disagrees_with_its_truth(admin
     study = study_factory.unblind_study(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
 
     def disputed() -> int:
-        return rating_rows.list_item_rows(study, disputed=True).count()
+        return rating_rows.list_items(study).filter(is_disputed=True).count()
 
     # Both raters call the 20 originals (true) and 10 of the 20 twins (wrong) plausible: ten are disputed.
     assert disputed() == 10
-    lines = [rating_rows.build_item_summary(row) for row in rating_rows.list_item_rows(study)]
-    assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
-    assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
+    lines = list(rating_rows.list_items(study).order_by("-is_disputed", "code"))
+    assert [line.is_disputed for line in lines] == [True] * 10 + [False] * 30
+    assert {(line.source.reference, line.yes, line.judged, line.given) for line in lines[:10]} == {("planted", 2, 2, 2)}
+    assert {line.share for line in lines[:10]} == {1.0}
     # One against one is not a majority, nor is one alone.
     one, _ = Rating.objects.filter(assignment__item__code=lines[0].code)
     Rating.objects.filter(pk=one.pk).update(verdict=False)

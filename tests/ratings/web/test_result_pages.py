@@ -266,7 +266,7 @@ def test_rating_matrix_contains_every_rating_and_flags_wrong_ones(staff: Client,
     document["tables"]["matrix"]["rows"] = [
         [*row[:1], f"item {n}", *row[2:]] for n in range(result_sections.MATRIX_CELLS + 1)
     ]
-    cut, whole = result_sections.build_matrix(document), result_sections.build_matrix(document, whole=True)
+    cut, whole = result_sections.build_matrix(document, {}), result_sections.build_matrix(document, {}, whole=True)
     assert cut and whole
     assert (len(cut.rows), cut.items, len(whole.rows)) == (
         result_sections.MATRIX_CELLS,

@@ -1,13 +1,11 @@
 """Show similar observations of many things as one table, in which their common words appear once.
 
 Twenty wells under one microscope give sixty sentences that differ in a number. They become a table of things by
-measures, from which every sentence can be reconstructed word for word. The grouping depends on the blinded text alone.
+measures, from which every sentence can be reconstructed word for word. The grouping depends on the text alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-from ratings.blinding.material_rows import count_common_words, observation_key
 
 MIN_TABLE = 3  # observations; fewer remain sentences
 MAX_NARROW_ROWS = 16  # rows of a table shown beside others
@@ -49,7 +47,7 @@ class GroupedObservations(NamedTuple):
     alone: tuple[MarkedObservation, ...]
 
 
-def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True) -> GroupedObservations:
+def group_observations(observations: Sequence[Mapping[str, Any]], fold: bool = True) -> GroupedObservations:
     """Return the observations of an item or a step, in tables where possible; as sentences only unless `fold`."""
     marked = [
         MarkedObservation(observation_key(at), o["type"], o["description"], o["value"])
@@ -70,6 +68,22 @@ def group_observations(observations: Sequence[dict[str, Any]], fold: bool = True
             sentences += group
     # In the order of the record, not of the groups.
     return GroupedObservations(tuple(tables), tuple(sorted(sentences, key=marked.index)))
+
+
+def observation_key(number: int) -> str:
+    """Return the key of an observation, counted from 1."""
+    return f"seen/{number}"
+
+
+def count_common_words(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
+    """Return with how many common words all lines begin, leaving at least one word of each line.
+
+    With `keep_numbers`, the last common word is not counted if a number follows it in every line.
+    """
+    limit = min(map(len, lines)) - 1
+    n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
+    is_before_number = keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines)
+    return n_shared - 1 if is_before_number else n_shared
 
 
 def _try_table(group: Sequence[MarkedObservation]) -> ObservationTable | None:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
-from wetbench_site import local_address
+from simulation.management import local_address
 from wetbench_site.text import format_count
 from wetbench_site.validation import Problem
 

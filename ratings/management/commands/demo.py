@@ -8,10 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 from ratings import demonstration
 from ratings.raters import email_messages
 from simulation.jobs import jobs
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import ProgressLine, integer_between
 from simulation.models import Job
-from wetbench_site import local_address
 from wetbench_site.database import release_connection
 from wetbench_site.safe_output import SafeCommand
 

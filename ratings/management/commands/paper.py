@@ -20,9 +20,8 @@ from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import StudyError
 from simulation.casts import load_files
 from simulation.lab.errors import LabError
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import ProgressLine, integer_between, parse_money
-from wetbench_site import local_address
 from wetbench_site.safe_output import SafeCommand
 
 EXPECTED_ERRORS = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)

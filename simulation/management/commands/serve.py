@@ -6,9 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import integer_between
-from wetbench_site import local_address
 from wetbench_site.safe_output import SafeCommand
 
 

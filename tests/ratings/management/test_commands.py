@@ -13,8 +13,8 @@ from ratings.accounts import signing_in
 from ratings.models import Rating, Study
 from ratings.raters import invitations
 from ratings.studies import lifecycle, running_raters
+from simulation.management import local_address
 from tests.support import run_factory, study_factory
-from wetbench_site import local_address
 
 pytestmark = pytest.mark.django_db
 

@@ -149,7 +149,7 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = VAR_DIR / "static"  # filled when the server starts (wetbench_site.middleware.static_files.py)
+STATIC_ROOT = VAR_DIR / "static"  # filled when the server starts (wetbench_site/middleware/static_files.py)
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "wetbench_site.middleware.static_files.HashedFiles"},

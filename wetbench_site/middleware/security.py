@@ -86,7 +86,7 @@ def compress_items_middleware(
         if match is None or match.view_name not in _RATER_VIEWS or request.headers.get("HX-Request") != "true":
             return response
         # Django sets this key when a page asks for the token; a page with one stays as it is.
-        if response.streaming or not response.content or "CSRF_COOKIE_NEEDS_UPDATE" in request.META:
+        if not isinstance(response, HttpResponse) or not response.content or "CSRF_COOKIE_NEEDS_UPDATE" in request.META:
             return response
         patch_vary_headers(response, ["Accept-Encoding"])
         if re_accepts_gzip.search(request.headers.get("Accept-Encoding", "")):

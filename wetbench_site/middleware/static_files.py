@@ -14,12 +14,12 @@ from wetbench_site.text import hash_text
 log = logging.getLogger(__name__)
 
 
-class HashedFiles(CompressedManifestStaticFilesStorage):
+class HashedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # the library has no types
     """The library's storage, except that files have their plain names as long as nothing has been collected."""
 
     # A file that is not in the manifest is a mistake in a template: tests without a manifest would not find it.
     def stored_name(self, name: str) -> str:
-        return super().stored_name(name) if self.hashed_files else name
+        return str(super().stored_name(name)) if self.hashed_files else name
 
 
 def collect_if_changed() -> None:
@@ -47,7 +47,7 @@ def _describe_sources() -> str:
     """Return a digest of the paths, sizes and times of all files. It takes a hundredth of a second."""
     sources = []
     for finder in get_finders():
-        for path, storage in finder.list(None):  # type: ignore[no-untyped-call]
+        for path, storage in finder.list(None):
             stat = Path(storage.path(path)).stat()
             sources.append((path, stat.st_size, stat.st_mtime_ns))
     return hash_text(repr(sorted(sources)))

@@ -88,13 +88,13 @@ def test_page_of_a_user_without_a_password_in_production_names_the_command_and_k
 
 def test_user_without_a_password_is_invited_to_set_one(client: Client) -> None:
     client.force_login(root := User.objects.create_superuser("root"))
-    assert "You have no password yet" in client.get("/studies/").content.decode()
+    assert "You have no password yet" in client.get("/start/").content.decode()
     make_sign_in_stale(client)
     sent = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     assert client.post("/account/", sent).status_code == 302
     root.refresh_from_db()
     assert root.check_password(PASSWORD)
-    assert "You have no password yet" not in client.get("/studies/").content.decode()
+    assert "You have no password yet" not in client.get("/start/").content.decode()
 
 
 def test_archive_with_sources_requires_reauthentication_only_if_people_rated(client: Client) -> None:

@@ -104,7 +104,7 @@ def check_transfer_sizes(demo: Demo, browser: BrowserContext) -> None:
     # Practice has tests of its own.
     with sqlite3.connect(demo.folder / "wetbench.sqlite3", timeout=20) as database:
         database.execute(
-            "update ratings_rater set practised_at = consented_at, started_at = consented_at where user_id is not null"
+            "update ratings_rater set practised_at = consented_at, started_at = consented_at, guide_seen = 1 where user_id is not null"
         )
         code, session = database.execute(
             "select rater.code, session.session_key from ratings_rater rater"

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ def shorten_intervals() -> None:
     )  # tests are fast, and their users have the same primary keys
     settings.LINK_REQUESTS_PER_MINUTE = 10**6  # and one address
     settings.WHITENOISE_AUTOREFRESH = True  # else every new test client reads all static files
+    # Plain names, although a server in this folder may have collected the files.
+    settings.STATIC_ROOT = Path(tempfile.gettempdir()) / "wetbench-nothing-collected"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a secure one takes half a second
 
 

@@ -85,7 +85,10 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (_allow_members(READ), "ratings:study ratings:stock ratings:study_log ratings:first_results ratings:results"),
     (
         _allow_admins(BOTH),
-        "ratings:build ratings:planner ratings:delete_study ratings:unblind_study ratings:study_guide ratings:public_page",
+        """
+        ratings:build ratings:planner ratings:delete_study ratings:close_study ratings:unblind_study ratings:study_guide
+        ratings:public_page
+        """,
     ),
     (
         _allow_admins(READ),
@@ -94,8 +97,7 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
     (
         _allow_admins(POST),
         """
-        ratings:duplicate ratings:open_study ratings:pause_study ratings:resume_study ratings:close_study
-        ratings:reopen_study
+        ratings:duplicate ratings:open_study ratings:pause_study ratings:resume_study ratings:reopen_study
         """,
     ),
     # Raters and team of a study

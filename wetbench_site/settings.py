@@ -69,6 +69,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "wetbench_site.middleware.security.CompressLargePages",
+    "wetbench_site.middleware.security.compress_items_middleware",
     "wetbench_site.middleware.security.invisible_characters_middleware",
     "ratings.accounts.sessions.SessionAuthentication",
     "wetbench_site.access_table.AccessTable",
@@ -148,7 +149,12 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = True
+STATIC_ROOT = VAR_DIR / "static"  # filled when the server starts (wetbench_site/middleware/static_files.py)
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "wetbench_site.middleware.static_files.HashedFiles"},
+}
+WHITENOISE_USE_FINDERS = True  # until they are collected, and where they cannot be
 
 # People sign in with their name or e-mail address; most raters have no password and use a link.
 AUTHENTICATION_BACKENDS = ["ratings.accounts.signing_in.NameOrEmail"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
+import django
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
@@ -16,10 +17,13 @@ from django.urls import get_resolver
 
 from wetbench_site import checks, loopback_only
 from wetbench_site.environment import InvalidConfiguration
+from wetbench_site.middleware import static_files
 from wetbench_site.request_threads import call_in_large_frame, take_turn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
+django.setup()
+static_files.collect_if_changed()  # before the middleware lists the files
 site = get_wsgi_application()
 try:
     checks.check_site()

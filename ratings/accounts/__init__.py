@@ -1,8 +1,8 @@
 """Accounts: signing in by password or link, two-factor authentication, sessions, throttling and re-authentication.
 
-It is about people and their browsers. The only study data that it reads are the logged exports (`sessions`).
+It is about people and their browsers, and reads no study data.
 
-May import: ratings.models, simulation.models, wetbench_site.
+May import: ratings.models, wetbench_site.
 """
 
 from ratings.accounts.reauthentication import require_recent_for_post

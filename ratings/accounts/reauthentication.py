@@ -7,8 +7,10 @@ from functools import partial, wraps
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -19,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.accounts import login_throttling
+from wetbench_site import client_address
 from wetbench_site.observability.logs import log_security_event
 
 MAX_AGE = timedelta(minutes=15)  # for irreversible actions
@@ -47,15 +50,29 @@ def is_recent(request: HttpRequest) -> bool:
     return _is_within_max_age(request.session.get(_CONFIRMED))
 
 
-def has_password(request: HttpRequest) -> bool:
-    """Return whether this user has a password. Users without one must open a new sign-in link instead."""
-    return isinstance(request.user, User) and request.user.has_usable_password()
+def needs_no_proof(request: HttpRequest) -> bool:
+    """Return whether one click is enough: the user has no password, and only this machine is served and has the data.
+
+    Anybody who uses this machine can create sign-in links for every account, so a new link would prove nothing more.
+    """
+    is_one_machine = not (settings.PRODUCTION or settings.CELERY_BROKER_URL) and connection.vendor == "sqlite"
+    is_local = is_one_machine and client_address.is_this_machine(request)
+    return is_local and isinstance(request.user, User) and not request.user.has_usable_password()
+
+
+def describe_proof(request: HttpRequest) -> dict[str, Any]:
+    """Return what pages that ask for a proof show: `proof` is "password", "link" or "click"."""
+    user = request.user
+    if not isinstance(user, User) or user.has_usable_password():
+        return {"proof": "password"}
+    return {"proof": "click" if needs_no_proof(request) else "link", "account": user.get_username()}
 
 
 def verify_identity(request: HttpRequest, password: str) -> bool:
     """Return whether the given password is correct; for users without a password, whether a link was opened recently.
 
-    A wrong password is counted as on the sign-in page. A link must have been opened within the last 15 minutes.
+    A wrong password is counted as on the sign-in page. A link must have been opened within the last 15 minutes, unless
+    the request itself is enough (`needs_no_proof`).
     """
     user = request.user
     # The account may have been deactivated while the page was open.
@@ -68,7 +85,7 @@ def verify_identity(request: HttpRequest, password: str) -> bool:
             return False
         login_throttling.clear_attempts(request, user.get_username())
         return True
-    return _is_within_max_age(request.session.get(_SESSION_KEY))
+    return needs_no_proof(request) or _is_within_max_age(request.session.get(_SESSION_KEY))
 
 
 def _is_within_max_age(at: object) -> bool:
@@ -143,7 +160,7 @@ def _check_password(request: HttpRequest) -> bool:
 
 
 def _render_page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    context |= {"needs_password": has_password(request), "field": PASSWORD}
+    context |= {**describe_proof(request), "field": PASSWORD}
     has_error = context["refused"] or request.method == "POST"
     # 422, because browsers and htmx treat it as a form with an error; the submitted data is still in the page.
     return render(request, "ratings/confirm.html", context, status=422 if has_error else 200)

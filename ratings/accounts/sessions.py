@@ -18,8 +18,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from ratings.accounts import reauthentication
-from ratings.models import BrowserSession, StudyEvent
-from simulation.models import Job
+from ratings.models import BrowserSession
 from wetbench_site.observability.logs import log_security_event
 from wetbench_site.prepared_queries import PreparedQuery
 
@@ -141,20 +140,3 @@ def end_sessions(user: User, why: str, request: HttpRequest | None = None, but: 
     if ended:
         log_security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)
     return ended
-
-
-HOUR = timedelta(hours=1)
-
-
-def seconds_until_allowed(user: User) -> int:
-    """Return how many seconds this user must wait before the next export; 0 if an export is allowed now."""
-    since = timezone.now() - HOUR
-    events = StudyEvent.objects.filter(kind="exported", by=user, at__gt=since).values_list("at", flat=True)
-    # Jobs that are not done count as well: their event is written at the end, and until then they would not be limited.
-    open_jobs = Job.objects.filter(kind="export", asked_by=user, created_at__gt=since).exclude(status="done")
-    export_times = sorted([*events, *open_jobs.values_list("created_at", flat=True)])
-    limit = settings.EXPORTS_PER_HOUR
-    if len(export_times) < limit:
-        return 0
-    # + 1 rounds up, so that a request after the waiting time is not rejected by a fraction of a second.
-    return max(1, int((export_times[-limit] + HOUR - timezone.now()).total_seconds()) + 1)

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
+from simulation.management import local_address
 from wetbench_site.text import format_count
 from wetbench_site.validation import Problem
 
@@ -18,7 +19,8 @@ def add_study_argument(parser: CommandParser) -> None:
 
 def add_url_option(parser: CommandParser) -> None:
     """Add the option for the base of the links that the command prints or sends."""
-    parser.add_argument("--url", default="http://127.0.0.1:8000", help="base of the links, unless WETBENCH_URL is set")
+    help_text = "base of the links, unless WETBENCH_URL is set; default: the address that was served last"
+    parser.add_argument("--url", default=local_address.read_address(), help=help_text)
 
 
 @contextmanager

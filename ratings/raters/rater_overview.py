@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Exists, Max, OuterRef, Q
 from django.utils import timezone
 
-from ratings.models import Invitation, PracticeAnswer, Rater, Study
+from ratings.models import Assignment, Invitation, PracticeAnswer, Rater, Study
+from ratings.models.answers import WAITING
 from ratings.protocol.study_protocol import StudyProtocol, load_protocol
 from ratings.raters import active_time
 from ratings.studies import progress
@@ -121,6 +122,18 @@ def list_raters(study: Study, label: str = "") -> list[RaterRow]:
             )
         )
     return rows
+
+
+def count_active_raters(study: Study, period: timedelta) -> int:
+    """Return how many people have opened an item, or stored an answer or a choice, within this period, and are not done."""
+    since = timezone.now() - period
+    own = Assignment.objects.filter(rater=OuterRef("pk"))
+    has_answered, has_opened = (
+        Exists(own.filter(answered_at__gt=since)),
+        Exists(own.filter(WAITING, opened_at__gt=since)),
+    )
+    people = study.raters.filter(simulated=False, user__isnull=False, finished_at=None, withdrawn_at=None)
+    return people.filter(Q(last_seen_at__gt=since) | has_answered | has_opened).count()
 
 
 def count_unrated(study: Study) -> dict[int, int | None]:

@@ -124,6 +124,11 @@ def tally_ratings(study: Study) -> RatingTally:
     return RatingTally(items=items, missing=missing, **totals)
 
 
+def has_people(study: Study) -> bool:
+    """Return whether anybody takes or took part as a rater; False if all raters are simulated and other places are empty."""
+    return study.raters.filter(simulated=False).exclude(user=None, consented_at=None, answered_items=0).exists()
+
+
 def count_ratings(study: Study) -> int:
     """Return the number of ratings that count: first occasion, not released, surplus or of dropped raters."""
     return Rating.objects.filter(_IS_COUNTED, assignment__rater__study=study, assignment__rater__dropped=False).count()

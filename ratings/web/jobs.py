@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ratings.accounts import reauthentication, two_factor
 from ratings.exchange.archive import archive_requests
 from ratings.raters import model_raters
-from ratings.studies import StudyError, access
+from ratings.studies import StudyError, access, progress
 from ratings.studies.access import JobAccess
 from ratings.web.decorators import StudyRequest
 from simulation.jobs import job_files, jobs
@@ -51,7 +51,9 @@ def download_job_file(request: StudyRequest, job: UUID, file: int) -> HttpRespon
     }
     is_archive = permitted.job.kind == archive_requests.JOB_KIND
     is_unblinded_archive = is_archive and permitted.job.params["variant"] != archive_requests.BLINDED
-    if is_unblinded_archive and (challenge := reauthentication.ask_to_sign_in(request)):
+    # Sources that no person judges need no protection.
+    needs_proof = is_unblinded_archive and not (permitted.study and not progress.has_people(permitted.study))
+    if needs_proof and (challenge := reauthentication.ask_to_sign_in(request)):
         return challenge
     # A HEAD request transfers nothing, so it is not recorded as a download.
     if request.method == "GET" and permitted.study and is_archive:

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.conf import settings
+from playwright.sync_api import BrowserContext, expect
 
+from tests.support.browser_steps import locate_saved_count, press_keys
 from tests.support.services import find_free_port
 from tests.support.visitor import Visitor
 
@@ -96,7 +99,37 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         process_under_test.process.wait()
 
 
-def test_demo_shows_its_progress_continues_after_it_was_killed_and_its_three_links_work(demo: Demo) -> None:
+def check_transfer_sizes(demo: Demo, browser: BrowserContext) -> None:
+    """Check what a browser with an empty cache transfers for the first item and for the next ones, headers included."""
+    # Practice has tests of its own.
+    with sqlite3.connect(demo.folder / "wetbench.sqlite3", timeout=20) as database:
+        database.execute(
+            "update ratings_rater set practised_at = consented_at, started_at = consented_at, guide_seen = 1 where user_id is not null"
+        )
+        code, session = database.execute(
+            "select rater.code, session.session_key from ratings_rater rater"
+            " join ratings_browsersession session on session.user_id = rater.user_id"
+        ).fetchone()
+    site = f"http://127.0.0.1:{demo.port}"
+    browser.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": site}])
+    page = browser.new_page()
+    transferred: list[float] = []
+    protocol = browser.new_cdp_session(page)
+    protocol.send("Network.enable")
+    protocol.on("Network.loadingFinished", lambda event: transferred.append(event["encodedDataLength"]))
+    page.goto(f"{site}/rate/study/{UUID(code)}/", wait_until="networkidle")
+    assert len(transferred) > 5 and sum(transferred) <= 100_000, transferred
+    for number in (1, 2, 3):
+        transferred.clear()
+        press_keys(page, "p", "4", "Enter")
+        expect(locate_saved_count(page)).to_contain_text(f"{number} saved")
+        page.wait_for_load_state("networkidle")
+        assert 1_000 < sum(transferred) <= 6_000, transferred
+
+
+def test_demo_shows_its_progress_continues_after_it_was_killed_and_its_three_links_work(
+    demo: Demo, new_context: Callable[..., BrowserContext]
+) -> None:
     demo.start()
     sign_in = re.findall(r"http://\S+/sign-in/\S+", demo.wait_for_output("/sign-in/", 120))[0]
     studies = Visitor(f"http://127.0.0.1:{demo.port}").get(sign_in)
@@ -138,6 +171,7 @@ def test_demo_shows_its_progress_continues_after_it_was_killed_and_its_three_lin
     assert "Take part" in consent.text
     about = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
     assert rater.submit_form(consent, consent="on", **about).url.endswith("/guide/")
+    check_transfer_sizes(demo, new_context())
 
     assert demo.stop_demo(signal.SIGINT) == 0
     assert not is_port_open(demo.port), "something still answers after Ctrl-C"

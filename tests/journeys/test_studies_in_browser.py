@@ -75,9 +75,14 @@ def test_study_is_built_previewed_opened_and_unblinded(
     expect(page.locator("main")).to_contain_text("Version 2")
     check_page(page)
     page.get_by_role("link", name="Overview", exact=True).click()
-    for button, message in (("Pause", "is paused"), ("Resume", "accepts ratings again"), ("Close", "is closed")):
+    for button, message in (("Pause", "is paused"), ("Resume", "accepts ratings again")):
         press_button(page, button)
         expect(page.locator(".messages")).to_contain_text(message)
+    page.get_by_role("link", name="Close", exact=True).click()
+    expect(page.locator("main")).to_contain_text("No rater was active in the last 15 minutes.")
+    check_page(page)
+    press_button(page, "Close the study")
+    expect(page.locator(".messages")).to_contain_text("is closed")
     page.get_by_role("link", name="Unblind", exact=True).click()
     page.get_by_label("Your password").fill("wrong")
     press_button(page, "Unblind")

@@ -120,7 +120,8 @@ def test_three_raters_in_three_browsers_complete_a_study(
     assert [check for check in report["checks"] if check["passed"] is False] == []
 
     admin.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
-    admin.get_by_role("button", name="Close", exact=True).click()
+    admin.get_by_role("link", name="Close", exact=True).click()
+    press_button(admin, "Close the study")
     admin.get_by_role("link", name="Unblind").first.click()
     admin.get_by_label("Password").fill(PASSWORD)
     press_button(admin, "Unblind")

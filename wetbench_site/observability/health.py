@@ -14,12 +14,11 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, InterfaceError, connection
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.http.request import split_domain_port
 from django.urls import resolve
 from django.views.decorators.http import require_safe
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from wetbench_site import checks, loopback_only
+from wetbench_site import checks, client_address
 from wetbench_site.observability import metrics as site_metrics
 from wetbench_site.observability import registry
 from wetbench_site.observability.registry import PartState
@@ -90,7 +89,6 @@ def _check_disk() -> list[PartState]:
 
 
 CHECKS = {"disk": _check_disk, "database": _check_database, "broker": _check_broker}
-PROXY_HEADERS = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
 
 
 @login_not_required
@@ -148,7 +146,4 @@ def is_machine(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN and kind == "Bearer":
         # Constant time: a comparison that stops early would reveal the token byte by byte.
         return hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
-    # Another host name means a proxy that adds no header of its own, or a page that was made to request this address.
-    host, _ = split_domain_port(request.META.get("HTTP_HOST", "localhost"))
-    is_local = loopback_only.is_loopback(request.META.get("REMOTE_ADDR", "")) and loopback_only.is_loopback(host)
-    return is_local and not any(name in request.headers for name in PROXY_HEADERS)
+    return client_address.is_this_machine(request)

@@ -1,8 +1,11 @@
 """Request an archive. Requests for the same state of a study in the same variant share one file."""
 
-from typing import Final, Literal
+from datetime import datetime, timedelta
+from typing import Final, Literal, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from ratings.models import Study
 from ratings.models.study_events import ArchiveExported
@@ -25,6 +28,31 @@ def check_may_export(study: Study, blinded: bool) -> None:
         raise StudyError(f"{study.name} is a draft: there is nothing to export before it is opened.")
     if not blinded:
         check_unsealed(study)
+
+
+class ArchiveQuota(NamedTuple):
+    """How many archives a user may create in an hour, and how many are left. `next_at` is set only if none is left."""
+
+    limit: int
+    left: int
+    next_at: datetime | None
+
+
+def get_quota(user: User) -> ArchiveQuota:
+    """Return what is left of the user's quota. Archives that failed, and those that somebody else requested, do not count."""
+    hour, limit = timedelta(hours=1), settings.EXPORTS_PER_HOUR
+    requested = Job.objects.filter(kind=JOB_KIND, asked_by=user, created_at__gt=timezone.now() - hour)
+    latest = requested.exclude(status="failed").order_by("-created_at").values_list("created_at", flat=True)
+    times = list(latest[:limit])
+    # The oldest of the last `limit` requests is the next one to be an hour old.
+    return ArchiveQuota(limit, limit - len(times), times[-1] + hour if len(times) == limit else None)
+
+
+def is_current(job: Job | None, current_state: str) -> bool:
+    """Return whether a request in this state of the study would get this job, and so create no further archive."""
+    if job is None or job.params.get("state") != current_state:
+        return False
+    return job.status in Job.RUNNABLE or (job.status == "done" and "files_removed" not in job.result)
 
 
 def request_archive(study: Study, blinded: bool, user: User) -> Job:

@@ -216,11 +216,12 @@ def run_export_job(work: Work) -> Mapping[str, Any]:
             raise jobs.JobFailed(f"{error}. Request the blinded archive instead.") from error
         except (ExportError, StudyError) as error:
             raise jobs.JobFailed(str(error)) from error
+        parts = _list_parts(file)
         file.seek(0)
         work.report_progress(1, 1, "Storing the archive")
         pieces = iter(lambda: file.read(PIECE_SIZE), b"")
         stored_file = work.store_file(format_archive_name(study, blinded), "application/zip", pieces)
-    result = {"said": f"{files} files in one archive{', blinded' if blinded else ''}.", "state": state}
+    result = {"said": f"{files} files in one archive{', blinded' if blinded else ''}.", "state": state, "parts": parts}
 
     def log_and_finish() -> Mapping[str, Any]:
         archive_requests.log_export(study, blinded, work.job.asked_by, stored_file.sha256)
@@ -228,6 +229,18 @@ def run_export_job(work: Work) -> Mapping[str, Any]:
 
     # in one transaction with the end of the job: both happen or neither
     return work.finish_job(log_and_finish)
+
+
+def _list_parts(file: IO[bytes]) -> list[dict[str, Any]]:
+    """Return the files and folders at the top of a zip, with the number of files and the unpacked bytes of each."""
+    parts: dict[str, dict[str, Any]] = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            folder, slash, _ = member.filename.partition("/")
+            part = parts.setdefault(folder + slash, {"name": folder + slash, "files": 0, "bytes": 0})
+            part["files"] += 1
+            part["bytes"] += member.file_size
+    return list(parts.values())
 
 
 def format_archive_name(study: Study, blinded: bool) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
+from ratings.management.input_files import add_url_option
 from ratings.models import Study
 from ratings.protocol import PlanError, ProtocolError, study_protocol
 from ratings.raters import email_messages, invitations
@@ -25,8 +26,7 @@ class Command(SafeCommand):
         help_text = "number of raters; prints their links. Default: as few as possible"
         parser.add_argument("--raters", type=int, help=help_text)
         parser.add_argument("--json", action="store_true", help="print the plan as JSON; not with --open")
-        help_text = "base of the links, unless WETBENCH_URL is set"
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help=help_text)
+        add_url_option(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         raters, limit = options["raters"], study_protocol.MAX_RATERS

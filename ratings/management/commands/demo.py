@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from ratings import demonstration
 from ratings.raters import email_messages
 from simulation.jobs import jobs
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import ProgressLine, integer_between
 from simulation.models import Job
 from wetbench_site.database import release_connection
@@ -50,7 +50,7 @@ class Command(SafeCommand):
             raise CommandError(f"The example is incomplete: {ended.error or ended.status}")
 
     def _serve_demo(self, port: int, job: Job) -> None:
-        site = email_messages.make_url_builder(site=f"http://{HOST}:{port}")("")
+        site = email_messages.make_url_builder(site=local_address.store_address(HOST, port))("")
         admin_link = f"{site}{demonstration.create_admin_link()}"
         progress, is_pending = ProgressLine(""), job.status != "done"
 

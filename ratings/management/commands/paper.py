@@ -20,7 +20,7 @@ from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import StudyError
 from simulation.casts import load_files
 from simulation.lab.errors import LabError
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import ProgressLine, integer_between, parse_money
 from wetbench_site.safe_output import SafeCommand
 
@@ -75,7 +75,7 @@ class Command(SafeCommand):
             raise CommandError(str(error), returncode=2) from error
         path = self._choose_file(scripted)
         comparison.save_json(lines, path)
-        page = email_messages.make_url_builder(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
+        page = email_messages.make_url_builder(site=local_address.read_address())(reverse("ratings:paper"))
         page += "?replies=scripted" if scripted else ""
         seconds = f"{time.monotonic() - started:.0f} s"
         self.stdout.write(f"Wrote {path} ({seconds}). The page “Paper and ours” shows the same: {page}")

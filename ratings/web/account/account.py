@@ -46,7 +46,7 @@ class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable
 
     def clean(self) -> Any:
         # Checked when the form is submitted, not when it is shown: the page may be open for hours.
-        if not reauthentication.is_recent(self.request):
+        if not (reauthentication.is_recent(self.request) or reauthentication.needs_no_proof(self.request)):
             raise ValidationError(NOT_RECENT)
         return super().clean()
 
@@ -127,7 +127,7 @@ def manage_two_factor(request: AccountRequest) -> HttpResponse:
         "begun": begun,
         "secret": two_factor.format_secret(begun) if begun else "",
         "required": two_factor.is_required_anywhere(request.user),
-        "needs_password": reauthentication.has_password(request),
+        "needs_password": request.user.has_usable_password(),
     }
     return render(request, "ratings/second_step.html", context, status=422 if form.errors else 200)
 

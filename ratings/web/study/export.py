@@ -14,10 +14,11 @@ from django.db.models import Count
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings.accounts import reauthentication, sessions
+from ratings.accounts import reauthentication
 from ratings.exchange import exports
 from ratings.exchange.archive import archive_requests, study_facts
 from ratings.exchange.imports import ImportRefused, import_jobs, item_imports, rating_imports
@@ -25,7 +26,7 @@ from ratings.exchange.imports.import_jobs import MAX_SHOWN_PROBLEMS, CheckedFile
 from ratings.models import Study
 from ratings.protocol import PlanError
 from ratings.results.analyses import filters
-from ratings.studies import SealedError, StudyError
+from ratings.studies import SealedError, StudyError, progress
 from ratings.web.decorators import StudyRequest, study_page
 from ratings.web.results import item_list, items
 from ratings.web.results.result_files import as_attachment
@@ -47,11 +48,11 @@ def stream_ratings_csv(request: StudyRequest) -> HttpResponseBase:
     blinded = "" if request.study.is_unblinded else "-blinded"
     name = f"{request.study.slug}-ratings{blinded}{active_filters.file_suffix}.csv"
     content_type = "text/csv; charset=utf-8"
-    # A HEAD request sends no ratings, so it does not count towards the export limit.
+    # A HEAD request sends no ratings.
     if request.method == "HEAD":
         return as_attachment(HttpResponse(content_type=content_type), name)
-    if refusal := _check_export_allowed(request):
-        return refusal
+    if challenge := _ask_to_sign_in(request):
+        return challenge
     lines = exports.export_csv_lines(request.study, not request.study.is_unblinded, request.user, active_filters)
     # On disk, not in memory. The file is complete before its first byte is sent: an error gives an error page and not a
     # part of the file, and a slow client occupies no database connection.
@@ -67,6 +68,7 @@ class ArchiveVariant(NamedTuple):
     name: str  # "blinded" or "full"
     job: Job | None
     stale: bool
+    is_current: bool  # requesting it creates no further archive
 
 
 @study_page("admin", "analyst")
@@ -74,42 +76,48 @@ class ArchiveVariant(NamedTuple):
 @require_http_methods(["GET", "HEAD", "POST"])
 def show_exports(request: StudyRequest) -> HttpResponseBase:
     """Show the study's archives. A POST requests one; a worker creates it, and it is listed here while its file is stored."""
-    study = request.study
     if request.method == "POST":
-        return _request_archive(request, study)
+        return _request_archive(request)
+    return render(request, "ratings/export.html", _describe_archives(request))
+
+
+def _describe_archives(request: StudyRequest) -> dict[str, Any]:
+    """Return the context of the page of archives."""
+    study = request.study
     context: dict[str, Any] = {"study": study, "role": request.role, "may_run": request.role != "analyst"}
-    if not study.is_draft:
-        current_state = archive_requests.compute_state(study)
-        names = ("full", "blinded") if study.is_unblinded else ("blinded",)
-        jobs = [(name, archive_requests.find_last_request(study, blinded=name == "blinded")) for name in names]
-        context["variants"] = [
-            ArchiveVariant(name, job, job is not None and archive_requests.is_stale(job, current_state))
-            for name, job in jobs
-        ]
-    return render(request, "ratings/export.html", context)
+    if study.is_draft:
+        return context
+    current_state = archive_requests.compute_state(study)
+    variants = []
+    for name in ("full", "blinded") if study.is_unblinded else ("blinded",):
+        job = archive_requests.find_last_request(study, blinded=name == "blinded")
+        is_stale = job is not None and archive_requests.is_stale(job, current_state)
+        variants.append(ArchiveVariant(name, job, is_stale, archive_requests.is_current(job, current_state)))
+    return context | {"variants": variants, "quota": archive_requests.get_quota(request.user)}
 
 
-def _check_export_allowed(request: StudyRequest) -> HttpResponseBase | None:
-    """Return None if the export may start, else the page that asks to sign in again or to wait."""
-    # Exports of an unblinded study contain sources, so they need a recent sign-in.
-    if request.study.is_unblinded and (challenge := reauthentication.ask_to_sign_in(request, "ratings:export")):
+def _ask_to_sign_in(request: StudyRequest) -> HttpResponseBase | None:
+    """Return the page that asks to sign in again if the files would name sources that people have judged, else None."""
+    needs_proof = request.study.is_unblinded and progress.has_people(request.study)
+    return reauthentication.ask_to_sign_in(request, "ratings:export") if needs_proof else None
+
+
+def _request_archive(request: StudyRequest) -> HttpResponseBase:
+    if challenge := _ask_to_sign_in(request):
         return challenge
-    if not (seconds := sessions.seconds_until_allowed(request.user)):
-        return None
-    # Rounded up: trying again after these minutes must succeed.
-    context = {"study": request.study, "minutes": -(-seconds // 60), "most": settings.EXPORTS_PER_HOUR}
-    response = render(request, "ratings/export_wait.html", context, status=429)
-    response["Retry-After"] = str(seconds)
-    return response
-
-
-def _request_archive(request: StudyRequest, study: Study) -> HttpResponseBase:
-    if refusal := _check_export_allowed(request):
-        return refusal
-    variant = request.POST.get("variant")
+    study, variant = request.study, request.POST.get("variant")
     try:
         if variant not in ("blinded", "full"):
             raise StudyError("Choose one of the archives below")
+        archive_requests.check_may_export(study, variant == "blinded")
+        # An archive that exists, or is being created, is free.
+        context = _describe_archives(request)
+        quota: archive_requests.ArchiveQuota = context["quota"]
+        if quota.next_at and not any(one.is_current for one in context["variants"] if one.name == variant):
+            response = render(request, "ratings/export.html", context | {"refused": True}, status=429)
+            # + 1 rounds up, so that a request after the waiting time is not rejected by a fraction of a second.
+            response["Retry-After"] = str(max(1, int((quota.next_at - timezone.now()).total_seconds()) + 1))
+            return response
         archive_requests.request_archive(study, variant == "blinded", request.user)
     except (SealedError, StudyError) as error:
         messages.error(request, f"{str(error).rstrip('.')}.")

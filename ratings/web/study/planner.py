@@ -188,8 +188,8 @@ def _build_line(planned: Any, draft: Any) -> PlanLine:
         # In percent of the scale from 0 to 1; an interval that would leave it ends there.
         ends = (max(0.0, value - planned.half_width), value, min(1.0, value + planned.half_width))
         bar = (100 * ends[0], 100 * ends[1], 100 * ends[2])
-    margins = [_format_margin(one.half_width, is_share) for one in (planned, draft)]
-    return PlanLine(_NAMES[planned.key], shown, *margins, planned.reason, bar)
+    margin, draft_margin = (_format_margin(one.half_width, is_share) for one in (planned, draft))
+    return PlanLine(_NAMES[planned.key], shown, margin, draft_margin, planned.reason, bar)
 
 
 def _format_margin(half_width: float | None, is_share: bool) -> str:

@@ -1,6 +1,7 @@
 """The status changes of a study (open, pause, resume, close, reopen, unblind), its instructions, team, log and audits."""
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -15,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ratings.accounts import reauthentication, require_recent_for_post
 from ratings.models import Membership, Study
 from ratings.protocol import PlanError, ProtocolError
+from ratings.raters import rater_overview
 from ratings.results import study_log
 from ratings.studies import StudyError, access, interim_analysis, lifecycle, opening_jobs, progress
 from ratings.studies.blinding_audit import audit_runner
@@ -24,6 +26,7 @@ from ratings.web.study.step_forms import GuideForm
 from ratings.web.study.study_list import add_list_counts
 
 EVENTS_PER_PAGE = 50
+_RECENT = timedelta(minutes=15)  # raters who were active since then are probably at work
 
 
 # The URL, name and success message of each status change, and the function that makes it.
@@ -34,7 +37,10 @@ _STATUS_CHANGES: dict[str, tuple[Callable[[Study, Any], object], str]] = {
     ),
     "pause": (lifecycle.pause_study, "The study is paused. Raters see a notice, and none of their answers is lost."),
     "resume": (lifecycle.resume_study, "The study accepts ratings again."),
-    "close": (lifecycle.close_study, "The study is closed. The ratings stay sealed until it is unblinded."),
+    "close": (
+        lifecycle.close_study,
+        "The study is closed. The ratings stay sealed until it is unblinded; until then you can reopen it.",
+    ),
     "reopen": (lifecycle.reopen_study, "The study accepts ratings again."),
 }
 
@@ -43,6 +49,10 @@ _STATUS_CHANGES: dict[str, tuple[Callable[[Study, Any], object], str]] = {
 @require_POST
 def change_status(request: StudyRequest, action: str) -> HttpResponse:
     """Make one status change and return to the study's page with a message."""
+    return _change_status(request, action)
+
+
+def _change_status(request: StudyRequest, action: str) -> HttpResponse:
     make_change, success_message = _STATUS_CHANGES[action]
     if action == "open" and request.study.is_draft and opening_jobs.is_large(request.study):
         opening_jobs.request_opening(request.study, request.user)
@@ -58,6 +68,26 @@ def change_status(request: StudyRequest, action: str) -> HttpResponse:
         # Nothing happens in an open study before somebody is invited, so its page of raters is next.
         return redirect("ratings:raters" if action == "open" else "ratings:study", slug=request.study.slug)
     return redirect("ratings:study", slug=request.study.slug)
+
+
+@study_page("admin")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def close_study(request: StudyRequest) -> HttpResponse:
+    """Ask for confirmation, then close the study. It can be reopened until it is unblinded."""
+    study = request.study
+    if request.method == "POST":
+        return _change_status(request, "close")
+    if not (study.is_open or study.status == "paused"):
+        messages.error(request, f"The study is {study.status}: only a study that is open or paused can be closed.")
+        return redirect("ratings:study", slug=study.slug)
+    context = {
+        "study": add_list_counts(Study.objects.filter(pk=study.pk))[0],
+        "stop": progress.evaluate_stop_rule(study),
+        "active": rater_overview.count_active_raters(study, _RECENT),
+        "minutes": int(_RECENT.total_seconds() // 60),
+    }
+    return render(request, "ratings/study_close.html", context)
 
 
 @study_page("admin")
@@ -77,7 +107,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
     refused = request.method == "POST"
     context = {
         "study": add_list_counts(Study.objects.filter(pk=study.pk))[0],
-        "needs_password": reauthentication.has_password(request),
+        **reauthentication.describe_proof(request),
         "refused": refused,
         "stop": progress.evaluate_stop_rule(study),
     }
@@ -225,7 +255,9 @@ urls: list[URLPattern] = [
     *(
         path(f"studies/<slug:slug>/{action}/", change_status, {"action": action}, name=f"{action}_study")
         for action in _STATUS_CHANGES
+        if action != "close"
     ),
+    path("studies/<slug:slug>/close/", close_study, name="close_study"),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),
     path("studies/<slug:slug>/guide/", edit_guide, name="study_guide"),
     path("studies/<slug:slug>/members/", show_team, name="members"),

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-from simulation.management import supervisor
+from simulation.management import local_address, supervisor
 from simulation.management.command_options import integer_between
 from wetbench_site.safe_output import SafeCommand
 
@@ -22,10 +22,10 @@ class Command(SafeCommand):
         port = options["port"]
         supervisor.check_port_is_free("127.0.0.1", port)
         supervisor.migrate_if_needed(self.stdout.write)
+        local_url = local_address.store_address("127.0.0.1", port)
 
         def announce_address(stop: threading.Event) -> None:
             supervisor.wait_for_port("127.0.0.1", port, stop)
-            local_url = f"http://127.0.0.1:{port}"
             address = f"{settings.SITE_URL} (listening on {local_url})" if settings.SITE_URL else local_url
             self.stdout.write(f"Serving on {address}. Ctrl-C stops everything.")
 

@@ -298,6 +298,12 @@ def test_archive_job_creates_the_same_bytes_as_the_command_and_logs_the_requeste
     assert b"".join(job_files.iter_file(file)) == made and file.sha256 == hashlib.sha256(made).hexdigest()
     assert exports_of(study) == [("root", "archive, blinded"), ("", "archive, blinded")]
     shown = client.get(page(study)).content.decode()
+    # The page lists what the zip contains, with the sizes that the zip states.
+    sizes = {info.filename: info.file_size for info in zipfile.ZipFile(tmp_path / "a.zip").infolist()}
+    assert {part["name"]: part["bytes"] for part in job.result["parts"] if part["files"] == 1} == {
+        name: size for name, size in sizes.items() if "/" not in name
+    }
+    assert "<code>ratings.csv</code>" in shown
     assert file.sha256 in shown and "export-study-blinded.zip" in shown and "has changed since" not in shown
     assert b"".join(client.get(reverse("ratings:job_file", args=[job.code, file.pk]))) == made  # type: ignore[arg-type]
 

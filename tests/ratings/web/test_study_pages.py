@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from ratings.models import Rating, Study
 from ratings.raters import simulated_raters
@@ -100,7 +102,8 @@ def test_analyst_can_read_a_study_but_not_run_it(study: Study, client: Client) -
 
 def test_study_status_changes_reject_get(staff: Client, study: Study) -> None:
     for name in (*MOVES, "duplicate"):
-        assert staff.get(at(name, study)).status_code == 405
+        # Closing has a page that asks first.
+        assert staff.get(at(name, study)).status_code == (200 if name == "close_study" else 405)
     study.refresh_from_db()
     assert study.is_open
     assert Study.objects.count() == 1
@@ -191,6 +194,26 @@ def test_study_status_changes_show_a_message_and_are_logged(staff: Client, study
     assert list(study.events.values_list("kind", flat=True)) == [
         "created", "opened", "paused", "resumed", "closed", "reopened", "closed", "unblinded",
     ]  # fmt: skip
+
+
+def test_closing_asks_first_and_says_how_many_raters_are_active(staff: Client, study: Study, ada: User) -> None:
+    now = timezone.now()
+    raters = list(study.raters.order_by("number"))
+    for rater, minutes in zip(raters, (5, 5, 20), strict=False):
+        rater.user, rater.last_seen_at = User.objects.create_user(rater.label), now - timedelta(minutes=minutes)
+        rater.save()
+    study.raters.filter(pk=raters[1].pk).update(finished_at=now)  # done, so closing changes nothing for them
+    asked = text(staff.get(at("close_study", study)))
+    assert "1 rater was active in the last 15 minutes." in asked and "You can reopen the study" in asked
+    # An answer counts as activity, and so does an item that was opened and waits for its answer.
+    raters[2].assignments.filter(pk=raters[2].assignments.first().pk).update(opened_at=now)
+    assert "2 raters were active in the last 15 minutes." in text(staff.get(at("close_study", study)))
+    study.refresh_from_db()
+    assert study.is_open
+    lifecycle.pause_study(study, ada)
+    assert "pause it instead" not in text(staff.get(at("close_study", study)))
+    assert "can be reopened until it is unblinded" in text(staff.post(at("close_study", study), follow=True))
+    assert "only a study that is open or paused can be closed" in text(staff.get(at("close_study", study), follow=True))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ratings.models import (
     BlindingAudit,
     Item,
     ItemSource,
+    PublicPage,
     Rater,
     Rating,
     Study,
@@ -114,8 +115,7 @@ def test_audit_examines_the_public_page_and_reports_words_that_were_stored_witho
     assert report["passed"], report["leaks"]
     assert "public page, 200" not in counted[0] and counted[1]["public page, 200"] == 1
     # Words that pages of the interface contain too, and a name that was in no list when the text was saved.
-    study.public_page.about = "Some steps have obvious errors,\nmade by GPT-4."
-    study.public_page.save()
+    PublicPage.objects.filter(study=study).update(about="Some steps have obvious errors,\nmade by GPT-4.")
     leaks = describe_leaks(run_audit(study), "sent words")
     assert "public page, about: the error type: 'obvious'" in leaks
     assert "public page, about: line 2: “gpt” is the name of a model" in leaks

@@ -570,7 +570,7 @@ def test_find_readable_takes_the_same_queries_for_any_number_of_raters_items_and
         study_factory.fill_rater_place(study, rater.label)
     Rater.objects.filter(pk=study.raters.get(label="R01").pk).update(user=analyst)
     raters = list(study.raters.all())
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         found = readable_elsewhere.find_readable(study, raters)
     assert {rater: len(items) for rater, items in found.items()} == {raters[0].pk: KNOWN}
 

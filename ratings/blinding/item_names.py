@@ -14,8 +14,10 @@ from simulation.lab.notation import write_text
 MAX_LENGTH = 120  # characters; the name is stored with the item
 MAX_GOAL_LENGTH = 72
 _NO_NAME = "Item"
-# Where a word begins in "CellCounter", "DNASynthesis" and "AdjustpH"; "qPCR" is one word.
-_WORD_START = re.compile(r"(?<=[a-z]{2})(?=[A-Z])(?!H\b)|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=pH\b)")
+# Where a word begins in "CellCounter", "FillToVolume", "DNASynthesis" and "AdjustpH"; "qPCR" is one word.
+_WORD_START = re.compile(
+    r"(?<=[a-z]{2})(?=[A-Z])(?!H\b)|(?<=[A-Z][a-z])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=pH\b)"
+)
 
 
 def name_item(payload: dict[str, Any]) -> str:

@@ -65,6 +65,7 @@ def test_twin_has_the_name_of_its_original_whatever_was_changed() -> None:
     ("name", "words"),
     [
         ("CellCounter", "Cell counter"),
+        ("FillToVolume", "Fill to volume"),
         ("AgaroseGelElectrophoresis", "Agarose gel electrophoresis"),
         ("AttemptDNAExtraction", "Attempt DNA extraction"),
         ("MeasurepH", "Measure pH"),

@@ -18,6 +18,7 @@
     const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
     if (!rows.length || table.querySelector("[colspan], [rowspan]")) continue;
     [...(table.tHead?.rows[0]?.cells ?? [])].forEach((head, place) => {
+      if (head.querySelector("a")) return; // people sort by it: it would vanish and return as the filter changes
       const cells = rows.map((row) => row.cells[place]).filter(Boolean);
       const isEmpty = (cell) => /^[\s\u2013]*$/.test(cell.textContent) && !cell.querySelector("input, button, img, svg, select, progress");
       if (getComputedStyle(head).display !== "none" && cells.every(isEmpty) && getComputedStyle(cells[0]).display !== "none")

@@ -76,7 +76,7 @@ def _find_quoted(what: str, text: str) -> tuple[int, int]:
     if not parts:
         return 0, 0
     # A finding has the words in small letters and without what is between them.
-    match = re.search(r"\W{0,9}".join(map(re.escape, parts)), text, re.IGNORECASE)
+    match = re.search(r"\W{0,9}".join(re.escape(part) for part in parts), text, re.IGNORECASE)
     return match.span() if match else (0, 0)
 
 

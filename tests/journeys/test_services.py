@@ -132,7 +132,7 @@ def test_site_with_all_services_works_from_runs_to_the_exported_csv(
     redis_server.start()
     wait_until_shown(admin, run.url, "2 of 2", laboratory)
 
-    twins = admin.get("/twins/")
+    twins = admin.get("/twins/new/")
     twin_run = admin.submit_form(
         twins, experiments="caffeine-hplc-analysis", cast="offline", error="both", per_transition="1"
     )

@@ -153,7 +153,7 @@ def mark_last_page(get_response: GetResponse) -> GetResponse:
     return middleware
 
 
-_LINK = re.compile(r'href="/rate/([0-9a-f-]{36})/"')
+_LINK = re.compile(r'href="/rate/([0-9a-f-]{36})/(?:\?[^"]*)?"')
 
 
 def _mark_link(link: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from wetbench_site import access_table
 from wetbench_site.access_table import ACCESS_TABLE, AccessRow
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
 
-OPEN = {"login", "rater_link", "admin_link", "sign_in_here", "mail_link", "healthz", "readyz", "metrics"}
+OPEN = {"login", "rater_link", "admin_link", "sign_in_here", "mail_link", "about", "healthz", "readyz", "metrics"}
 ONES_OWN = {"account", "confirm", "second_step", "sign_in_code"}  # for everybody who is signed in
 
 
@@ -44,6 +44,8 @@ def address(pattern: str) -> str:
         ("<int:file>", "0"),
         ("<slug:name>", "rates"),
         ("<ending:ending>", "svg"),
+        ("<slug:section>", "rates"),
+        ("<str:name>", "no-such.png"),
     ):
         pattern = pattern.replace(kind, example)
     assert "<" not in pattern, f"give {pattern} an example above"

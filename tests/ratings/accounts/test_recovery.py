@@ -89,7 +89,9 @@ def analyse_simulated_study() -> Recovered:
     made = store.compute_analysis(study, Filters())
     client = Client()
     client.force_login(boss)
-    page = client.get(reverse("ratings:study", args=[study.slug]))
+    addresses = [reverse("ratings:study", args=[study.slug])]
+    addresses += [reverse("ratings:results", args=[study.slug, slug]) for slug in result_sections.TITLES]
+    page = "\n".join(client.get(address).content.decode() for address in addresses)
     wanted = {"results.json", "ratings.csv", "tables/rates.csv", "tables/raters.csv", "methods.txt"}
     archive = {
         entry.name: read_entry(entry) for entry in contents.list_unblinded_files(study, made) if entry.name in wanted
@@ -99,7 +101,7 @@ def analyse_simulated_study() -> Recovered:
         analysis=made,
         results=results,
         terminal=run_agreement_command(run_command("export_ratings", study.slug)),
-        page=extract_text(page.content.decode()),
+        page=extract_text(page),
         archive=archive,
         archived=run_agreement_command(archive["ratings.csv"]),
     )

@@ -277,7 +277,7 @@ def test_washout_end_is_notified_by_one_email(settings) -> None:
     finish_session_one(done, days_ago=15)
     finish_session_one(waiting, days_ago=1)
     assert [practice.recall_raters(), practice.recall_raters()] == [1, 0]
-    assert "your second session in Small study is open: 8 items to rate" in mail.outbox[0].body
+    assert "Your second session in Small study is open: 8 items to rate" in mail.outbox[0].body
     assert "https://bench.example.org/" in mail.outbox[0].body
 
 

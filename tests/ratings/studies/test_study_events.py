@@ -107,7 +107,7 @@ def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, 
     shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) no longer has a role"]
     assert study_log_texts.list_event_texts(study, "member") == shown
     client.force_login(User.objects.create_superuser("root"))
-    page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
+    page = client.get(reverse("ratings:study_log", args=[study.slug])).content.decode()
     assert f'Role granted by owner <span class="muted">({shown[0]})</span>' in page
     assert f'Role removed by owner <span class="muted">({shown[1]})</span>' in page
     User.objects.filter(pk=ann.pk).delete()
@@ -274,7 +274,7 @@ def test_log_sentences_can_be_translated_without_changing_what_the_program_decid
     assert study.events.filter(kind="exported", by=owner).count() == 1
 
     client.force_login(User.objects.create_superuser("root"))
-    page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
+    page = client.get(reverse("ratings:study_log", args=[study.slug])).content.decode()
     assert ("40 items, 1 rater" in page) == (language == "the words of today")
     access.remove_member(study, study.members.get(user=ada), owner)
     erasure.erase_person(ada)

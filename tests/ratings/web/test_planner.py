@@ -155,7 +155,7 @@ def test_builder_of_records_offers_only_options_that_exist(staff: Client, ada: U
         for step in ("items", "raters", "screen")
     }
     assert "Only some actions" not in pages["items"] and "planted errors" in pages["items"]
-    assert "Crossover" not in pages["raters"] and "Balanced" in pages["raters"]
+    assert "in two sessions" not in pages["raters"] and "Each item is rated by a fixed number" in pages["raters"]
     assert "Aligned with balance" not in pages["screen"] and "Rater by rater" in pages["screen"]
     sent = {"marks": ["off"], "by": "rater", "do": "save"}
     assert staff.post(reverse("ratings:build", args=[study.slug, "screen"]), sent).status_code == 302
@@ -166,5 +166,5 @@ def test_study_that_becomes_one_of_records_loses_layouts_that_records_do_not_hav
     Study.objects.update(kind="evidence_sufficiency", protocol={**study.protocol, **RECORDS})
     staff.post(reverse("ratings:build", args=[study.slug, "screen"]), {"marks": ["off"], "by": "rater", "do": "save"})
     assert Study.objects.get().protocol["display"] == {
-        "layouts": ["aligned"], "context": [False], "marks": ["off"], "by": "rater"
+        "layouts": ["aligned"], "context": [False], "marks": ["off"], "by": "rater", "calculator": False
     }  # fmt: skip

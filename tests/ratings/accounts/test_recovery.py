@@ -250,8 +250,8 @@ def test_results_page_has_the_same_numbers_as_the_analysis(recovered) -> None:
     numbers = result_sections.build_key_numbers(recovered.analysis.document)
     assert len(numbers) == 5
     for one in numbers:
-        target = f" {one.target}:" if one.target else ""
-        said = f"{one.name} {one.value}" + (f" 95% interval{target} {one.interval}" if one.interval else "")
+        target = f" {one.target}" if one.target else ""
+        said = f"{one.name} {one.value}" + (f" 95% interval{target}: {one.interval}" if one.interval else "")
         assert said in recovered.page
 
 

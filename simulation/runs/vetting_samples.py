@@ -8,7 +8,7 @@ error still exclude it.
 import math
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
@@ -81,6 +81,12 @@ def list_own(sample: VettingSample, user: User) -> QuerySet[SampledTwin]:
     without_second = Q(second_at__isnull=True) & (Q(first__by__isnull=True) | ~Q(first__by=user))
     open_rows = Q(first__isnull=True) | without_second
     return sample.sampled.filter(open_rows).order_by("position")
+
+
+def find_withheld(twins: Collection[Twin], user: User) -> set[int]:
+    """Return the keys of the twins on which this person can still decide as the second: the first decision is not shown."""
+    undecided = SampledTwin.objects.filter(twin__in=twins, second_at__isnull=True, sample__accepted_at__isnull=True)
+    return set(undecided.filter(first__isnull=False).exclude(first__by=user).values_list("twin_id", flat=True))
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from simulation.models import Experiment, Twin
-from simulation.runs import control, failure_reasons, twin_filters
+from simulation.runs import control, failure_reasons, twin_filters, vetting_samples
 from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
 from simulation.web.calls import defer_texts, group_calls
 from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
@@ -91,6 +91,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
     page = Paginator(sorting.order_rows(rows), PER_PAGE).get_page(request.GET.get("page"))
     context = {"form": form, "sorting": sorting, "filtered": bool(filters), "page": page, "step": step}
     context["twins"] = [make_twin_row(twin) for twin in page]
+    context["withheld"] = vetting_samples.find_withheld(page.object_list, request.user)
     return render(request, "simulation/twins.html", context)
 
 
@@ -133,6 +134,7 @@ def show_twin(request: StaffRequest, code: UUID) -> HttpResponse:
         "diff": row.diff,
         "checked": build_checker_report(row.findings),
         "to_be_vetted": is_made_by_model(row),
+        "withheld": bool(vetting_samples.find_withheld([row], request.user)),
         "calls": group_calls(calls) if calls else None,
     }
     return render(request, "simulation/twin.html", context)

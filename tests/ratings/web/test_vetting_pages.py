@@ -55,8 +55,8 @@ def vet_sample(client: Client, sample: VettingSample, rejected: tuple[int, ...] 
         assert vet(client, row.twin, f"sample={sample.code}", **changes).status_code == 302
 
 
-def get_page(client: Client, name: str, *args: Any, query: str = "") -> str:
-    return client.get(f"{reverse(f'ratings:{name}', args=args)}?{query}").content.decode()
+def get_page(client: Client, name: str, *args: Any, query: str = "", app: str = "ratings") -> str:
+    return client.get(f"{reverse(f'{app}:{name}', args=args)}?{query}").content.decode()
 
 
 def test_vetting_queue_keeps_its_filter_and_counts_what_waits_under_it() -> None:
@@ -113,7 +113,12 @@ def test_second_person_vets_the_sample_blind_and_then_the_rest_can_be_accepted()
     blind = get_page(ben, "vet", first.code, query=f"sample={sample.code}")
     assert "rejected" not in blind.replace('rejected" id=', "").replace('value="rejected"', "")
     assert "by ada" not in blind and 'value="no" required id="id_wrong_1" checked' not in blind
+    # Neither the twin's own page nor the list shows the first decision to the second person.
+    for page in (get_page(ben, "twin", first.code, app="simulation"), get_page(ben, "twins", app="simulation")):
+        assert "in a sample" in page and 'pill--danger">rejected' not in page and "By ada" not in page
+    assert 'pill--danger">rejected' in get_page(ada, "twin", first.code, app="simulation")
     vet_sample(ben, sample, rejected=(1, 2))
+    assert 'pill--danger">rejected' in get_page(ben, "twin", first.code, app="simulation")
     first.refresh_from_db()
     assert first.vetting == "rejected" and TwinDecision.objects.count() == 4  # a second decision changes nothing
     page = " ".join(get_page(ben, "vetting_sample", sample.code).split())

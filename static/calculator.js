@@ -1,5 +1,5 @@
-// The scratch calculator of the rating page; rate.js loads it when it is opened. It counts the calculations on an item, and the count is
-// sent with the answer. The counts survive a reload of the page.
+// The scratch calculator of the rating page; rate.js loads it when it is opened. It counts the calculations on an item, and
+// rate.js sends the count with the answer. The count survives a reload of the page.
 import { ArithmeticError, dilute, evaluate, findValues, formatQuantity } from "./arithmetic.js";
 
 const STORE = "wetbench-calculator";
@@ -14,7 +14,10 @@ let cameFrom = null; // the element focused before the calculator was opened
 let values = []; // of the item: { text, place, cell, box }
 let chosen = []; // in the order in which they were selected
 
-const store = () => session((s) => s.setItem(STORE, JSON.stringify(use)));
+function store() {
+  panel.dataset.use = JSON.stringify(use); // rate.js sends it
+  session((s) => s.setItem(STORE, panel.dataset.use));
+}
 function beginUse() {
   if (use.item !== readItem()) use = { item: readItem(), count: 0 };
   store();
@@ -190,12 +193,6 @@ document.addEventListener("click", (event) => {
   const clicked = own.filter((value) => event.target !== cell && event.target.textContent.includes(value.text));
   (clicked.length ? clicked : own).forEach(toggleValue);
 });
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (form.id !== "verdict" || !form.dataset.place || use.item !== readItem()) return;
-  const field = form.elements.calculations || form.appendChild(Object.assign(document.createElement("input"), { type: "hidden", name: "calculations" }));
-  field.value = use.count;
-}, true);
 document.addEventListener("htmx:afterSettle", (event) => {
   if (!event.detail.elt || !event.detail.elt.closest("#rating-card")) return;
   if (use.item !== readItem()) close(false); // the next item begins without it

@@ -59,6 +59,15 @@ function showNotLoaded() {
 }
 if (calculator && withStorage(() => sessionStorage.getItem("wetbench-calculator"))) loadCalculator().catch(() => null);
 document.addEventListener("click", (event) => { if (event.target.closest("[data-opens=calculator]")) openCalculator(); });
+// Here and not in calculator.js, because an answer may be sent before that script has been loaded again after a reload.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!calculator || form.id !== "verdict" || !form.dataset.place) return;
+  const use = JSON.parse(calculator.dataset.use || withStorage(() => sessionStorage.getItem("wetbench-calculator")) || "{}");
+  if (use.item !== form.dataset.place.split(" ")[0]) return;
+  const field = form.elements.calculations || form.appendChild(Object.assign(document.createElement("input"), { type: "hidden", name: "calculations" }));
+  field.value = use.count;
+}, true);
 document.querySelectorAll("[data-opens=calculator]").forEach((button) => { button.hidden = false; });
 
 let opened = null; // the panel most recently opened by a key

@@ -91,7 +91,7 @@ def list_twins(request: StaffRequest) -> HttpResponse:
     page = Paginator(sorting.order_rows(rows), PER_PAGE).get_page(request.GET.get("page"))
     context = {"form": form, "sorting": sorting, "filtered": bool(filters), "page": page, "step": step}
     context["twins"] = [make_twin_row(twin) for twin in page]
-    context["withheld"] = vetting_samples.find_withheld(page.object_list, request.user)
+    context["withheld"] = vetting_samples.find_withheld([*page], request.user)
     return render(request, "simulation/twins.html", context)
 
 

@@ -21,7 +21,9 @@ from ratings.rating.next_item import Progress
 from ratings.web.rater.rating_form import RatingForm
 from ratings.web.rater.rating_page import SavedTime
 
-_STUDY = Study(name="floor", kind=TRANSITION, question="Is the outcome plausible?")
+_STUDY = Study(
+    name="floor", kind=TRANSITION, question="Is the outcome plausible?", protocol={"display": {"calculator": True}}
+)
 ItemRenderer = Callable[[HttpRequest, Item], HttpResponse]
 
 
@@ -54,7 +56,7 @@ def render_rating_page(request: HttpRequest, item: Item) -> HttpResponse:
     partial = "HX-Request" in request.headers
     context: dict[str, Any] = {
         "study": _STUDY, "rater": {"code": uuid4()}, "progress": Progress(1, 60), "partial": partial, "code": uuid4(),
-        "form": RatingForm(_STUDY), "submission_id": uuid4(), "action": request.path, "stage": "final", "interface": "2", "single_keys": True,
+        "form": RatingForm(_STUDY), "submission_id": uuid4(), "action": request.path, "stage": "final", "interface": "3", "single_keys": True,
         "saved": SavedTime.from_time(timezone.now()), "previous": {"code": uuid4()}, "marks": "off",
     }  # fmt: skip
     context["item"] = render(request, "ratings/_item.html", item_view.build_item_view(item.payload)).content.decode()

@@ -200,7 +200,7 @@ def test_llm_run_worker_that_wakes_up_after_its_lease_only_ends_its_own_calls(
         site.wait_until(lambda: not site.select_number(COUNT_LEASES, pid=sleeper.pid))
         assert site.count_unfinished_episodes() == 4, "the episodes ended too early: the test proved nothing"
         sleeper.send_signal(signal.SIGCONT)  # while another worker plays its episodes
-        site.wait_until(lambda: site.count_calls_by_state()["fenced"] == under_way)
+        site.wait_until(lambda: count_calls_that_came_too_late(site) == under_way)
         site.wait_until_finished()
         other.send_signal(signal.SIGTERM)
         assert other.wait_for_end(10) == 0
@@ -210,11 +210,21 @@ def test_llm_run_worker_that_wakes_up_after_its_lease_only_ends_its_own_calls(
         site.wait_until_finished()
         before = select_everything_played(site)
         sleeper.send_signal(signal.SIGCONT)  # after everything has ended
-        site.wait_until(lambda: site.count_calls_by_state()["fenced"] == under_way)
+        site.wait_until(lambda: count_calls_that_came_too_late(site) == under_way)
         time.sleep(1)  # time for it to do something wrong
         assert select_everything_played(site) == before
         assert killed_site.find_violations(site) == {} and not site.count_calls_by_state()["lost"]
         assert site.list_steps_by_replicate() == select_replicates(expected_steps, 6)
+
+
+def count_calls_that_came_too_late(site: RunningSite) -> int:
+    """Return how many calls ended without a reply that counts.
+
+    A call of the stopped worker ends as "fenced" when its reply arrives after all, and as "failed" when the time allowed for
+    it ran out while the worker was stopped, which happens on a busy machine.
+    """
+    calls = site.count_calls_by_state()
+    return calls["fenced"] + calls["failed"]
 
 
 COUNT_LEASES = "select count(*) from simulation_episode where split_part(lease_owner, ':', 2) = %(pid)s::text"

@@ -16,6 +16,10 @@ Further conditions:
 - `shares`: the v/v share of an initial material, or of a material that an earlier line counted, in the material. It is
   computed from the amounts taken in each step. `known` requires a known share; `different` is the required number of
   different shares; with `at`, the share is that in the material or its closest ancestor when that line counted it.
+- `never`: steps that exclude a material if it, or an ancestor, went through one of them before.
+- `same`: visible properties or parameters in which the materials must agree: only the largest group that agrees counts.
+- `same_as`: for earlier lines, the properties or parameters in which a material must agree with one that the line counted.
+- `span`: for a visible property or parameter, the least ratio of its highest to its lowest value.
 
 Omitted parameters count with their defaults; `absent` in a condition accepts an omitted parameter without a default. Of
 the lines with the same `one_of` name, one is enough, and other lines refer by that name to what any of them counted.
@@ -24,7 +28,7 @@ the lines with the same `one_of` name, one is enough, and other lines refer by t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from simulation.lab.actions import ActionType
 from simulation.lab.catalogue import parse_amount
@@ -64,6 +68,9 @@ def _matches(model: type[StrictModel]) -> tuple[AfterValidator, Allowed]:
 
 # Bounded, because a number of this form is searched in texts of models.
 NumberText = Annotated[str, Field(pattern=r"^-?[0-9]{1,9}(\.[0-9]{1,9})?$"), Allowed('a number as text, like "7.3"')]
+FactorText = Annotated[
+    str, Field(pattern=r"^[1-9][0-9]{0,5}(\.[0-9]{1,3})?$"), Allowed('a number of 1 or more as text, like "10"')
+]
 DurationText = Annotated[str, AfterValidator(_need_duration)]
 Condition = Annotated[
     dict[str, Any], AfterValidator(_need_conditions), Allowed(f"an object with any of {', '.join(CONDITIONS)}")
@@ -101,17 +108,47 @@ class SharesEntry(StrictModel):
     at: str = ""
 
 
+def _need_known_actions(names: list[str], info: ValidationInfo) -> list[str]:
+    if info.context and (unknown := [name for name in names if name not in info.context.types]):
+        raise ValueError(f"contains {unknown[0]!r}; allowed: {', '.join(sorted(info.context.types))}")
+    return names
+
+
+def _need_possible_conditions(parameters: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    types = info.context.types if info.context else {}
+    actions = [types[name] for name in info.data.get("actions", ()) if name in types]
+    problems = [(name, _check_condition(name, condition, actions)) for name, condition in parameters.items()]
+    reject_parts([(name, message) for name, messages in problems for message in messages])
+    return parameters
+
+
+ActionNames = Annotated[
+    list[str], Field(min_length=1), AfterValidator(_need_known_actions), Allowed("a list of at least one action")
+]
+ParameterConditions = Annotated[dict[str, Condition], AfterValidator(_need_possible_conditions)]
+
+
+class NeverEntry(StrictModel):
+    """A step that excludes a material: the same conditions as those of a line."""
+
+    actions: ActionNames
+    of: list[str] = []
+    not_of: list[str] = []
+    parameters: ParameterConditions = {}
+    properties: dict[str, Condition] = {}
+
+
 class RubricLine(StrictModel):
     """One line. It names materials as on the initial bench; `brackets` names other lines, `after` earlier lines."""
 
     line: Text
     text: Text
-    actions: Annotated[list[str], Field(min_length=1), Allowed("a list of at least one action")]
+    actions: ActionNames
     of: list[str] = []
     not_of: list[str] = []
     each: list[str] = []
     at_least: Annotated[int, Field(ge=1)] = 1
-    parameters: dict[str, Condition] = {}
+    parameters: ParameterConditions = {}
     value: Literal["", "text", "numeric"] = ""
     distinct: str = ""  # the visible property or parameter whose different values are counted
     brackets: list[str] = []  # lines whose signals must be between this line's lowest and highest
@@ -124,23 +161,11 @@ class RubricLine(StrictModel):
     signal: Annotated[dict[str, Any], *_matches(SignalEntry)] = {}
     elapsed: Annotated[dict[str, Any], *_matches(ElapsedEntry)] = {}
     shares: Annotated[dict[str, Any], *_matches(SharesEntry)] = {}
+    never: list[NeverEntry] = []
+    same: list[Text] = []  # visible properties or parameters in which the materials that count agree
+    same_as: dict[str, list[Text]] = {}  # name of an earlier line -> properties or parameters in which to agree with it
+    span: dict[str, FactorText] = {}  # visible property or parameter -> least ratio of its highest to its lowest value
     one_of: str = ""  # of the lines with this name one is enough; other lines refer to all of them by this name
-
-    @field_validator("actions")
-    @classmethod
-    def _need_known_actions(cls, names: list[str], info: ValidationInfo) -> list[str]:
-        if info.context and (unknown := [name for name in names if name not in info.context.types]):
-            raise ValueError(f"contains {unknown[0]!r}; allowed: {', '.join(sorted(info.context.types))}")
-        return names
-
-    @field_validator("parameters")
-    @classmethod
-    def _need_possible_conditions(cls, parameters: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        types = info.context.types if info.context else {}
-        actions = [types[name] for name in info.data.get("actions", ()) if name in types]
-        problems = [(name, _check_condition(name, condition, actions)) for name, condition in parameters.items()]
-        reject_parts([(name, message) for name, messages in problems for message in messages])
-        return parameters
 
 
 def _check_condition(name: str, condition: Mapping[str, Any], actions: Sequence[ActionType]) -> Iterator[str]:
@@ -178,6 +203,9 @@ def find_reference_problems(rubric: Sequence[RubricLine], names: Sequence[str]) 
             ("brackets", line.brackets, lines),
             ("after", line.after, before),
             ("spread", list(line.spread), before),
+            ("same_as", list(line.same_as), before),
+            *((f"never[{n}].of", entry.of, names) for n, entry in enumerate(line.never)),
+            *((f"never[{n}].not_of", entry.not_of, names) for n, entry in enumerate(line.never)),
             ("elapsed.since", [line.elapsed["since"]] if line.elapsed else [], before),
             ("shares.of", [line.shares["of"]] if line.shares else [], [*names, *before]),
             ("shares.at", [line.shares["at"]] if "at" in line.shares else [], before),

@@ -13,10 +13,13 @@ from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
 from simulation.offline.evidence import (
     Reading,
+    agree_in,
     collect_distinct_values,
     collect_readings,
+    collect_values,
     follows_earlier_lines,
     matches_line,
+    matches_step,
     precedes,
 )
 
@@ -64,7 +67,7 @@ class ChecklistClassifier:
         by_name: dict[str, Finding] = {}  # as `by_line`, and for each group all readings that its lines counted
         for line in self.lines:
             finding = _require_spread(_evaluate_line(line, all_readings, by_name), by_name)
-            finding = _require_distinct_shares(finding, by_name)
+            finding = _require_span(_require_distinct_shares(finding, by_name))
             by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
                 before = by_name[line.one_of].counted if line.one_of in by_name else ()
@@ -85,7 +88,11 @@ def _evaluate_line(
         and follows_earlier_lines(reading, earlier)
         and _is_in_time(line, reading, earlier_findings)
         and (not line.shares.get("known") or bool(_find_shares(reading, line.shares, earlier_findings)))
+        and _agrees_with_earlier_lines(line, reading, earlier_findings)
+        and not _is_excluded(line, reading, all_readings)
     )
+    if line.same:
+        counted = _find_largest_group(counted, line.same)
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
@@ -96,6 +103,36 @@ def _evaluate_line(
     else:
         what, number = "materials", len({reading.barcode for reading in counted})
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
+
+
+def _is_excluded(line: RubricLine, reading: Reading, all_readings: Sequence[Reading]) -> bool:
+    """Return whether the material or an ancestor went through a step that the line excludes, before this one."""
+    return any(
+        matches_step(entry, other) and precedes(other, reading) for entry in line.never for other in all_readings
+    )
+
+
+def _agrees_with_earlier_lines(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
+    """Return whether each line in `same_as` counted a material that agrees with this one in the values named there."""
+    return all(
+        any(agree_in(values, reading, other) for other in earlier_findings[name].counted)
+        for name, values in line.same_as.items()
+    )
+
+
+def _find_largest_group(readings: Sequence[Reading], names: Sequence[str]) -> tuple[Reading, ...]:
+    """Return the readings that agree in these values with one of them, for the one with the most different materials."""
+    groups = [tuple(other for other in readings if agree_in(names, reading, other)) for reading in readings]
+    return max(groups, key=lambda group: len({reading.barcode for reading in group}), default=())
+
+
+def _require_span(finding: Finding) -> Finding:
+    """Return the finding, set to not met if the values of a property or parameter lie too close together."""
+    for name, factor in finding.line.span.items():
+        values = collect_values(finding.counted, name)
+        met = bool(values) and max(values) >= min(values) * Decimal(factor)
+        finding = finding.require(met, f"highest over lowest {name}, needed: {factor}")
+    return finding
 
 
 def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:

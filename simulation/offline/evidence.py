@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.roles import TranscriptStep
-from simulation.lab.rubrics import RubricLine
+from simulation.lab.rubrics import NeverEntry, RubricLine
 
 # These actions change the composition of a liquid, so shares by volume no longer describe it.
 _CONCENTRATING = (
@@ -16,6 +16,7 @@ _CONCENTRATING = (
 )  # fmt: skip
 _SEPARATING_ACTION = "SeparateWells"  # each well becomes an origin of its own
 _ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
+_ALIKE_RATIO = Decimal("1.1")  # ratio of two amounts up to which they agree
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -48,6 +49,10 @@ class Reading:
         """Return a copy with only the observations that contain one of these words."""
         matching = [pair for pair in self.observations if any(word.lower() in " ".join(pair).lower() for word in words)]
         return replace(self, observations=tuple(matching))
+
+    def find_value(self, name: str) -> Any:
+        """Return the value of a visible property, or of a parameter of the step if there is no such property, or None."""
+        return self.properties.get(name, self.parameters.get(name))
 
     @property
     def first_number(self) -> Decimal | None:
@@ -180,24 +185,56 @@ _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "ment
 def collect_distinct_values(readings: Sequence[Reading], name: str) -> set[object]:
     """Return the distinct values of a visible property, or of a parameter of the step if there is no such property."""
     dimensions = quantities.list_dimensions()
-    values = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
+    values = [reading.find_value(name) for reading in readings]
     texts = [str(value) for value in values if value is not None]
     # Amounts are compared as quantities: "50 µL" and "0.05 mL" are equal.
     return {quantities.find_quantity(text, *dimensions) or text for text in texts}
 
 
+def agree_in(names: Iterable[str], first: Reading, second: Reading) -> bool:
+    """Return whether two readings agree in every named visible property or parameter: amounts within 10 %, other values exactly."""
+    return all(_are_alike(first.find_value(name), second.find_value(name)) for name in names)
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    if first is None or second is None:
+        return first is second
+    one, other = _format_value(first), _format_value(second)
+    if one == other:
+        return True
+    amounts = _find_amounts(one, other)
+    if amounts is None:
+        return False
+    low, high = sorted(amounts, key=abs)
+    return low * high >= 0 and abs(high) <= abs(low) * _ALIKE_RATIO
+
+
+def collect_values(readings: Iterable[Reading], name: str) -> list[Decimal]:
+    """Return the amounts or numbers that a visible property or a parameter of the step has, in base units."""
+    values = [reading.find_value(name) for reading in readings]
+    pairs = [_find_amounts(text, text) for text in map(_format_value, values) if text != "None"]
+    return [pair[0] for pair in pairs if pair]
+
+
+def matches_step(entry: RubricLine | NeverEntry, reading: Reading) -> bool:
+    """Return whether the reading is of one of the actions, with these conditions on the step and the material."""
+    conditions = [(condition, reading.parameters.get(name)) for name, condition in entry.parameters.items()]
+    conditions += [(condition, reading.properties.get(name)) for name, condition in entry.properties.items()]
+    return (
+        reading.action in entry.actions
+        and reading.origins.issuperset(entry.of)
+        and not reading.origins.intersection(entry.not_of)
+        and all(_meets_condition(condition, value) for condition, value in conditions)
+    )
+
+
 def matches_line(line: RubricLine, reading: Reading) -> bool:
     number = reading.first_number
     low, high = (Decimal(line.signal.get(name, number or 0)) for name in ("at_least", "at_most"))
-    conditions = [(condition, reading.parameters.get(name)) for name, condition in line.parameters.items()]
-    conditions += [(condition, reading.properties.get(name)) for name, condition in line.properties.items()]
     return (
-        reading.action in line.actions
-        and reading.origins.issuperset(line.of)
-        and not reading.origins.intersection(line.not_of)
+        matches_step(line, reading)
         # A pooled sample does not count for any of the materials listed in `each`.
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
-        and all(_meets_condition(condition, value) for condition, value in conditions)
         and (not line.value or bool(reading.observed_values))
         and (line.value != "numeric" or number is not None)
         and (not line.signal or (number is not None and low <= number <= high))
@@ -239,10 +276,17 @@ def _format_value(value: Any) -> str:
 def _compare_amounts(kind: str, written: str, requested: str) -> bool:
     if kind == "equals" and written.strip() == requested:
         return True
+    amounts = _find_amounts(written, requested)
+    if amounts is None:
+        return False
+    actual, required = amounts
+    return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
+
+
+def _find_amounts(first: str, second: str) -> tuple[Decimal, Decimal] | None:
+    """Return both amounts in the base unit of the first dimension in which both texts are amounts, or None."""
     for dimension in quantities.list_dimensions():
-        # A text does not name its dimension, so the first dimension in which both texts are amounts is used.
-        first, second = quantities.find_quantity(written, dimension), quantities.find_quantity(requested, dimension)
-        if first and second:
-            actual, required = first.value, second.value
-            return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
-    return False
+        one, other = quantities.find_quantity(first, dimension), quantities.find_quantity(second, dimension)
+        if one and other:
+            return one.value, other.value
+    return None

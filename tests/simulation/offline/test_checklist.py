@@ -188,6 +188,60 @@ def test_rubric_field_spread_requires_readings_of_different_materials():
     assert not judge([*RECORD[:5], inject_step(6, [build_vial("L", "Low")], ["10 mAU"])], made, read).sufficient
 
 
+def measure_vials(*settings, properties=({}, {}, {})):
+    """Return steps that each measure a vial of its own, with these parameters."""
+    vials = [build_vial(code, f"Vial {code}", **shown) for code, shown in zip("ABC", properties, strict=True)]
+    steps = [pour_step(number, vial["barcode"], vial["name"], TEA) for number, vial in enumerate(vials, 1)]
+    return [*steps, *(inject_step(4 + n, [vials[n]], ["50"], values) for n, values in enumerate(settings))]
+
+
+VIALS_LINE = {"line": "vials", "text": "three vials", "actions": ["HPLC"], "of": ["Tea"], "at_least": 3}
+
+
+def test_rubric_field_never_excludes_a_material_after_an_excluded_step_and_what_is_made_of_it():
+    heated = {"actions": ["Incubate"], "of": ["Tea"], "parameters": {"temperature": {"at_least": "60 °C"}}}
+    line = VIALS_LINE | {"at_least": 1, "never": [heated]}
+    first, second = build_vial("A", "First"), build_vial("B", "Second")
+    heat = step(2, "Incubate", [first], [output("A", "First", replaces="A")], parameters={"temperature": "95 °C"})
+    warm = step(2, "Incubate", [first], [output("A", "First", replaces="A")], parameters={"temperature": "37 °C"})
+    pour = [pour_step(1, "A", "First", TEA), pour_step(3, "B", "Second", first), inject_step(4, [second], ["50"])]
+
+    assert judge([pour[0], warm, *pour[1:]], line).sufficient
+    assert not judge([pour[0], heat, *pour[1:]], line).sufficient
+    # A step that follows the reading cannot have changed it.
+    assert judge([pour[0], *pour[1:], heat._replace(number=5)], line).sufficient
+
+
+@pytest.mark.parametrize(
+    ("third", "sufficient"),
+    [({"exposure_time": "100 ms"}, True), ({"exposure_time": "109 ms"}, True), ({"exposure_time": "1 s"}, False), ({}, False)],
+)  # fmt: skip
+def test_rubric_field_same_counts_only_the_largest_group_of_materials_that_agree(third, sufficient):
+    record = measure_vials({"exposure_time": "0.1 s"}, {"exposure_time": "100 ms"}, third)
+    verdict = judge(record, VIALS_LINE | {"same": ["exposure_time"]})
+    assert verdict.sufficient is sufficient
+    assert ("materials counted: 2, needed: 3" in verdict.reasoning) is not sufficient
+
+
+@pytest.mark.parametrize(("solvent", "sufficient"), [("0.2 %", True), ("0.19 %", True), ("0.02 %", False)])
+def test_rubric_field_same_as_requires_a_control_to_agree_with_its_sample(solvent, sufficient):
+    record = measure_vials(
+        {"dose": "1"}, {"dose": "1"}, {"dose": "0"},
+        properties=[{"DMSO concentration": text} for text in ("0.2 %", "0.2 %", solvent)],
+    )  # fmt: skip
+    sample = VIALS_LINE | {"line": "sample", "at_least": 2, "parameters": {"dose": {"equals": "1"}}}
+    control = VIALS_LINE | {"line": "control", "at_least": 1, "parameters": {"dose": {"equals": "0"}}}
+    verdict = judge(record, sample, control | {"same_as": {"sample": ["DMSO concentration"]}})
+    assert verdict.sufficient is sufficient
+
+
+@pytest.mark.parametrize(("rates", "sufficient"), [(("20 mV/s", "0.1 V/s", "200 mV/s"), True), (("90 mV/s", "0.1 V/s", "110 mV/s"), False)])  # fmt: skip
+def test_rubric_field_span_requires_the_highest_value_to_be_so_many_times_the_lowest(rates, sufficient):
+    # 200 / 20 = 10; 110 / 90 = 1.2.
+    record = measure_vials(*({"scan_rate": rate} for rate in rates))
+    assert judge(record, VIALS_LINE | {"span": {"scan_rate": "10"}}).sufficient is sufficient
+
+
 def test_checklist_without_lines_or_for_another_goal_raises():
     with pytest.raises(LabError, match="at least one line"):
         ChecklistClassifier(())

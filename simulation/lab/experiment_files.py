@@ -1,16 +1,17 @@
-"""Validate an experiment file: materials with their contents and wells, the protocol, the rubric and the shortfalls."""
+"""Validate an experiment file: materials with their contents and wells, the protocol, the rubric and the variants."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from simulation.lab import quantities
-from simulation.lab.actions import Action, Catalogue
+from simulation.lab.actions import Catalogue
 from simulation.lab.catalogue import parse_amount
 from simulation.lab.errors import CatalogueError, LabError
 from simulation.lab.materials import AVAILABILITY, CONDITIONS, CONTENT_KINDS, MATERIAL_TYPES
+from simulation.lab.protocols import AlternativeEntry, StepEntry, VariantEntry, reject_invalid_edits
 from simulation.lab.rubrics import RubricLine, find_reference_problems
 from wetbench_site.validation import (
     Allowed,
@@ -23,7 +24,6 @@ from wetbench_site.validation import (
     reject_parts,
 )
 
-_MAX_MATERIALS = 1000  # maximum number of materials in an outcome
 _MEASURED = {
     "volume": "volume",
     "mass": "mass",
@@ -193,52 +193,6 @@ def _find_concentration(text: Any) -> quantities.Quantity | None:
     return quantities.find_quantity(text, *_CONCENTRATIONS)
 
 
-class StepEntry(StrictModel):
-    """A step of the protocol. `yields` maps labels to positions among the new materials of the outcome."""
-
-    action: str
-    materials: list[str] = []
-    parameters: dict[str, Any] = {}
-    yields: Annotated[
-        dict[str, Annotated[int, Field(ge=0, le=_MAX_MATERIALS - 1)]],
-        Allowed(f"an object of labels and positions from 0 to {_MAX_MATERIALS - 1}"),
-    ] = {}
-    role: Literal["control", "calibration", "sample", "preparation", ""] = ""
-
-    def check_action(self, catalogue: Catalogue) -> list[tuple[str, str]]:
-        """Return (field, message) of everything that the catalogue does not allow."""
-        action = catalogue.find_type(self.action)
-        if action is None:
-            return [("action", format_problem(self.action, ", ".join(sorted(catalogue.types))))]
-        problems: list[tuple[str, str]] = []
-        if not action.min_materials <= len(self.materials) <= action.max_materials:
-            allowed = f"allowed for {action.name}: {action.min_materials} to {action.max_materials}"
-            problems.append(("materials", f"{len(self.materials)} given; {allowed}"))
-        try:
-            # The references are replaced by bare names, because the parameter's type expects a barcode.
-            bare = {name: strip_reference_marks(value) for name, value in self.parameters.items()}
-            action.parse_parameters(Action(action.name, (), bare))
-        except LabError as error:
-            problems.append(("parameters", str(error)))
-        for parameter in action.parameters:
-            if parameter.type.endswith("material_selector") and parameter.name in self.parameters:
-                value = self.parameters[parameter.name]
-                refs = find_references(value)
-                if not refs or not set(refs) <= set(self.materials):
-                    allowed = ", ".join(f"@{ref}" for ref in self.materials)
-                    message = f"is {value!r}; allowed, from the step's materials: {allowed}"
-                    problems.append((f"parameters.{parameter.name}", message))
-        return problems
-
-
-class ShortfallEntry(StrictModel):
-    """A named way to miss a line of the rubric: the steps (from 1) that are left out."""
-
-    name: Text
-    without: Annotated[list[int], Field(min_length=1)]
-    missing: str
-
-
 class ExperimentEntry(StrictModel):
     """The file of one experiment. See `experiments.ExperimentSpec`; the offline cast checks `truth`."""
 
@@ -255,7 +209,8 @@ class ExperimentEntry(StrictModel):
         list[RubricLine], Field(min_length=1), need_unique("line"), Allowed("a list of at least one line")
     ]
     manifest: list[MaterialEntry] = []
-    shortfalls: Annotated[list[ShortfallEntry], need_unique("name")] = []
+    variants: Annotated[list[VariantEntry], need_unique("name")] = []
+    alternatives: Annotated[list[AlternativeEntry], need_unique("name")] = []
 
     @field_validator("materials")
     @classmethod
@@ -273,12 +228,7 @@ class ExperimentEntry(StrictModel):
         known, problems = [entry.key for entry in info.data["materials"]], []
         for index, step in enumerate(protocol):
             problems += [(f"[{index}].{field}", message) for field, message in step.check_action(catalogue)]
-            refs = [*step.materials, *(ref for value in step.parameters.values() for ref in find_references(value))]
-            problems += [
-                (f"[{index}].materials", f"{ref!r} is not on the bench yet; allowed: {', '.join(known)}")
-                for ref in refs
-                if ref not in known
-            ]
+            problems += [(f"[{index}].{field}", message) for field, message in step.check_materials(known)]
             for label in step.yields:
                 if label in known:
                     problems.append((f"[{index}].yields.{label}", "occurs twice; allowed: a name no material has yet"))
@@ -311,19 +261,30 @@ class ExperimentEntry(StrictModel):
         )
         return manifest
 
-    @field_validator("shortfalls")
+    @field_validator("variants", "alternatives")
     @classmethod
-    def _need_steps_and_lines(cls, shortfalls: list[ShortfallEntry], info: ValidationInfo) -> list[ShortfallEntry]:
-        n_steps, lines = len(info.data.get("protocol", ())), [line.line for line in info.data.get("rubric", ())]
-        problems = []
-        for index, entry in enumerate(shortfalls):
-            if not set(entry.without) <= set(range(1, n_steps + 1)) and "protocol" in info.data:
-                allowed = f"a list of steps from 1 to {n_steps}"
-                problems.append((f"[{index}].without", format_problem(entry.without, allowed)))
-            if entry.missing not in lines and "rubric" in info.data:
-                problems.append((f"[{index}].missing", format_problem(entry.missing, ", ".join(lines))))
-        reject_parts(problems)
-        return shortfalls
+    def _need_possible_edits(
+        cls, entries: list[VariantEntry] | list[AlternativeEntry], info: ValidationInfo
+    ) -> list[VariantEntry] | list[AlternativeEntry]:
+        if "protocol" not in info.data or "materials" not in info.data:
+            return entries
+        catalogue: Catalogue = info.context  # type: ignore[assignment]
+        initial = [entry.key for entry in info.data["materials"]]
+        reject_invalid_edits(entries, info.data["protocol"], initial, catalogue)
+        return entries
+
+    @field_validator("variants")
+    @classmethod
+    def _need_known_lines(cls, variants: list[VariantEntry], info: ValidationInfo) -> list[VariantEntry]:
+        lines = [line.line for line in info.data.get("rubric", ())]
+        reject_parts(
+            [
+                (f"[{index}].missing", format_problem(entry.missing, ", ".join(lines)))
+                for index, entry in enumerate(variants)
+                if entry.missing not in lines and "rubric" in info.data
+            ]
+        )
+        return variants
 
 
 def list_materials_and_wells(materials: Sequence[MaterialEntry]) -> list[_Contained]:
@@ -338,17 +299,3 @@ def _find_repeated(entries: Sequence[_Contained]) -> list[tuple[str, str]]:
         repeated = sorted({value for value in values if values.count(value) > 1})
         problems += [("", f"the {field} {value!r} occurs twice") for value in repeated]
     return problems
-
-
-def find_references(value: Any) -> list[str]:
-    """Return the material references in a parameter's value: texts such as "@sample", without the @."""
-    if isinstance(value, str):
-        return [value[1:]] if value.startswith("@") else []
-    return [name for part in value for name in find_references(part)] if isinstance(value, list | tuple) else []
-
-
-def strip_reference_marks(value: Any) -> Any:
-    """Return the value with the @ removed from every material reference, so that it parses like a barcode."""
-    if isinstance(value, str):
-        return value.removeprefix("@")
-    return [strip_reference_marks(part) for part in value] if isinstance(value, list | tuple) else value

@@ -20,7 +20,8 @@ class ExperimentSpec:
 
     `materials` are (key, new material) pairs: protocol and rubric name the material by its key. `truth` has the real values of the
     unknowns: the offline transition model may read it, an agent or a classifier never does. `manifest` is what
-    ManifestMaterials may add; `shortfalls` are named ways to miss a line of the rubric.
+    ManifestMaterials may add; `variants` are common ways to miss a line of the rubric,
+    `alternatives` are other correct ways (see `simulation.lab.protocols`).
     """
 
     slug: str
@@ -34,7 +35,8 @@ class ExperimentSpec:
     rubric: tuple[Mapping[str, Any], ...] = ()
     provenance: str = ""
     manifest: tuple[tuple[str, NewMaterial], ...] = ()
-    shortfalls: tuple[Mapping[str, Any], ...] = ()
+    variants: tuple[Mapping[str, Any], ...] = ()
+    alternatives: tuple[Mapping[str, Any], ...] = ()
 
     def initial_materials(self) -> tuple[NewMaterial, ...]:
         return tuple(draft for _, draft in self.materials)
@@ -64,7 +66,8 @@ def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
         manifest=tuple((entry["key"], _build_material(entry)) for entry in data.get("manifest", ())),
         protocol=tuple(data.get("protocol", ())),
         rubric=tuple(data.get("rubric", ())),
-        shortfalls=tuple(data.get("shortfalls", ())),
+        variants=tuple(data.get("variants", ())),
+        alternatives=tuple(data.get("alternatives", ())),
         truth=data.get("truth", {}),
         provenance=data.get("provenance", ""),
     )

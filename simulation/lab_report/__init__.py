@@ -5,134 +5,21 @@ May import: simulation.casts, simulation.checker, simulation.lab, simulation.off
 Without Django.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from simulation.casts import data_files
 from simulation.checker.suite import SuiteResult, measure_suite
 from simulation.lab import rendering
-from simulation.lab.actions import QUIT, SUBMIT, ActionType, Catalogue
-from simulation.lab.bench import Bench, Ending, Step
+from simulation.lab.actions import ActionType, Catalogue
+from simulation.lab.bench import Ending
 from simulation.lab.errors import LabError
-from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.materials import build_inventory
-from simulation.offline.agents import ProtocolAgent
-from simulation.offline.checklist import ChecklistClassifier, Finding
-from simulation.offline.rules import RuleBasedTransitionModel
+from simulation.lab_report.protocol_checks import Ablation, ProtocolCheck, VariantCheck, check_protocol
 
 _MAX_LINES_NAMED = 4  # maximum number of missed rubric lines named in a table cell
 _MAX_TEXT_WIDTH = 76  # maximum number of characters of a text in a table cell
-
-
-class ProtocolRun(NamedTuple):
-    """One run by the protocol agent. `valid` is True if the run was submitted and judged sufficient."""
-
-    steps: int
-    elapsed: int
-    ending: str
-    valid: bool
-    missed: tuple[str, ...]  # rubric lines that were not met
-    refused: tuple[str, ...]  # "step 3, Transfer: reason"
-    findings: tuple[Finding, ...]
-    missing_yield: str  # the first label for which a step produced no material, with the step; "" if there is none
-
-
-class Ablation(NamedTuple):
-    """A run without `removed_steps` (counted from 1). Its verdict must not be VALID."""
-
-    name: str
-    removed_steps: tuple[int, ...]
-    valid: bool
-    ending: str
-    missed: tuple[str, ...]
-    fault: str  # what is wrong with the protocol or the rubric; "" if nothing
-
-
-@dataclass(frozen=True)
-class ProtocolCheck:
-    """The results of an experiment's complete reference protocol and of the runs without some of its steps."""
-
-    spec: ExperimentSpec
-    reference: ProtocolRun
-    line_ablations: tuple[Ablation, ...]  # one per rubric line that is met, without the steps that it counts
-    unused_lines: tuple[str, ...]  # rubric lines for which no step of the protocol counts
-    shortfall_ablations: tuple[Ablation, ...]
-
-    @property
-    def all_faults(self) -> list[str]:
-        """Return every fault to correct; empty if the protocol is sufficient and every required part is necessary."""
-        run, faults = self.reference, []
-        if not run.valid:
-            ended = run.ending == Ending.SUBMITTED
-            failure = f"missed: {', '.join(run.missed)}" if ended else f"it ended as {run.ending}"
-            faults.append(f"the reference protocol is not VALID: {failure}")
-        faults += [f"the reference protocol is rejected at {reason}" for reason in run.refused]
-        if run.missing_yield:
-            faults.append(f"the reference protocol cannot continue after {run.missing_yield}")
-        ablations = (*self.line_ablations, *self.shortfall_ablations)
-        return faults + [f"{ablation.name}: {ablation.fault}" for ablation in ablations if ablation.fault]
-
-
-def check_protocol(spec: ExperimentSpec, catalogue: Catalogue, seed: int) -> ProtocolCheck:
-    """Run the reference protocol with all its steps, then once without the steps of each rubric line and shortfall."""
-    reference = run_protocol(spec, catalogue, seed)
-    # Several readings of one step may count for a line; the step is removed once.
-    steps = {finding.line.line: sorted({reading.step for reading in finding.counted}) for finding in reference.findings}
-    lines = [_run_ablation(spec, catalogue, seed, name, removed, "") for name, removed in steps.items() if removed]
-    shortfalls = [
-        _run_ablation(spec, catalogue, seed, entry["name"], entry["without"], entry["missing"])
-        for entry in spec.shortfalls
-    ]
-    unused = tuple(name for name, removed in steps.items() if not removed)
-    return ProtocolCheck(spec, reference, tuple(lines), unused, tuple(shortfalls))
-
-
-def run_protocol(spec: ExperimentSpec, catalogue: Catalogue, seed: int, removed: Collection[int] = ()) -> ProtocolRun:
-    """Run the protocol without the `removed` steps (counted from 1) and judge it. The same seed gives the same run."""
-    # Steps are counted from 1, as in the data files and in the report.
-    remaining = tuple(step for number, step in enumerate(spec.protocol, start=1) if number not in removed)
-    agent = ProtocolAgent(replace(spec, protocol=remaining), seed)
-    model = RuleBasedTransitionModel(seed, spec.truth)
-    bench = Bench(spec.goal, catalogue, build_inventory(spec.initial_materials(), seed), seed, spec.max_steps)
-    while bench.ending is None:
-        bench.take_step(agent.choose_action(bench.get_situation()), model)
-    classifier, transcript = ChecklistClassifier(spec.rubric), bench.get_transcript()
-    verdict, findings = classifier.judge_evidence(spec.goal, transcript), classifier.evaluate_lines(transcript)
-    rejected = [step for step in bench.history if not step.outcome.success]
-    return ProtocolRun(
-        steps=sum(step.action.name not in (SUBMIT, QUIT) for step in bench.history),
-        elapsed=bench.elapsed,
-        ending=str(bench.ending),
-        valid=bench.ending == Ending.SUBMITTED and verdict.sufficient,
-        missed=tuple(finding.line.line for finding in findings if not finding.met),
-        refused=tuple(f"step {step.number}, {step.action.name}: {step.outcome.failure_reason}" for step in rejected),
-        findings=tuple(findings),
-        missing_yield=_find_missing_yield(remaining, bench.history),
-    )
-
-
-def _find_missing_yield(protocol: Iterable[Mapping[str, Any]], history: Iterable[Step]) -> str:
-    for step, executed in zip(protocol, history, strict=False):
-        for label, index in step.get("yields", {}).items():
-            # A rejected step produces nothing and is reported by itself.
-            if executed.outcome.success and index >= len(executed.barcodes):
-                count = len(executed.barcodes)
-                return f"step {executed.number}, {executed.action.name}: {label!r} is none of the {count} materials produced"
-    return ""
-
-
-def _run_ablation(
-    spec: ExperimentSpec, catalogue: Catalogue, seed: int, name: str, removed: Sequence[int], missing: str
-) -> Ablation:
-    """Run the protocol without these steps. It must be invalid, and if `missing` is given, because of this line."""
-    run = run_protocol(spec, catalogue, seed, removed)
-    fault = f"still VALID without steps {', '.join(map(str, removed))}" if run.valid else ""
-    # Invalid for another reason than the shortfall declares: the rubric or the shortfall is wrong.
-    if not fault and missing and missing not in run.missed:
-        fault = f"INVALID, but the line {missing!r} is met; missed: {', '.join(run.missed) or 'none'}"
-    return Ablation(name, tuple(removed), run.valid, run.ending, run.missed, fault)
 
 
 @dataclass(frozen=True)
@@ -210,7 +97,8 @@ def _experiment_to_json(check: ProtocolCheck) -> dict[str, Any]:
         "rubric": [{"name": finding.line.line, **finding.to_dict()} for finding in reference.findings],
         "without_line": [_ablation_to_json(ablation) for ablation in check.line_ablations],
         "unused_lines": list(check.unused_lines),
-        "shortfalls": [_ablation_to_json(ablation) for ablation in check.shortfall_ablations],
+        "variants": [_variant_to_json(variant) for variant in check.variants],
+        "alternatives": [_variant_to_json(alternative) for alternative in check.alternatives],
         "faults": check.all_faults,
     }
 
@@ -231,6 +119,46 @@ def _ablation_to_json(ablation: Ablation) -> dict[str, Any]:
     return {**removed, "verdict": verdict, "ending": ablation.ending, "missed": missed, "fault": ablation.fault}
 
 
+def _variant_to_json(variant: VariantCheck) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "reason": variant.reason,
+        "missing": variant.missing,
+        "verdict": _format_verdict(variant.valid),
+        "other_lines": list(variant.other_lines),
+        "fault": variant.fault,
+    }
+
+
+def format_variants(lab_report: LabReport) -> str:
+    """Return a text table of every variant with the line that refuses it, and one of every alternative."""
+    refused, accepted = [], []
+    for check in lab_report.protocol_checks:
+        for variant in check.variants:
+            by_line = variant.missing if not variant.fault else f"<- {variant.fault}"
+            others = ", ".join(variant.other_lines) or "none"
+            refused.append((check.spec.slug, variant.name, variant.reason, by_line, others))
+        for alternative in check.alternatives:
+            verdict = _format_verdict(alternative.valid) + f" <- {alternative.fault}" * bool(alternative.fault)
+            accepted.append((check.spec.slug, alternative.name, verdict))
+    n_refused = sum(not variant.fault for check in lab_report.protocol_checks for variant in check.variants)
+    n_accepted = sum(not other.fault for check in lab_report.protocol_checks for other in check.alternatives)
+    return "\n\n".join(
+        [
+            f"VARIANTS ({n_refused} of {len(refused)} refused for the named reason, seed {lab_report.seed})",
+            format_table(("experiment", "variant", "reason", "refused by line", "other lines missed"), refused),
+            f"ALTERNATIVES ({n_accepted} of {len(accepted)} accepted)",
+            format_table(("experiment", "alternative", "verdict"), accepted),
+            _format_faults(lab_report),
+        ]
+    )
+
+
+def _format_faults(lab_report: LabReport) -> str:
+    faults = lab_report.all_faults
+    return "\n".join(["FAULTS", *faults]) if faults else "No faults: every required part is necessary."
+
+
 def format_report(lab_report: LabReport) -> str:
     """Return the report as text tables."""
     actions = [_action_to_json(kind) for kind in lab_report.catalogue.types.values()]
@@ -242,16 +170,18 @@ def format_report(lab_report: LabReport) -> str:
         ),
         f"EXPERIMENTS ({len(checks)}; {sum(check.reference.valid for check in checks)} reference protocols "
         f"VALID offline, seed {lab_report.seed})\n"
-        "steps: in the reference protocol, of: maximum allowed; lines, shortfalls: INVALID without them, as required",
+        "steps: in the reference protocol, of: maximum allowed; lines: INVALID without them, as required; "
+        "variants: refused for the named reason; alternatives: accepted",
         format_table(
-            ("experiment", "group", "materials", "steps", "of", "time", "refused", "reference", "lines", "shortfalls"),
+            (
+                *("experiment", "group", "materials", "steps", "of", "time", "refused", "reference"),
+                *("lines", "variants", "alternatives"),
+            ),
             map(_list_summary_cells, checks),
         ),
         *map(_format_details, checks),
         *([_format_checker_results(lab_report.suites)] if lab_report.suites else []),
-        "\n".join(["FAULTS", *lab_report.all_faults])
-        if lab_report.all_faults
-        else "No faults: every required part is necessary.",
+        _format_faults(lab_report),
     ]
     return "\n\n".join(parts)
 
@@ -270,25 +200,22 @@ def _list_summary_cells(check: ProtocolCheck) -> tuple[Any, ...]:
     spec, reference = check.spec, check.reference
     size = spec.slug, spec.group, len(spec.materials), reference.steps, spec.max_steps
     result = rendering.format_clock(reference.elapsed), len(reference.refused), _format_verdict(reference.valid)
-    groups = (check.line_ablations, check.shortfall_ablations)
+    groups = (check.line_ablations, check.variants, check.alternatives)
     return (*size, *result, *(f"{sum(not ablation.fault for ablation in group)}/{len(group)}" for group in groups))
 
 
 def _format_details(check: ProtocolCheck) -> str:
-    """Return text with the initial materials and the verdicts without the steps of each rubric line and shortfall."""
+    """Return text with the initial materials and the verdicts without the steps of each rubric line."""
     lines = {finding.line.line: finding.line for finding in check.reference.findings}
     texts = {name: f"{name}: {line.text}" for name, line in lines.items()}
     rows = [_list_ablation_cells(texts[ablation.name], ablation) for ablation in check.line_ablations]
     for name in check.unused_lines:
         reason = "of another route" if lines[name].route else "no step counts for it"
         rows.append((_shorten_text(texts[name]), "none", "-", reason))
-    shortfalls = [_list_ablation_cells(ablation.name, ablation) for ablation in check.shortfall_ablations]
-    headings = ("without steps", "verdict", "missed")
     parts = [
         f"{check.spec.slug}: reference {_format_verdict(check.reference.valid)}",
         f"On the bench: {'; '.join(draft.name for draft in check.spec.initial_materials())}",
-        format_table(("line of the rubric", *headings), rows),
-        *([format_table(("shortfall", *headings), shortfalls)] if shortfalls else []),
+        format_table(("line of the rubric", "without steps", "verdict", "missed"), rows),
     ]
     return "\n".join(parts)
 

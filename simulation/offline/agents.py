@@ -19,10 +19,10 @@ from simulation.lab import quantities
 from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
-from simulation.lab.experiment_files import find_references
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import UNLIMITED, Material
 from simulation.lab.parameters import Parameter
+from simulation.lab.protocols import find_references
 from simulation.lab.roles import Situation
 
 _AMOUNTS = ("volume", "mass", "duration")

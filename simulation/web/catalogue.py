@@ -81,7 +81,7 @@ def show_experiment(request: StaffRequest, slug: str) -> HttpResponse:
         "materials": spec.initial_materials(),
         "protocol": list_protocol_steps(spec),
         "rubric": [{"name": route, "lines": lines} for route, lines in rubric if lines],
-        "shortfalls": spec.shortfalls,
+        "variants": spec.variants,
         "manifest": [draft for _, draft in spec.manifest],
         "played": row.episodes.count(),
     }

@@ -6,9 +6,9 @@ from typing import Any
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Step
 from simulation.lab.catalogue import Catalogue
-from simulation.lab.experiment_files import strip_reference_marks
 from simulation.lab.experiments import build_experiment
 from simulation.lab.materials import Material, build_inventory
+from simulation.lab.protocols import strip_reference_marks
 from simulation.offline.rules import RuleBasedTransitionModel
 
 

@@ -14,7 +14,7 @@ from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rendering import format_clock
 from simulation.lab.rubrics import RubricLine
-from simulation.lab_report import check_protocol, run_protocol
+from simulation.lab_report.protocol_checks import check_protocol, run_protocol
 from simulation.offline import gym
 from simulation.offline.hidden_truth import ENTRIES, WHOLE_FIELDS
 from tests.support.laboratory_factory import build_material
@@ -45,7 +45,7 @@ def small_experiment(**changes):
         "materials": [build_material("tea"), build_material("water")],
         "protocol": [measure_step("tea"), measure_step("water")],
         "rubric": [rubric_line("tea_read", "tea"), rubric_line("water_read", "water")],
-        "shortfalls": [{"name": "no water", "without": [2], "missing": "water_read"}],
+        "variants": [{"name": "no water", "without": [2], "missing": "water_read"}],
         **changes,
     }
 
@@ -58,7 +58,13 @@ def check_small_experiment(**changes):
 
 @pytest.mark.parametrize("slug", gym.list_slugs())
 def test_reference_protocol_is_sufficient_and_every_rubric_line_is_needed(slug):
-    assert lab_report.build_report(FIXTURES, seed=1, only=[slug]).all_faults == []
+    checked = lab_report.build_report(FIXTURES, seed=1, only=[slug])
+    assert checked.all_faults == []
+    (experiment,) = checked.protocol_checks
+    # Experiments that still have only steps left out have fewer variants.
+    if experiment.alternatives:
+        assert len(experiment.variants) == 10 and len(experiment.alternatives) >= 2
+        assert all(variant.reason for variant in experiment.variants)
 
 
 def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
@@ -68,13 +74,11 @@ def test_rubric_line_is_missed_without_the_step_that_counts_for_it():
         ("tea_read", (1,), False, ("tea_read",)),
         ("water_read", (2,), False, ("water_read",)),
     ]
-    assert [(cut.name, cut.valid, cut.missed) for cut in done.shortfall_ablations] == [
-        ("no water", False, ("water_read",))
-    ]
+    assert [(cut.name, cut.valid, cut.missed) for cut in done.variants] == [("no water", False, ("water_read",))]
 
 
 def test_lab_report_counts_an_insufficient_reference_protocol_as_a_fault():
-    done = check_small_experiment(protocol=[measure_step("tea")], shortfalls=[])
+    done = check_small_experiment(protocol=[measure_step("tea")], variants=[])
     assert done.all_faults == ["the reference protocol is not VALID: missed: water_read"]
 
 
@@ -96,7 +100,7 @@ def test_lab_report_counts_a_label_for_a_material_that_is_not_produced_as_a_faul
 def test_lab_report_counts_a_rubric_line_that_is_not_needed_as_a_fault():
     # Either line makes a complete route of its own, so neither is needed.
     routes = [rubric_line("tea_read", "tea", route="tea"), rubric_line("water_read", "water", route="water")]
-    done = check_small_experiment(rubric=routes, shortfalls=[])
+    done = check_small_experiment(rubric=routes, variants=[])
     assert done.all_faults == ["tea_read: still VALID without steps 1", "water_read: still VALID without steps 2"]
 
 
@@ -105,13 +109,57 @@ def test_lab_report_lists_an_unused_route_but_not_as_a_fault():
         rubric_line("tea_read", "tea", route="tea"),
         rubric_line("weighed", "tea", route="scales", actions=["MeasureWeight"]),
     ]
-    done = check_small_experiment(rubric=routes, protocol=[measure_step("tea")], shortfalls=[])
+    done = check_small_experiment(rubric=routes, protocol=[measure_step("tea")], variants=[])
     assert done.all_faults == [] and done.unused_lines == ("weighed",)
 
 
-def test_lab_report_counts_a_shortfall_that_misses_another_line_than_declared_as_a_fault():
-    done = check_small_experiment(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
+def test_lab_report_counts_a_variant_that_misses_another_line_than_declared_as_a_fault():
+    done = check_small_experiment(variants=[{"name": "no water", "without": [2], "missing": "tea_read"}])
     assert done.all_faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
+
+
+def test_lab_report_counts_a_variant_that_is_judged_sufficient_as_a_fault():
+    # The amount of water is measured after the tea's either way.
+    late = [{"name": "tea first", "move": [{"steps": [1], "before": 2}], "missing": "water_read"}]
+    assert check_small_experiment(variants=late).all_faults == ["tea first: still VALID"]
+
+
+def test_lab_report_counts_a_variant_with_a_rejected_step_as_a_fault():
+    # The bench refuses 500 mL of 50 mL, so no record can show this variant.
+    pour = {"action": "Transfer", "materials": ["tea", "water"], "parameters": {"source": "@tea", "amount": "500 mL"}}
+    edits = {"insert": [{"before": 1, "steps": [pour]}], "without": [2]}
+    variant = {"name": "spilt", "reason": "It was lost.", "missing": "water_read", **edits}
+    (fault,) = check_small_experiment(variants=[variant]).all_faults
+    assert fault.startswith("spilt: rejected at step 1, Transfer")
+
+
+def test_lab_report_counts_an_alternative_that_is_judged_insufficient_as_a_fault():
+    ways = [
+        {"name": "water first", "move": [{"steps": [2], "before": 1}]},
+        {"name": "tea only", "without": [2]},
+    ]
+    done = check_small_experiment(alternatives=ways)
+    assert [way.valid for way in done.alternatives] == [True, False]
+    assert done.all_faults == ["tea only: not VALID; missed: water_read"]
+
+
+def test_lab_report_lists_the_other_lines_that_a_variant_misses(tmp_path, capsys):
+    variant = {"name": "nothing", "reason": "Nothing was read.", "without": [1, 2], "missing": "water_read"}
+    way = {"name": "water first", "move": [{"steps": [2], "before": 1}]}
+    folder = write_data_files(tmp_path, variants=[variant], alternatives=[way])
+    call_command("lab_report", "--variants", directory=folder)
+    rows = [re.split(r"  +", row) for row in capsys.readouterr().out.splitlines()]
+    assert ["VARIANTS (1 of 1 refused for the named reason, seed 1)"] in rows
+    assert ["tea", "nothing", "Nothing was read.", "water_read", "tea_read"] in rows
+    assert ["ALTERNATIVES (1 of 1 accepted)"] in rows and ["tea", "water first", "VALID"] in rows
+    assert not any(row[0].startswith("ACTIONS") for row in rows)
+
+
+def test_lab_report_command_exits_with_1_if_a_variant_is_accepted(tmp_path):
+    late = [{"name": "tea first", "move": [{"steps": [1], "before": 2}], "missing": "water_read"}]
+    with pytest.raises(CommandError, match="1 faults") as error:
+        call_command("lab_report", "--variants", directory=write_data_files(tmp_path, variants=late))
+    assert error.value.returncode == 1
 
 
 def test_protocol_run_is_reproducible_with_its_seed():
@@ -135,7 +183,7 @@ def test_lab_report_command_prints_tables(tmp_path, capsys):
     assert str(len(ACTIONS.types["HPLC"].parameters)) in hplc and ACTIONS.types["HPLC"].fidelity in hplc
     summary = next(row for row in output.splitlines() if row.startswith("tea "))
     seconds = 2 * ACTIONS.types["MeasureVolume"].duration.seconds  # two volumes are read
-    expected = f"tea Chemistry 2 2 50 {format_clock(seconds)} 0 VALID 2/2 1/1"
+    expected = f"tea Chemistry 2 2 50 {format_clock(seconds)} 0 VALID 2/2 1/1 0/0"
     assert " ".join(summary.split()) == expected
     assert ["tea_read:", "tea_read", "1", "INVALID", "tea_read"] in [row.split() for row in output.splitlines()]
     assert "On the bench: tea; water" in output
@@ -175,7 +223,7 @@ def test_lab_report_has_the_checkers_results_on_labelled_files(tmp_path, capsys)
 
 def test_lab_report_command_exits_with_1_for_a_fault(tmp_path, capsys):
     with pytest.raises(CommandError, match="1 faults") as error:
-        call_command("lab_report", directory=write_data_files(tmp_path, protocol=[measure_step("tea")], shortfalls=[]))
+        call_command("lab_report", directory=write_data_files(tmp_path, protocol=[measure_step("tea")], variants=[]))
     assert error.value.returncode == 1
     assert "FAULTS\ntea: the reference protocol is not VALID: missed: water_read" in capsys.readouterr().out
 
@@ -216,9 +264,7 @@ def test_examples_in_the_laboratory_documentation_are_complete_and_consistent(tm
     checked = lab_report.build_report(tmp_path, seed=1)
     assert checked.all_faults == [] and "Swirl" in checked.catalogue.types
     (vinegar,) = checked.protocol_checks
-    assert [len(cut.removed_steps) for cut in vinegar.line_ablations] == [1, 1] and len(
-        vinegar.shortfall_ablations
-    ) == 2
+    assert [len(cut.removed_steps) for cut in vinegar.line_ablations] == [1, 1] and len(vinegar.variants) == 2
     # 0.84 M lies between 0.1 M (2.9) and 1 M (2.4): 2.9 - 0.5 x 0.74/0.9 = 2.489; noise 0.02 a reading
     portions = vinegar.reference.findings[0].counted
     assert all(abs(reading.first_number - Decimal("2.489")) < Decimal("0.1") for reading in portions)

@@ -145,13 +145,13 @@ def test_experiment_page_shows_materials_and_never_the_hidden_truth(staff_client
     assert "LEAKED" not in page
 
 
-def test_experiment_page_shows_rubric_by_route_shortfalls_and_manifest(
+def test_experiment_page_shows_rubric_by_route_variants_and_manifest(
     staff_client: Client, caffeine: Experiment
 ) -> None:
     page = get_text(staff_client.get(reverse("simulation:experiment", args=[caffeine.slug])))
     read = html.unescape(page)
     assert all(line["text"] in read for line in caffeine.data["rubric"])
-    assert all(entry["name"] in read for entry in caffeine.data["shortfalls"])
+    assert all(entry["name"] in read for entry in caffeine.data["variants"])
     assert all(entry["name"] in read for entry in caffeine.data["manifest"])
     assert caffeine.data["provenance"] in read
     # the blank is needed on either route, so it is listed before both
@@ -161,7 +161,7 @@ def test_experiment_page_shows_rubric_by_route_shortfalls_and_manifest(
 
 def test_experiment_page_omits_empty_sections(staff_client: Client, caffeine: Experiment) -> None:
     plain = [{key: line[key] for key in line if key != "route"} for line in caffeine.data["rubric"][:1]]
-    caffeine.data |= {"rubric": plain, "shortfalls": [], "manifest": []}
+    caffeine.data |= {"rubric": plain, "variants": [], "manifest": []}
     # Parsed experiment files are cached by hash; other tests in this process use "1" * 64 for another content.
     caffeine.sha256 = "0a5c" * 16
     caffeine.save()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from simulation.casts.run_config import PERSON, RoleConfig, RunConfig
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.errors import LabError
+from simulation.lab.experiment_files import find_amount_dimension
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation, TransitionModel
@@ -142,6 +143,10 @@ def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
         # An unknown phase would make every action on the material impossible.
         if (phase := entry.get("properties", {}).get("phase")) not in PHASES
     ]
-    components = {name for _, entry in entries for name in entry.get("contents", {})}
+    components = {
+        name: find_amount_dimension(content)
+        for _, entry in entries
+        for name, content in entry.get("contents", {}).items()
+    }
     keys = [entry["key"] for _, entry in entries]
     return problems + hidden_truth.check_truth(data.get("truth", {}), catalogue, components, keys)

@@ -68,6 +68,11 @@ def parse_concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
     return _CONCENTRATIONS[dimension][0], value
 
 
+def find_amount_dimension(content: Mapping[str, Any]) -> str:
+    """Return the dimension of a component's amount. Raises CatalogueError if the content is invalid."""
+    return parse_concentration(content)[0] if "concentration" in content else _parse_any(content["amount"], _AMOUNTS)[0]
+
+
 def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
     found = quantities.find_quantity(text, *dimensions) if isinstance(text, str) else None
     if found and found.value >= 0:

@@ -1,37 +1,19 @@
-"""Apply what the experiment declares: reactions, changes of phase, growth and survival in a vessel, and an instrument's responses.
+"""Apply what the experiment declares to happen in a vessel: reactions, changes of phase, growth and survival.
 
 Nothing else ever reacts (docs/decisions/0004): amounts are conserved, not predicted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Context, Decimal
-from itertools import pairwise
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
+from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration
 from simulation.offline.ledger import ONE, ZERO, Component, Contents, round_to_grain, sum_known
 from simulation.offline.vessels import Vessel
 
-# Dimension of a concentration -> dimension of the amount in a millilitre.
-CONCENTRATIONS = {
-    "mass_concentration": "mass",
-    "molar_concentration": "amount",
-    "number_density": "count",
-    "activity": "enzyme_units",
-}
 ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
-CURVES = ("slope", "hill", "log10", "table")
-
-
-def parse_concentration(text: str) -> tuple[str, Decimal]:
-    """Return (dimension of the amount, concentration in its base unit) for a text such as "30 ng/µL".
-
-    Raises QuantityError if it is not a concentration.
-    """
-    if quantity := quantities.find_quantity(text, *CONCENTRATIONS):
-        return CONCENTRATIONS[quantity.dimension], quantity.value
-    raise quantities.QuantityError(f"{text!r} is not a concentration")
 
 
 def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
@@ -121,13 +103,17 @@ def _compute_product(
 
 def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Remainders]:
     """Return as much product as the scarcest substance allows, and what is left of each substance."""
-    needs = {name: Decimal(per_product) for name, per_product in reaction["consumes"].items()}
-    amounts = {name: contents.get_amount(name) for name in needs}
+    dimension, amounts = reaction["dimension"], {name: contents.get_amount(name) for name in reaction["consumes"]}
     known = {name: amount for name, amount in amounts.items() if amount is not None}
-    dimension = reaction["dimension"]
     # With one amount unknown, neither the scarcest substance nor any remainder is known.
-    if len(known) < len(needs):
-        return Component(dimension, None, False), dict.fromkeys(needs)
+    if len(known) < len(amounts):
+        return Component(dimension, None, False), dict.fromkeys(amounts)
+    if not all(known.values()):
+        return Component(dimension, ZERO, False), {}
+    needs = {
+        name: parse_amount_ratio(per_product, contents.components[name].dimension, dimension)
+        for name, per_product in reaction["consumes"].items()
+    }
     product = round_to_grain(min(known[name] / per_product for name, per_product in needs.items()))
     left = {name: max(ZERO, known[name] - round_to_grain(product * needed)) for name, needed in needs.items()}
     return Component(dimension, product, False), {**left}
@@ -142,11 +128,12 @@ def _compute_converted_product(
     dimension = reaction.get("dimension", source.dimension)
     if source.amount is None:
         return Component(dimension, None, False), {}
+    ratio = parse_amount_ratio(reaction["ratio"], dimension, source.dimension)
     if "half_time" not in reaction:
-        return Component(dimension, source.amount * Decimal(reaction["ratio"]), False), {}
+        return Component(dimension, source.amount * ratio, False), {}
     half_time = quantities.parse_quantity(reaction["half_time"], "duration").value
     converted = round_to_grain(source.amount * (1 - Decimal(2) ** (-context.get_number("duration") / half_time)))
-    product = Component(dimension, converted * Decimal(reaction["ratio"]), False)
+    product = Component(dimension, converted * ratio, False)
     return product, {reaction["from"]: source.amount - converted}
 
 
@@ -167,127 +154,3 @@ def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
         if "into" in killing:
             dead = sum_known((vessel.contents.get_amount(killing["into"]), part.amount, -alive))
             vessel.contents = vessel.contents.with_component(killing["into"], part._replace(amount=dead, known=False))
-
-
-def record_responses(context: ActionContext, vessel: Vessel, measured: Contents) -> bool:
-    """Record every signal declared for this action and sample. Return False if there is none that can be computed."""
-    recorded = False
-    for response in context.list_declared("responses"):
-        x = _compute_declared_input(context, measured, response)
-        if x is None:
-            continue
-        if "detection_limit" in response and x < parse_concentration(response["detection_limit"])[1]:
-            readings = "not detected"
-        elif "upper_limit" in response and x > parse_concentration(response["upper_limit"])[1]:
-            readings = "off scale, above the linear range"
-        else:
-            true_value = _evaluate_response(context, response, x)
-            relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
-            repeats = context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
-            purpose, values = response["signal"], []
-            for number in range(repeats):
-                # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
-                offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
-                reading = true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset
-                values.append(quantities.format_number(_round_reading(reading, floor)))
-            readings = f"{', '.join(values)} {response['unit']}".strip()
-        context.record_observation(f"{context.describe_run(vessel)}: {response['signal']}", "quantitative", readings)
-        recorded = True
-    return recorded
-
-
-def compute_signal(context: ActionContext, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """Return the signal of these contents without noise, or None if the response does not apply or x is unknown."""
-    x = _compute_declared_input(context, measured, response)
-    return None if x is None else _evaluate_response(context, response, x)
-
-
-def matches_chosen_materials(context: ActionContext, requested: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether the material that each selector names has these properties and the component under "holds"."""
-    for selector, properties in requested.items():
-        vessel = context.vessels.get(context.values.get(selector) or "")
-        if vessel is None:
-            return False
-        for name, value in properties.items():
-            if name == "holds" and not vessel.contents.has_components([value]):
-                return False
-            if name != "holds" and vessel.properties.get(name) != value:
-                return False
-    return True
-
-
-def _compute_declared_input(context: ActionContext, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """Return x of the response for these contents, or None if the response does not apply to them or x is unknown."""
-    if not measured.has_components(response.get("within", ())):
-        return None
-    if not matches_chosen_materials(context, response.get("chosen", {})):
-        return None
-    # Without a required component, the instrument gives the reading of a blank, which is that at x = 0.
-    if not measured.has_components(response.get("requires", ())):
-        return ZERO
-    if "parameter" in response:
-        return Decimal(context.values.get(response["parameter"]) or ZERO)
-    if "components" in response:
-        parts = [
-            (measured.compute_concentration(name), Decimal(weight)) for name, weight in response["components"].items()
-        ]
-        return sum_known(None if part is None else part * weight for part, weight in parts)
-    if "per" in response:
-        amount, total = measured.get_amount(response["component"]), measured.sum_amounts(response["per"])
-        # Zero per anything is zero, also where the other amount is unknown.
-        if amount == 0:
-            return ZERO
-        return None if amount is None or not total else amount / total
-    return measured.compute_concentration(response["component"])
-
-
-def _round_reading(reading: Decimal, floor: Decimal) -> Decimal:
-    """Round a reading to four significant digits, but to no digit smaller than a tenth of the noise floor."""
-    rounded = Context(prec=4).plus(reading)
-    smallest_exponent = floor.adjusted() - 1
-    if floor and rounded.adjusted() - 3 < smallest_exponent:
-        return reading.quantize(ONE.scaleb(smallest_exponent))
-    return rounded
-
-
-def _evaluate_response(context: ActionContext, response: Mapping[str, Any], x: Decimal) -> Decimal:
-    scale = ONE
-    if scaling := response.get("scales_with"):
-        # A parameter scales the signal by (value / reference) to the declared power.
-        parameter = context.find_parameter(scaling["parameter"])
-        scale = context.get_number(parameter.name) / Decimal(parameter.parse_value(scaling["reference"]))
-        scale = scale ** Decimal(scaling["power"]) if "power" in scaling else scale
-    if "slope" in response:
-        return Decimal(response["slope"]) * x * scale + Decimal(response["intercept"])
-    return _build_curve(context, response)(x) * scale
-
-
-def _build_curve(context: ActionContext, response: Mapping[str, Any]) -> Callable[[Decimal], Decimal]:
-    if "hill" in response:
-        hill = response["hill"]
-        bottom, top, n = (Decimal(hill[name]) for name in ("bottom", "top", "n"))
-        half = _parse_point(context, response, hill["half"])
-        return lambda x: bottom + (top - bottom) * (x**n / (half**n + x**n) if x > 0 else ZERO)
-    if "log10" in response:
-        slope, intercept = (Decimal(response["log10"][name]) for name in ("slope", "intercept"))
-        # The logarithm of zero is undefined; an electrode in a blank shows its intercept.
-        return lambda x: slope * x.log10() + intercept if x > 0 else intercept
-    points = sorted((_parse_point(context, response, x), Decimal(y)) for x, y in response["table"])
-    return lambda x: _interpolate_linearly(points, x)
-
-
-def _interpolate_linearly(points: Sequence[tuple[Decimal, Decimal]], x: Decimal) -> Decimal:
-    """Return y at x by linear interpolation between the points. Beyond the first and last point, y is constant."""
-    if x <= points[0][0]:
-        return points[0][1]
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return points[-1][1]
-
-
-def _parse_point(context: ActionContext, response: Mapping[str, Any], text: str) -> Decimal:
-    """Return the number for an x in an experiment file: a concentration, a parameter's value or a plain number."""
-    if "parameter" in response:
-        return Decimal(context.find_parameter(response["parameter"]).parse_value(text))
-    return Decimal(text) if "components" in response or "per" in response else parse_concentration(text)[1]

@@ -3,20 +3,21 @@
 Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
 parameters, each a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
 
-- responses: a reading y that is a function of x. x is the concentration of `component` in its base unit (µg/mL, µM,
-  1/mL, U/mL). With `per`, x is the amount of `component` divided by the amount of the component (or components) in
-  `per`. With `components`, x is a weighted sum of concentrations; with `parameter`, it is the parameter's value. y is
-  `slope` x + `intercept`, a `hill` curve, `log10` (slope log10 x + intercept), or linear interpolation in a `table`. If
-  a component in `requires` is missing, the reading is that of x = 0. If a component in `within` is missing, there is no
-  reading. There is also no reading unless the material that each selector in `chosen` names has the given property, as
-  in {"reference_electrode": {"electrode type": ...}}, or contains the component given under "holds"
+- responses: a reading y that is a function of x. x is the concentration of `component`. With `per`, x is the amount of
+  `component` divided by the amount of the component (or components) in `per`. With `components`, x is a weighted sum of
+  concentrations; with `parameter`, it is the parameter's value. y is `slope` x + `intercept`, a `hill` curve, `log10`
+  (slope log10(x / `at`) + intercept), or linear interpolation in a `table`. Every y has the signal's `unit` ("0.062 AU"),
+  every x the unit of what it measures ("4 µM"), a slope both ("0.22 AU per µg/mL"). If a component in `requires` is
+  missing, the reading is that of x = 0. If a component in `within` is missing, there is no reading. There is also no
+  reading unless the material that each selector in `chosen` names has the given property, as in
+  {"reference_electrode": {"electrode type": ...}}, or contains the component given under "holds"
 - fractions: the share of positive events in cytometry, `part` over `of`; each is one component or several together
 - lookups: a text for each key of an initial material, if all components in `requires` and none in `without` are
   present. `about` lists words; a visual inspection gives the text only if its question contains one of them
 - reactions: if all components in `needs` are present, `makes` is formed, the components in `uses` are removed, and the
   phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
   the part converted during the action), or follows from `per_volume`, `poisson` or `consumes` (as much as the scarcest
-  substance allows). With the action "*" the reaction occurs in any step, as soon as the substances meet
+  substance allows). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
 - growth: `components` double in every `doubling_time`, up to the density `limit`
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
   component `into`
@@ -27,7 +28,7 @@ parameters, each a value, a list of values, or {"minimum", "maximum"}. Component
 """
 
 from collections.abc import Callable, Collection, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
@@ -35,13 +36,15 @@ from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.materials import CONTENT_KINDS
 from simulation.lab.parameters import Parameter
-from simulation.offline.declarations import ANY_ACTION, CONCENTRATIONS, CURVES
+from simulation.offline.declarations import ANY_ACTION
+from simulation.offline.declared_numbers import CONCENTRATIONS, parse_number
+from simulation.offline.responses import CURVES
+from simulation.offline.truth_units import check_reaction_units, check_response_units, resolve_dimensions
 from simulation.offline.vessels import PHASES
 
 Fits = Callable[[Any], object]
 Check = Callable[[Any], str]  # returns "" if it allows the value, otherwise what it allows
 AMOUNTS = ("mass", "amount", "count", "enzyme_units")
-_LARGEST = 10**12
 
 
 def _allow(allowed: str, fits: Fits) -> Check:
@@ -57,10 +60,9 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    # Numbers are text in the files: JSON numbers would be read as floats and lose exactness.
     try:
-        return isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
-    except InvalidOperation:
+        return parse_number(value) is not None
+    except quantities.QuantityError:
         return False
 
 
@@ -80,7 +82,7 @@ def _is_table(value: Any) -> bool:
         isinstance(value, list)
         and len(value) > 1
         and all(isinstance(point, list) and len(point) == 2 for point in value)
-        and all(_is_text(x) and _is_number(y) for x, y in value)
+        and all(_is_text(x) and _is_text(y) for x, y in value)
     )
 
 
@@ -120,7 +122,7 @@ a_concentration = _allow(
     'a concentration, like "5 µg/mL", "3 µM" or "1e5 cells/mL"',
     lambda value: quantities.find_quantity(value, *CONCENTRATIONS),
 )
-_HILL: dict[str, Fits] = {"bottom": _is_number, "top": _is_number, "half": _is_text, "n": _is_above_zero}
+_HILL: dict[str, Fits] = {"bottom": _is_text, "top": _is_text, "half": _is_text, "n": _is_above_zero}
 a_hill_curve = _allow("an object with bottom, top, half and n, as text", lambda value: _has_fields(value, _HILL))
 a_poisson_hit = _allow(
     "an object with targets, agent (efficiency)",
@@ -143,10 +145,10 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
         {"signal": a_text, "unit": any_text, "noise": a_share},
         {
             "component": a_text, "per": one_or_more, "chosen": an_object_of(an_object_of(a_text)), "components": an_object_of(a_number), "parameter": a_text,
-            "slope": a_number, "intercept": a_number, "hill": a_hill_curve, "table": a_table,
-            "log10": an_object_of(a_number, ("slope", "intercept")),
-            "requires": a_list_of_texts, "within": a_list_of_texts, "noise_floor": a_number,
-            "detection_limit": a_concentration, "upper_limit": a_concentration, "repeats": a_text, "scales_with": a_scale,
+            "slope": a_text, "intercept": a_text, "hill": a_hill_curve, "table": a_table,
+            "log10": an_object_of(a_text, ("slope", "intercept", "at")),
+            "requires": a_list_of_texts, "within": a_list_of_texts, "noise_floor": a_text,
+            "detection_limit": a_text, "upper_limit": a_text, "repeats": a_text, "scales_with": a_scale,
         },
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
@@ -156,8 +158,8 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     "reactions": (
         {"needs": a_list_of_texts},
         {
-            "uses": a_list_of_texts, "makes": a_text, "dimension": an_amount_dimension, "from": a_text, "ratio": a_number, "noise": a_share,
-            "per_volume": a_concentration, "poisson": a_poisson_hit, "consumes": an_object_of(above_zero), "kind": a_kind,
+            "uses": a_list_of_texts, "makes": a_text, "dimension": an_amount_dimension, "from": a_text, "ratio": a_text, "noise": a_share,
+            "per_volume": a_concentration, "poisson": a_poisson_hit, "consumes": an_object_of(a_text), "kind": a_kind,
             "half_time": a_quantity("duration"),
             "phase_from": a_phase, "phase_to": a_phase,
         },
@@ -188,13 +190,18 @@ _COMPONENT_FIELDS = (
 
 
 def check_truth(
-    truth: Mapping[str, Any], catalogue: Catalogue, components: Collection[str] = (), keys: Collection[str] = ()
+    truth: Mapping[str, Any],
+    catalogue: Catalogue,
+    components: Mapping[str, str] | None = None,
+    keys: Collection[str] = (),
 ) -> list[str]:
     """Return every problem in the form "truth.responses[0].slope: what is wrong and what is allowed".
 
-    If `components` and `keys` of the experiment's materials are given, no other names are allowed.
+    If the `components` (with the dimension of their amount) and `keys` of the experiment's materials are given, no other
+    names are allowed.
     """
-    problems = _check_references(truth, components, keys) if components or keys else []
+    problems = _check_references(truth, components or {}, keys) if components or keys else []
+    dimensions = resolve_dimensions(truth, components or {})
     for kind, value in truth.items():
         path = f"truth.{kind}"
         if kind in WHOLE_FIELDS:
@@ -205,7 +212,7 @@ def check_truth(
             problems.append(f"{path}: must be a list")
         else:
             for index, entry in enumerate(value):
-                problems += _check_entry(f"{path}[{index}]", entry, kind, catalogue)
+                problems += _check_entry(f"{path}[{index}]", entry, kind, catalogue, dimensions)
     return problems
 
 
@@ -241,7 +248,7 @@ def _list_names(value: Any) -> list[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list | Mapping) else []
 
 
-def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list[str]:
+def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue, dimensions: Mapping[str, str]) -> list[str]:
     if not isinstance(entry, Mapping):
         return [f"{path}: must be an object"]
     needed, optional = ENTRIES[kind]
@@ -255,6 +262,10 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list
             names = ", ".join(sorted({*needed, *optional, "action", "when"}))
             problems.append(f"{path}.{name}: unknown field; allowed: {names}")
     problems += _check_alternatives(path, entry, kind)
+    if not problems:
+        # Only if all fields have the right form: what unit a number needs depends on the other fields.
+        problems += check_response_units(path, entry, catalogue, dimensions) if kind == "responses" else []
+        problems += check_reaction_units(path, entry, dimensions) if kind == "reactions" else []
     return problems if kind == "bands" else problems + _check_actions(path, entry, kind, catalogue)
 
 
@@ -267,9 +278,8 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
                 problems.append(f"{path}: needs exactly one of {', '.join(ways)} ({what})")
         if "slope" in entry and "intercept" not in entry:
             problems.append(f"{path}.intercept: is missing")
-        if not problems:
-            # Only if exactly one curve and one input are given: how a point is written depends on them.
-            problems += _check_curve_points(path, entry)
+        if "log10" in entry and "detection_limit" not in entry:
+            problems.append(f"{path}.detection_limit: is missing; the logarithm of zero is undefined")
     if "makes" in entry and sum(way in entry for way in _PRODUCT_FIELDS) != 1:
         problems.append(f"{path}.makes: needs exactly one of {', '.join(_PRODUCT_FIELDS)}")
     if "from" in entry and "ratio" not in entry:
@@ -277,17 +287,6 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
     if "consumes" in entry and "dimension" not in entry:
         problems.append(f"{path}.dimension: is missing; allowed: {', '.join(AMOUNTS)}")
     return problems
-
-
-def _check_curve_points(path: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return a problem for each x of a curve that is not written like its input: a concentration or a plain number."""
-    points = [("hill.half", entry["hill"].get("half"))] if isinstance(entry.get("hill"), Mapping) else []
-    if isinstance(table := entry.get("table"), list):
-        points += [("table", point[0]) for point in table if isinstance(point, list) and point]
-    if "parameter" in entry:
-        return []
-    allowed = a_number if "components" in entry or "per" in entry else a_concentration
-    return [problem for name, value in points for problem in _format_problem(f"{path}.{name}", value, allowed(value))]
 
 
 def _check_actions(path: str, entry: Mapping[str, Any], kind: str, catalogue: Catalogue) -> list[str]:

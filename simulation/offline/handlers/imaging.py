@@ -10,11 +10,12 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
-from simulation.offline.declarations import apply_declared_changes, react_on_contact, record_responses
+from simulation.offline.declarations import apply_declared_changes, react_on_contact
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.instruments import require_wavelengths
 from simulation.offline.handlers.thermal import require_container_format, require_separated_wells
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
+from simulation.offline.responses import record_responses
 from simulation.offline.vessels import Phase, RefusalError, Vessel, describe_shortage, format_volume
 
 # Words in the description of a container that fits the instrument.

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
-from simulation.offline.declarations import record_responses
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
 from simulation.offline.ledger import Contents
+from simulation.offline.responses import record_responses
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 _CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes

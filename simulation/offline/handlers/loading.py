@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
-from simulation.offline.declarations import matches_chosen_materials, record_responses
 from simulation.offline.ledger import Contents, round_to_grain
+from simulation.offline.responses import matches_chosen_materials, record_responses
 from simulation.offline.vessels import SMALLEST_DRAW, Phase, RefusalError, Vessel, describe_shortage
 
 _WASH_VOLUME = 300  # µL per wash

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
-from simulation.offline.declarations import apply_declared_changes, compute_signal
+from simulation.offline.declarations import apply_declared_changes
 from simulation.offline.handlers.loading import parse_property_number
 from simulation.offline.ledger import ZERO, Component, Contents
+from simulation.offline.responses import compute_signal
 from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel, format_volume
 
 _DIGESTION_VESSEL = {"container": "PTFE digestion vessel", "container_capacity": "55 mL"}

@@ -13,7 +13,7 @@ CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/ac
 # 1 µg of silver chloride (143.32 g/mol) contains 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.
 SILVER_CHLORIDE = {
     "action": "*", "needs": ["chloride", "silver nitrate"], "makes": "silver chloride", "dimension": "mass",
-    "consumes": {"chloride": "0.24737", "silver nitrate": "6.9774"}, "kind": "particles", "phase_to": "suspension",
+    "consumes": {"chloride": "0.24737", "silver nitrate": "6.9774 mmol per g"}, "kind": "particles", "phase_to": "suspension",
 }  # fmt: skip
 
 
@@ -99,6 +99,11 @@ def test_attached_components_stay_when_the_liquid_is_aspirated():
 
 
 def test_reaction_on_contact_cannot_declare_conditions():
-    assert check_truth({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
+    assert (
+        check_truth(
+            {"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride": "mass", "silver nitrate": "amount"}, {"sample"}
+        )
+        == []
+    )
     found = check_truth({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
     assert found == ['truth.reactions[0].when: not allowed with the action "*"']

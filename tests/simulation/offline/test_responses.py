@@ -34,43 +34,53 @@ def read_values(truth, hidden, **parameters):
 
 
 def test_hill_response_is_halfway_at_its_half_point_and_at_its_bottom_without_the_substance():
-    curve = {"component": "dye", "hill": {"bottom": "1", "top": "9", "half": "4 µM", "n": "2"}}
+    curve = {"component": "dye", "hill": {"bottom": "1 AU", "top": "9 AU", "half": "4 µM", "n": "2"}}
     assert read_values(curve, {"dye": "4 µM"}) == ["5 AU"]  # 1 + 8 / 2
     assert read_values(curve, {"dye": "12 µM"}) == ["8.2 AU"]  # 1 + 8 * 144 / (16 + 144)
     assert read_values(curve, {"salt": "1 mM"}) == ["1 AU"]
 
 
 def test_log_and_table_responses_give_declared_values():
-    assert read_values({"component": "dye", "log10": {"slope": "2", "intercept": "1"}}, {"dye": "1 mM"}) == [
-        "7 AU"
-    ]  # 2*3+1
-    table = {"component": "acid", "table": [["0 mM", "7"], ["2 mM", "5"], ["4 mM", "4.5"]]}
+    log10 = {
+        "component": "dye",
+        "log10": {"slope": "2 AU", "intercept": "1 AU", "at": "10 µM"},
+        "detection_limit": "1 µM",
+    }
+    assert read_values(log10, {"dye": "1 mM"}) == ["5 AU"]  # 1 + 2 log10(1000 / 10)
+    assert read_values(log10, {"dye": "0.1 µM"}) == read_values(log10, {"salt": "1 mM"}) == ["not detected"]
+    table = {"component": "acid", "table": [["0 mM", "7 AU"], ["2 mM", "5 AU"], ["4 mM", "4.5 AU"]]}
     assert read_values(table, {"acid": "1 mM"}) == ["6 AU"]
     assert read_values(table, {"acid": "3 mM"}) == ["4.75 AU"]
     assert read_values(table, {"acid": "9 mM"}) == ["4.5 AU"]
 
 
 def test_response_sums_components_by_weight():
-    # 10 mM = 10000 µM at 0.002 and 5 mM = 5000 µM at 0.001: 20 + 5
-    weights = {"components": {"sodium": "0.002", "sugar": "0.001"}, "slope": "1", "intercept": "0"}
+    # 10 mM at 2 AU per mM and 5 mM at 1 AU per mM: 20 + 5
+    weights = {"components": {"sodium": "2", "sugar": "1"}, "slope": "1 AU per mM", "intercept": "0 AU"}
     assert read_values(weights, {"sodium": "10 mM", "sugar": "5 mM"}) == ["25 AU"]
 
 
 def test_response_to_an_action_parameter_treats_a_missing_value_as_zero():
-    light = {"parameter": "power", "hill": {"bottom": "0", "top": "10", "half": "2 mW/mm²", "n": "1"}}
+    light = {"parameter": "power", "hill": {"bottom": "0 AU", "top": "10 AU", "half": "2 mW/mm²", "n": "1"}}
     assert read_values(light, {"sensor": "1 µM"}, power="2 mW/mm²") == ["5 AU"]
     assert read_values(light, {"sensor": "1 µM"}) == ["0 AU"]
 
 
 def test_response_is_the_background_without_its_required_component_and_absent_outside_its_medium():
-    light = {"parameter": "power", "slope": "1", "intercept": "0.5", "requires": ["sensor"], "within": ["medium"]}
+    light = {
+        "parameter": "power",
+        "slope": "1 AU per mW/mm²",
+        "intercept": "0.5 AU",
+        "requires": ["sensor"],
+        "within": ["medium"],
+    }
     assert read_values(light, {"medium": "1 µM", "sensor": "1 µM"}, power="2 mW/mm²") == ["2.5 AU"]
     assert read_values(light, {"medium": "1 µM"}, power="2 mW/mm²") == ["0.5 AU"]
     assert read_values(light, {"sensor": "1 µM"}, power="2 mW/mm²") == [""]
 
 
 def test_response_per_cell_is_independent_of_the_volume():
-    per = {"component": "label", "per": ["red cells", "white cells"], "slope": "1", "intercept": "0"}
+    per = {"component": "label", "per": ["red cells", "white cells"], "slope": "1 AU", "intercept": "0 AU"}
     # 600 particles/mL over 100 + 200 cells/mL, in 1 mL
     assert read_values(per, {"label": "600 1/mL", "red cells": "100 cells/mL", "white cells": "200 cells/mL"}) == [
         "2 AU"
@@ -78,14 +88,19 @@ def test_response_per_cell_is_independent_of_the_volume():
 
 
 def test_response_scales_with_a_power_of_a_parameter():
-    peak = {"component": "ferrocene", "slope": "1", "intercept": "0",
+    peak = {"component": "ferrocene", "slope": "1 AU per µM", "intercept": "0 AU",
             "scales_with": {"parameter": "speed", "reference": "100 mV/s", "power": "0.5"}}  # fmt: skip
     assert read_values(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["6 AU"]  # twice at four times the speed
 
 
 def test_response_requires_that_the_chosen_probe_or_reagent_has_the_declared_property_or_component():
     liquid = build_material("tea", hidden={"ferrocene": "3 µM"})
-    shows = {"component": "ferrocene", "slope": "1", "intercept": "0", "chosen": {"probe": {"kind": "silver"}}}
+    shows = {
+        "component": "ferrocene",
+        "slope": "1 AU per µM",
+        "intercept": "0 AU",
+        "chosen": {"probe": {"kind": "silver"}},
+    }
     lab = build_lab(shows, liquid, build_material("silver_rod", kind="silver"), build_material("gold_rod", kind="gold"))
     assert lab.read_values("Meter", "tea silver_rod", probe="@silver_rod")[0] == "3 AU"
     assert lab.read_values("Meter", "tea gold_rod", probe="@gold_rod")[0] == ""
@@ -99,7 +114,7 @@ def test_response_requires_that_the_chosen_probe_or_reagent_has_the_declared_pro
 
 
 def test_response_noise_has_the_declared_standard_deviation():
-    flat = {"component": "dye", "slope": "1", "intercept": "0", "noise": "0.1", "noise_floor": "2"}
+    flat = {"component": "dye", "slope": "1 per µM", "intercept": "0", "noise": "0.1", "noise_floor": "2"}
     found = []
     for seed in range(300):
         entry = {"action": "Meter", "signal": "signal", "unit": "", **flat}
@@ -119,33 +134,49 @@ def test_response_noise_has_the_declared_standard_deviation():
     [
         ({"component": "dye"}, "truth.responses[0]: needs exactly one of slope, hill, log10, table (its curve)"),
         (
-            {"slope": "1", "intercept": "0"},
+            {"slope": "1 per µM", "intercept": "0"},
             "truth.responses[0]: needs exactly one of component, components, parameter (",
         ),
-        ({"component": "dye", "slope": "1"}, "truth.responses[0].intercept: is missing"),
+        ({"component": "dye", "slope": "1 per µM"}, "truth.responses[0].intercept: is missing"),
         (
             {"component": "dye", "hill": {"bottom": "0", "top": "1", "half": "half", "n": "1"}},
             "truth.responses[0].hill.half: is 'half'; allowed: a concentration",
+        ),
+        (
+            {"component": "dye", "hill": {"bottom": "0", "top": "1", "half": "5 µg/mL", "n": "1"}},
+            "truth.responses[0].hill.half: is '5 µg/mL'; allowed: a concentration, like \"5 µM\"",
+        ),
+        (
+            {"component": "dye", "per": "cells", "slope": "1 per µM", "intercept": "0"},
+            "truth.responses[0].per: is count, the component is amount; both must be the same",
+        ),
+        (
+            {"component": "dye", "log10": {"slope": "1", "intercept": "0", "at": "1 µM"}},
+            "truth.responses[0].detection_limit: is missing; the logarithm of zero is undefined",
+        ),
+        (
+            {"components": {"dye": "1", "cells": "1"}, "slope": "1 per µM", "intercept": "0"},
+            "truth.responses[0].components: are amounts of several dimensions: amount, count",
         ),
         (
             {"parameter": "power", "table": [["0 mW/mm²", "0"], ["99 mW/mm²", "1"]]},
             "truth.responses[0].power: power is 99 mW/mm²; it must be",
         ),
         (
-            {"component": "ink", "slope": "1", "intercept": "0"},
-            "truth.responses[0].component: unknown component 'ink'; allowed: dye",
+            {"component": "ink", "slope": "1 per µM", "intercept": "0"},
+            "truth.responses[0].component: unknown component 'ink'; allowed: cells, dye",
         ),
     ],
 )
 def test_truth_check_names_the_faulty_field_of_a_response(entry, problem):
     whole = {"action": "Meter", "signal": "s", "unit": "", "noise": "0", **entry}
-    found = check_truth({"responses": [whole]}, CATALOGUE, {"dye"}, {"tea"})
+    found = check_truth({"responses": [whole]}, CATALOGUE, {"dye": "amount", "cells": "count"}, {"tea"})
     assert any(told.startswith(problem) for told in found), found
 
 
 def test_measurements_ignore_empty_tubes():
     lab = build_lab(
-        {"component": "dye", "slope": "1", "intercept": "0"},
+        {"component": "dye", "slope": "1 AU per µM", "intercept": "0 AU"},
         build_material("tea", hidden={"dye": "1 µM"}),
         build_tubes(),
     )

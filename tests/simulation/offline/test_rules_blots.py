@@ -7,16 +7,17 @@ from tests.support.laboratory_factory import SmallLab, build_material
 TRUTH = {
     "bands": [{"component": "amplicon", "length": "352 bp", "minimum": "10 ng"}],
     "responses": [
-        {"action": "PAGE", "component": "GFP", "signal": "band at 27 kDa", "unit": "% of lane", "slope": "2", "intercept": "0",
+        {"action": "PAGE", "component": "GFP", "signal": "band at 27 kDa", "unit": "% of lane", "slope": "2 % of lane per µg/mL", "intercept": "0 % of lane",
          "noise": "0", "when": {"stain": "Coomassie blue"}},
-        {"action": "CapillaryWestern", "component": "GFP", "signal": "band at 27 kDa", "unit": "area", "slope": "100",
-         "intercept": "0", "noise": "0", "repeats": "replicates", "requires": ["anti-GFP"]},
-        {"action": "CapillaryWestern", "component": "fusion", "signal": "band at 56 kDa", "unit": "area", "slope": "100",
-         "intercept": "0", "noise": "0", "within": ["anti-GFP"]},
-        {"action": "ELISA", "component": "GFP", "signal": "absorbance", "unit": "AU", "slope": "0.1", "intercept": "0.05",
+        {"action": "CapillaryWestern", "component": "GFP", "signal": "band at 27 kDa", "unit": "area", "slope": "100 area per µg/mL",
+         "intercept": "0 area", "noise": "0", "repeats": "replicates", "requires": ["anti-GFP"]},
+        {"action": "CapillaryWestern", "component": "fusion", "signal": "band at 56 kDa", "unit": "area", "slope": "100 area per µg/mL",
+         "intercept": "0 area", "noise": "0", "within": ["anti-GFP"]},
+        {"action": "ELISA", "component": "GFP", "signal": "absorbance", "unit": "AU", "slope": "0.1 AU per µg/mL", "intercept": "0.05 AU",
          "noise": "0", "requires": ["anti-GFP"], "when": {"detection_wavelength": {"minimum": "440 nm", "maximum": "460 nm"}}},
         {"action": "qPCR", "component": "template", "signal": "threshold cycle", "unit": "cycles", "noise": "0",
-         "log10": {"slope": "-3.32", "intercept": "30"}, "within": ["primer A", "primer B"]},
+         "detection_limit": "1 ng/mL",
+         "log10": {"slope": "-3.32 cycles", "intercept": "30 cycles", "at": "1 µg/mL"}, "within": ["primer A", "primer B"]},
     ],
 }  # fmt: skip
 PCR = {"primers": ["@primer_A", "@primer_B"], "master_mix": "@mix"}

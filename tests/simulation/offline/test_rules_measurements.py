@@ -9,7 +9,7 @@ from tests.support.laboratory_factory import SmallLab, build_material
 
 TRUTH = {
     "responses": [
-        {"action": "HPLC", "component": "caffeine", "signal": "peak area", "unit": "mAU·s", "slope": "50", "intercept": "0", "noise": "0",
+        {"action": "HPLC", "component": "caffeine", "signal": "peak area", "unit": "mAU·s", "slope": "50 mAU·s per µg/mL", "intercept": "0 mAU·s", "noise": "0",
          "detection_limit": "1 µg/mL", "upper_limit": "200 µg/mL", "repeats": "replicate_injections",
          "scales_with": {"parameter": "injection_volume", "reference": "10 µL"},
          "when": {"detector": "UV absorbance", "detection_wavelength": {"minimum": "270 nm", "maximum": "276 nm"}}}],
@@ -238,7 +238,7 @@ def test_particles_within_the_bounds_of_size_are_counted(lab):
 
 def test_icp_reads_the_requested_elements(lab):
     truth = {"responses": [
-        {"action": "MassSpectrometry", "component": "calcium", "signal": "Ca", "unit": "µg/L", "slope": "1000", "intercept": "0",
+        {"action": "MassSpectrometry", "component": "calcium", "signal": "Ca", "unit": "µg/L", "slope": "1000 µg/L per µg/mL", "intercept": "0 µg/L",
          "noise": "0", "repeats": "replicates", "when": {"ionization": "ICP", "elements": ["Ca"]}}]}  # fmt: skip
     digest = build_material("digest", volume="10 mL", capacity="15 mL", hidden={"calcium": "0.5 µg/mL"})
     small = SmallLab(lab.catalogue, digest, build_material("yttrium"), truth=truth)
@@ -274,8 +274,8 @@ def test_measurement_with_contradictory_settings_is_rejected(lab, action, parame
 
 def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
     truth = {"responses": [
-        {"action": "TotalProteinQuantification", "component": "protein", "signal": "absorbance", "unit": "AU", "slope": "0.001",
-         "intercept": "0.1", "noise": "0", "when": {"assay": "Bradford"}}]}  # fmt: skip
+        {"action": "TotalProteinQuantification", "component": "protein", "signal": "absorbance", "unit": "AU", "slope": "0.001 AU per µg/mL",
+         "intercept": "0.1 AU", "noise": "0", "when": {"assay": "Bradford"}}]}  # fmt: skip
     small = SmallLab(
         lab.catalogue,
         build_material("lysate", hidden={"protein": "400 µg/mL"}),
@@ -300,7 +300,8 @@ def test_measurement_can_use_up_the_last_of_a_sample(small):
 def test_measurement_over_a_pellet_reads_only_the_supernatant(lab):
     truth = {
         "responses": [
-            TRUTH["responses"][0] | {"component": "yeast cells", "slope": "0.01", "detection_limit": "1 cells/mL"}
+            TRUTH["responses"][0]
+            | {"component": "yeast cells", "slope": "0.01 mAU·s per cells/mL", "detection_limit": "1 cells/mL"}
         ]
     }
     del truth["responses"][0]["upper_limit"]

@@ -11,14 +11,14 @@ TRUTH = {
     "responses": [
         {"action": "MeasurepH", "component": "acid", "signal": "pH", "unit": "", "noise": "0",
          "table": [["0 mM", "7"], ["10 mM", "4"]], "repeats": "replicates"},
-        {"action": "MeasureConductivity", "component": "salt", "signal": "conductivity", "unit": "mS/cm", "slope": "0.0001",
-         "intercept": "0", "noise": "0"},
+        {"action": "MeasureConductivity", "component": "salt", "signal": "conductivity", "unit": "mS/cm", "slope": "0.1 mS/cm per mM",
+         "intercept": "0 mS/cm", "noise": "0"},
         {"action": "CyclicVoltammetry", "parameter": "scan_rate", "requires": ["ferrocene"], "signal": "anodic peak current",
-         "unit": "µA", "slope": "100", "intercept": "0", "noise": "0"},
-        {"action": "UsePhotospectrometer", "component": "dye", "signal": "absorbance", "unit": "AU", "slope": "0.01",
-         "intercept": "0.05", "noise": "0", "when": {"mode": "absorbance", "wavelength": {"minimum": "580 nm", "maximum": "600 nm"}}},
+         "unit": "µA", "slope": "100 µA per V/s", "intercept": "0 µA", "noise": "0"},
+        {"action": "UsePhotospectrometer", "component": "dye", "signal": "absorbance", "unit": "AU", "slope": "0.01 AU per µg/mL",
+         "intercept": "0.05 AU", "noise": "0", "when": {"mode": "absorbance", "wavelength": {"minimum": "580 nm", "maximum": "600 nm"}}},
         {"action": "MeasureContactAngle", "component": "wax", "per": "fibre", "signal": "advancing angle", "unit": "°",
-         "slope": "100", "intercept": "20", "noise": "0"},
+         "slope": "100 °", "intercept": "20 °", "noise": "0"},
     ],
 }  # fmt: skip
 SWEEP = {"reference_electrode": "@electrode", "start_potential": "0 V", "vertex_potential": "0.8 V"}

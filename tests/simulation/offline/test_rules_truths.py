@@ -12,7 +12,7 @@ from simulation.offline.hidden_truth import check_truth
 from tests.support.laboratory_factory import SmallLab, build_material
 
 RESPONSE = {
-    "action": "HPLC", "component": "caffeine", "signal": "area", "unit": "mAU·s", "slope": "58", "intercept": "1", "noise": "0.01",
+    "action": "HPLC", "component": "caffeine", "signal": "area", "unit": "mAU·s", "slope": "58 mAU·s per µg/mL", "intercept": "1 mAU·s", "noise": "0.01",
     "detection_limit": "1 µg/mL", "repeats": "replicate_injections", "when": {"detector": ["UV absorbance"], "percent_b": {"minimum": "5 %"}},
 }  # fmt: skip
 
@@ -45,15 +45,28 @@ def test_lookups_of_every_experiment_name_only_initial_materials(lab, slug):
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("slope", "steep", "truth.responses[0].slope: is 'steep'; allowed: a number as text"),
-        ("slope", 58.4, "truth.responses[0].slope: is 58.4; allowed: a number as text"),
+        ("slope", "steep per µg/mL", "truth.responses[0].slope: is 'steep per µg/mL'; allowed: a number in mAU·s"),
+        ("slope", "58.4 AU per µg/mL", "truth.responses[0].slope: is '58.4 AU per µg/mL'; allowed: a number in mAU·s"),
+        ("slope", "58.4 mAU·s", "truth.responses[0].slope: is '58.4 mAU·s'; allowed: a slope with a unit"),
+        ("slope", "58.4 mAU·s per µL", "truth.responses[0].slope: is '58.4 mAU·s per µL'; allowed: a concentration"),
+        ("slope", 58.4, "truth.responses[0].slope: is 58.4; allowed: text, not empty"),
+        (
+            "intercept",
+            "1",
+            "truth.responses[0].intercept: is '1'; allowed: a number in mAU·s, as text like \"2 mAU·s\"",
+        ),
+        ("noise_floor", "1 mAU", "truth.responses[0].noise_floor: is '1 mAU'; allowed: a number in mAU·s"),
         ("detection_limit", "1", "truth.responses[0].detection_limit: is '1'; allowed: a concentration"),
         ("action", "HLPC", "truth.responses[0].action: is 'HLPC'; allowed: "),
         ("colour", "red", "truth.responses[0].colour: unknown field; allowed: "),
         ("repeats", "often", "truth.responses[0]: 'often' is not a parameter of HPLC; allowed: "),
         ("when", {"detector": "nose"}, "truth.responses[0].when.detector: detector is 'nose'"),
         ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: not a parameter of HPLC; allowed: "),
-        ("slope", "1e999", "truth.responses[0].slope: is '1e999'; allowed: a number as text"),
+        (
+            "slope",
+            "1e999 mAU·s per µg/mL",
+            "truth.responses[0].slope: is '1e999 mAU·s per µg/mL'; allowed: a number in mAU·s",
+        ),
         ("noise", "-1", "truth.responses[0].noise: is '-1'; allowed: a number from 0 to 1"),
         ("when", {"detector": []}, "truth.responses[0].when.detector: is []; allowed: one of"),
         (
@@ -132,3 +145,29 @@ def test_unknown_phase_is_rejected_with_the_allowed_phases(lab):
     )
     assert problems[1].startswith("materials[1].wells[0].properties.phase: is None; allowed: ")
     assert len(problems) == 2
+
+
+def test_truth_check_needs_a_unit_that_the_instrument_reports(lab):
+    # A refractometer reports a bare number from 1.3 to 1.7, never a percentage.
+    response = {"action": "MeasureRefractiveIndex", "component": "sugar", "signal": "refractive index", "noise": "0",
+                "slope": "0.00014 per mg/mL", "intercept": "1.333"}  # fmt: skip
+    assert check_truth({"responses": [{**response, "unit": ""}]}, lab.catalogue, {"sugar": "mass"}, {"cup"}) == []
+    (found,) = check_truth(
+        {"responses": [{**response, "unit": "%", "slope": "1 % per mg/mL", "intercept": "0 %"}]}, lab.catalogue
+    )
+    assert found == "truth.responses[0].unit: is '%'; allowed: units of MeasureRefractiveIndex: ''"
+
+
+def test_truth_check_needs_both_units_of_a_ratio_between_a_mass_and_an_amount(lab):
+    reaction = {
+        "action": "Incubate",
+        "needs": ["salt"],
+        "makes": "acid",
+        "from": "salt",
+        "dimension": "amount",
+        "ratio": "17.1",
+    }
+    known = {"salt": "mass"}
+    (found,) = check_truth({"reactions": [reaction]}, lab.catalogue, known, {"cup"})
+    assert found == "truth.reactions[0].ratio: is '17.1'; allowed: a ratio of amounts as text, like '5 nmol per µg'"
+    assert check_truth({"reactions": [{**reaction, "ratio": "17.1 mmol per g"}]}, lab.catalogue, known, {"cup"}) == []

@@ -11,6 +11,7 @@ from simulation.lab.experiment_files import find_amount_dimension
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation, TransitionModel
+from simulation.lab.truths import draws
 from simulation.llm.agent import LLMAgent
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.model_rater import LLMRater, RatingKind
@@ -132,7 +133,11 @@ def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    """Return every problem of the hidden truth and phases, which only the offline transition model reads."""
+    """Return every problem of the hidden truth and phases, which only the offline transition model reads.
+
+    A truth that is drawn is checked with its reference values.
+    """
+    data = draws.fill_references(data, draws.draw_values(data, None))
     entries = [(f"materials[{index}]", entry) for index, entry in enumerate(data["materials"])]
     entries += [
         (f"{path}.wells[{at}]", well) for path, plate in entries for at, well in enumerate(plate.get("wells", ()))

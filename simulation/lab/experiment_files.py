@@ -208,6 +208,7 @@ class ExperimentEntry(StrictModel):
     max_steps: Annotated[int, Field(ge=1, le=1000)]
     provenance: Text
     materials: Annotated[list[MaterialEntry], Field(min_length=1), Allowed("a list of at least one material")]
+    draws: dict[str, Any] = {}  # checked by simulation.lab.truths.draws before the references to them are filled in
     truth: dict[str, Any] = {}
     protocol: list[StepEntry] = []
     rubric: Annotated[

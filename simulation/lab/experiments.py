@@ -11,6 +11,7 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.catalogue import load_json_file, load_json_files
 from simulation.lab.experiment_files import ExperimentEntry, parse_concentration, parse_content
 from simulation.lab.materials import NewMaterial
+from simulation.lab.truths import draws
 from wetbench_site.validation import find_problems
 
 
@@ -21,7 +22,8 @@ class ExperimentSpec:
     `materials` are (key, new material) pairs: protocol and rubric name the material by its key. `truth` has the real values of the
     unknowns: the offline transition model may read it, an agent or a classifier never does. `manifest` is what
     ManifestMaterials may add; `variants` are common ways to miss a line of the rubric,
-    `alternatives` are other correct ways (see `simulation.lab.protocols`).
+    `alternatives` are other correct ways (see `simulation.lab.protocols`). `drawn` are the values of the draws for
+    `truth_seed` (None: their reference values), which materials and truth contain; they are as secret as the truth.
     """
 
     slug: str
@@ -37,6 +39,13 @@ class ExperimentSpec:
     manifest: tuple[tuple[str, NewMaterial], ...] = ()
     variants: tuple[Mapping[str, Any], ...] = ()
     alternatives: tuple[Mapping[str, Any], ...] = ()
+    truth_seed: int | None = None
+    drawn: draws.Values = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the data it was built from
+
+    def draw_truth(self, truth_seed: int | None) -> "ExperimentSpec":
+        """Return this experiment with the truth of another seed. The same seed gives the same truth."""
+        return build_experiment(self.source, truth_seed) if truth_seed != self.truth_seed else self
 
     def initial_materials(self) -> tuple[NewMaterial, ...]:
         return tuple(draft for _, draft in self.materials)
@@ -55,11 +64,20 @@ def load_experiment(path: Path, catalogue: Catalogue) -> ExperimentSpec:
 
 def check_experiment(data: Any, catalogue: Catalogue) -> list[str]:
     """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
+    if isinstance(data, Mapping):
+        if problems := draws.find_draw_problems(data):
+            return problems
+        data = draws.fill_references(data, draws.draw_values(data, None))
     return find_problems(ExperimentEntry, data, catalogue)
 
 
-def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
-    """Build an experiment from the validated data of a file or database row."""
+def build_experiment(data: Mapping[str, Any], truth_seed: int | None = None) -> ExperimentSpec:
+    """Build an experiment from the validated data of a file or database row, with the truth of this seed.
+
+    Without a seed, it has the reference truth.
+    """
+    source, drawn = data, draws.draw_values(data, truth_seed)
+    data = draws.fill_references(source, drawn)
     return ExperimentSpec(
         **{key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")},
         materials=tuple((entry["key"], _build_material(entry)) for entry in data["materials"]),
@@ -70,6 +88,9 @@ def build_experiment(data: Mapping[str, Any]) -> ExperimentSpec:
         alternatives=tuple(data.get("alternatives", ())),
         truth=data.get("truth", {}),
         provenance=data.get("provenance", ""),
+        truth_seed=truth_seed,
+        drawn=drawn,
+        source=source,
     )
 
 

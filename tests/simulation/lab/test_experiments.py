@@ -66,7 +66,7 @@ def test_valid_experiment_has_no_problems():
         (with_field("slug", to="Tea pH"), "slug", "small letters and digits"),
         (with_field("goal", to=""), "goal", "text, not empty"),
         (with_field("max_steps", to=0), "max_steps", "from 1 to 1000"),
-        (with_field("colour", to="red"), "colour", "allowed: alternatives, goal, group"),
+        (with_field("colour", to="red"), "colour", "allowed: alternatives, draws, goal, group"),
         (with_field("materials", to=[]), "materials", "at least one"),
         (with_field("protocol", to="none"), "protocol", "list"),
         (with_field("materials", 0, "key", to="The tea"), "materials[0].key", "small letters"),

@@ -15,7 +15,12 @@ Further conditions:
 - `elapsed`: bounds of the time since an earlier line first counted the material or one of its ancestors.
 - `shares`: the v/v share of an initial material, or of a material that an earlier line counted, in the material. It is
   computed from the amounts taken in each step. `known` requires a known share; `different` is the required number of
-  different shares; with `at`, the share is that in the material or its closest ancestor when that line counted it.
+  different shares; with `at`, the share is that in the material or its closest ancestor when that line counted it;
+  `within` is the largest ratio of two shares; with `of_each`, the share is that of the name in `each`.
+- `direct`: initial materials of which the step itself must have taken one; a portion of a portion does not count.
+- `follows`: earlier lines: the material was read after every material that they counted, whatever it is made of.
+- `again`: for earlier lines, the properties or parameters in which an earlier reading of the same material, or of an
+  ancestor, that the line counted agrees with this one.
 - `never`: steps that exclude a material if it, or an ancestor, went through one of them before.
 - `same`: visible properties or parameters in which the materials must agree: only the largest group that agrees counts.
 - `same_as`: for earlier lines, the properties or parameters in which a material must agree with one that the line counted.
@@ -100,12 +105,20 @@ class ElapsedEntry(StrictModel):
 
 
 class SharesEntry(StrictModel):
-    """Conditions on the v/v share of `of` in a material."""
+    """Conditions on the v/v share in a material: of `of`, or with `of_each` of the name in `each` that it comes from."""
 
-    of: str
+    of: str = ""
+    of_each: bool = False
     different: Annotated[int, Field(ge=1)] = 1
     known: bool = True
     at: str = ""
+    within: FactorText | None = None
+
+    @model_validator(mode="after")
+    def _need_material(self) -> Self:
+        if bool(self.of) == self.of_each:
+            raise ValueError("allowed: either of or of_each")
+        return self
 
 
 def _need_known_actions(names: list[str], info: ValidationInfo) -> list[str]:
@@ -161,6 +174,9 @@ class RubricLine(StrictModel):
     signal: Annotated[dict[str, Any], *_matches(SignalEntry)] = {}
     elapsed: Annotated[dict[str, Any], *_matches(ElapsedEntry)] = {}
     shares: Annotated[dict[str, Any], *_matches(SharesEntry)] = {}
+    direct: list[str] = []
+    follows: list[str] = []  # earlier lines; this reading comes after the first one of every material that they counted
+    again: dict[str, list[Text]] = {}  # name of an earlier line -> properties or parameters that are as in its reading
     never: list[NeverEntry] = []
     same: list[Text] = []  # visible properties or parameters in which the materials that count agree
     same_as: dict[str, list[Text]] = {}  # name of an earlier line -> properties or parameters in which to agree with it
@@ -200,14 +216,17 @@ def find_reference_problems(rubric: Sequence[RubricLine], names: Sequence[str]) 
             ("of", line.of, names),
             ("not_of", line.not_of, names),
             ("each", line.each, names),
+            ("direct", line.direct, names),
             ("brackets", line.brackets, lines),
             ("after", line.after, before),
             ("spread", list(line.spread), before),
             ("same_as", list(line.same_as), before),
+            ("again", list(line.again), before),
+            ("follows", line.follows, before),
             *((f"never[{n}].of", entry.of, names) for n, entry in enumerate(line.never)),
             *((f"never[{n}].not_of", entry.not_of, names) for n, entry in enumerate(line.never)),
             ("elapsed.since", [line.elapsed["since"]] if line.elapsed else [], before),
-            ("shares.of", [line.shares["of"]] if line.shares else [], [*names, *before]),
+            ("shares.of", [line.shares["of"]] if "of" in line.shares else [], [*names, *before]),
             ("shares.at", [line.shares["at"]] if "at" in line.shares else [], before),
         ):
             problems += [

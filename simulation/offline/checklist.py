@@ -17,10 +17,12 @@ from simulation.offline.evidence import (
     collect_distinct_values,
     collect_readings,
     collect_values,
+    follows_all_of,
     follows_earlier_lines,
     matches_line,
     matches_step,
     precedes,
+    repeats_earlier_lines,
 )
 
 _LISTED_NAMES = 4  # names listed before "and n more"
@@ -67,7 +69,7 @@ class ChecklistClassifier:
         by_name: dict[str, Finding] = {}  # as `by_line`, and for each group all readings that its lines counted
         for line in self.lines:
             finding = _require_spread(_evaluate_line(line, all_readings, by_name), by_name)
-            finding = _require_span(_require_distinct_shares(finding, by_name))
+            finding = _require_span(_require_shares(finding, by_name))
             by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
                 before = by_name[line.one_of].counted if line.one_of in by_name else ()
@@ -80,6 +82,7 @@ def _evaluate_line(
     line: RubricLine, all_readings: Sequence[Reading], earlier_findings: Mapping[str, Finding]
 ) -> Finding:
     earlier = [earlier_findings[name].counted for name in line.after]
+    repeated = {name: earlier_findings[name].counted for name in line.again}
     candidates = [reading.filter_observations(line.about) for reading in all_readings] if line.about else all_readings
     counted = tuple(
         reading
@@ -87,8 +90,10 @@ def _evaluate_line(
         if matches_line(line, reading)
         and follows_earlier_lines(reading, earlier)
         and _is_in_time(line, reading, earlier_findings)
-        and (not line.shares.get("known") or bool(_find_shares(reading, line.shares, earlier_findings)))
+        and (not line.shares.get("known") or bool(_find_shares(reading, line, earlier_findings)))
         and _agrees_with_earlier_lines(line, reading, earlier_findings)
+        and repeats_earlier_lines(line.again, reading, repeated)
+        and all(follows_all_of(reading, earlier_findings[name].counted) for name in line.follows)
         and not _is_excluded(line, reading, all_readings)
     )
     if line.same:
@@ -144,19 +149,25 @@ def _require_spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -
     return finding
 
 
-def _require_distinct_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """Return the finding, set to not met if its materials contain too few distinct shares of one given material."""
+def _require_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
+    """Return the finding, set to not met if the shares in its materials are too few or differ too much."""
     shares = finding.line.shares
-    if "different" not in shares:
+    if not {"different", "within"} & shares.keys():
         return finding
     # By material: three lysates, each diluted once, are not a dilution series.
     series: dict[str, list[Decimal]] = {}
     for reading in finding.counted:
-        for name, share in _find_shares(reading, shares, earlier_findings).items():
+        for name, share in _find_shares(reading, finding.line, earlier_findings).items():
             series.setdefault(name, []).append(share)
-    number = max((_count_distinct_shares(sorted(values)) for values in series.values()), default=0)
-    reason = f"different shares of {shares['of']}: {number}, needed: {shares['different']}"
-    return finding.require(number >= shares["different"], reason)
+    if "different" in shares:
+        number = max((_count_distinct_shares(sorted(values)) for values in series.values()), default=0)
+        reason = f"different shares of {shares.get('of', 'each')}: {number}, needed: {shares['different']}"
+        finding = finding.require(number >= shares["different"], reason)
+    if "within" in shares:
+        values = [share for values in series.values() for share in values]
+        met = bool(values) and max(values) <= min(values) * Decimal(shares["within"])
+        finding = finding.require(met, f"shares equal within a factor of {shares['within']}: {'yes' if met else 'no'}")
+    return finding
 
 
 def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
@@ -168,10 +179,9 @@ def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
     return number
 
 
-def _find_shares(
-    reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]
-) -> dict[str, Decimal]:
+def _find_shares(reading: Reading, line: RubricLine, earlier_findings: Mapping[str, Finding]) -> dict[str, Decimal]:
     """Return the known shares that a line asks about, by material; with "at", those when that line counted it."""
+    shares = line.shares
     if "at" in shares:
         earlier_readings = [other for other in earlier_findings[shares["at"]].counted if precedes(other, reading)]
         if not earlier_readings:
@@ -181,8 +191,9 @@ def _find_shares(
             earlier_readings,
             key=lambda earlier: (earlier.barcode == reading.barcode, len(earlier.ancestors), earlier.step),
         )
-    if shares["of"] not in earlier_findings:
-        return {name: share for name, share in reading.shares.items() if name == shares["of"]}
+    names = line.each if shares.get("of_each") else [shares["of"]]
+    if names[0] not in earlier_findings:
+        return {name: share for name, share in reading.shares.items() if name in names}
     counted = {other.barcode for other in earlier_findings[shares["of"]].counted if other.barcode in reading.ancestors}
     values = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
     return {code: share for code, share in values.items() if share is not None}

@@ -26,17 +26,21 @@ class Reading:
 
     `origins` are names of initial materials and of wells. `ancestors` are barcodes, including the material's own.
     `shares` are v/v shares of initial materials by name, and of ancestors by barcode, as far as they can be computed.
+    `taken_from` are names of the initial materials that this step itself took for the material. `position` is that of the
+    material among those of the step.
     If the step changed the material, `properties` are those after the step. Times are in seconds since the start of the
     episode.
     """
 
     step: int
     started_at: int
+    position: int
     action: str
     parameters: Mapping[str, Any]
     barcode: str
     origins: frozenset[str]
     ancestors: frozenset[str]
+    taken_from: frozenset[str]
     shares: Mapping[str, Decimal]
     properties: Mapping[str, Any]
     observations: tuple[tuple[str, str], ...]  # description and value
@@ -87,20 +91,26 @@ def _iter_step_readings(step: TranscriptStep, lineages: dict[str, _Lineage]) -> 
         lineages.setdefault(material["barcode"], _Lineage(frozenset(names), own_code, shares, True))
     # A copy: outputs of a step descend from materials as they were before it, not from each other.
     before = dict(lineages)
+    initial_names = {material["barcode"]: material["name"] for material in step.inputs if material["created_at"] == 0}
     outputs = {material["barcode"]: material for material in step.outputs}
     for code, output in outputs.items():
         lineages[code] = _trace_lineage(step.action, output, before)
-    for code, material in (outputs | {material["barcode"]: material for material in step.inputs}).items():
+    read = {material["barcode"]: material for material in step.inputs}
+    # Inputs first: their order is that in which an instrument reads them.
+    for position, (code, material) in enumerate((read | outputs | read).items()):
         after = outputs[code]["properties"] if code in outputs else {}
+        sources = outputs[code]["derived_from"] if code in outputs else ()
         observations = _find_observations(step, material)
         yield Reading(
             step=step.number,
             started_at=step.started_at,
+            position=position,
             action=step.action,
             parameters=step.parameters,
             barcode=code,
             origins=lineages[code].origins,
             ancestors=lineages[code].ancestors,
+            taken_from=frozenset(initial_names[source] for source in sources if source in initial_names),
             shares=lineages[code].shares,
             properties={**material["properties"], **after},
             observations=tuple((shown["description"], str(shown["value"])) for shown in observations),
@@ -233,6 +243,7 @@ def matches_line(line: RubricLine, reading: Reading) -> bool:
     low, high = (Decimal(line.signal.get(name, number or 0)) for name in ("at_least", "at_most"))
     return (
         matches_step(line, reading)
+        and (not line.direct or not reading.taken_from.isdisjoint(line.direct))
         # A pooled sample does not count for any of the materials listed in `each`.
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
         and (not line.value or bool(reading.observed_values))
@@ -249,6 +260,24 @@ def follows_earlier_lines(reading: Reading, earlier: Sequence[Sequence[Reading]]
 def precedes(earlier: Reading, reading: Reading) -> bool:
     """Return whether a reading is of the same material or an ancestor of it, in an earlier step."""
     return earlier.barcode in reading.ancestors and earlier.step < reading.step
+
+
+def repeats_earlier_lines(
+    again: Mapping[str, Sequence[str]], reading: Reading, earlier: Mapping[str, Sequence[Reading]]
+) -> bool:
+    """Return whether each line in `again` counted the material, or an ancestor, in an earlier step with the same values."""
+    return all(
+        any(precedes(other, reading) and agree_in(values, other, reading) for other in earlier[name])
+        for name, values in again.items()
+    )
+
+
+def follows_all_of(reading: Reading, earlier: Sequence[Reading]) -> bool:
+    """Return whether the reading comes after the first reading of each of these materials, and there is one."""
+    first: dict[str, tuple[int, int]] = {}
+    for other in earlier:
+        first.setdefault(other.barcode, (other.step, other.position))
+    return bool(first) and max(first.values()) < (reading.step, reading.position)
 
 
 def _meets_condition(condition: Mapping[str, Any], value: Any) -> bool:

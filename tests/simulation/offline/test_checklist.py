@@ -242,6 +242,62 @@ def test_rubric_field_span_requires_the_highest_value_to_be_so_many_times_the_lo
     assert judge(record, VIALS_LINE | {"span": {"scan_rate": "10"}}).sufficient is sufficient
 
 
+def test_rubric_field_direct_does_not_count_a_portion_of_a_portion():
+    flask = build_vial("A", "Flask")
+    one_flask = [
+        pour_step(1, "A", "Flask", TEA),
+        pour_step(2, "B", "Vial 1", flask),
+        pour_step(3, "C", "Vial 2", flask),
+    ]
+    two_flasks = [pour_step(1, "A", "Flask", TEA), pour_step(2, "B", "Second flask", TEA, WATER)]
+    portions = {"line": "portions", "text": "two portions", "actions": ["Combine"], "at_least": 2, "direct": ["Tea"]}
+    # The initial tea itself takes part in the step, but nothing was taken for it.
+    assert "materials counted: 1, needed: 2" in judge(one_flask, portions).reasoning
+    assert judge(two_flasks, portions).sufficient
+
+
+@pytest.mark.parametrize(
+    ("vials", "sufficient"),
+    [(("A", "B", "L"), True), (("A", "L", "B"), False), (("L", "A", "B"), False)],
+)
+def test_rubric_field_follows_counts_only_what_is_read_after_every_material_of_a_line(vials, sufficient):
+    read = [build_vial(code, f"Vial {code}") for code in vials]
+    sample = {"line": "sample", "text": "sample", "actions": ["HPLC"], "of": ["Tea"], "value": "numeric"}
+    check = {"line": "check", "text": "check", "actions": ["HPLC"], "of": ["Stock"], "follows": ["sample"]}
+    # The order of the materials of a step is the order in which the instrument reads them.
+    record = [*RECORD[:4], inject_step(5, read, ["50", "50", "50"])]
+    assert judge(record, sample, check).sufficient is sufficient
+    # A later reading of the same vials does not make the check too early.
+    assert judge([*record, inject_step(6, TWO_TEAS, ["50", "50"])], sample, check).sufficient is sufficient
+
+
+@pytest.mark.parametrize(("again", "sufficient"), [("1 mW", True), ("3 mW", False), ("", False)])
+def test_rubric_field_again_requires_a_setting_that_the_same_material_had_before(again, sufficient):
+    vial, other = TWO_TEAS
+    powers = {"line": "powers", "text": "powers", "actions": ["HPLC"], "of": ["Tea"], "value": "numeric"}
+    line = powers | {"line": "repeated", "again": {"powers": ["power"]}}
+    read = [inject_step(5, [vial], ["50"], {"power": "1 mW"}), inject_step(6, [vial], ["90"], {"power": "2 mW"})]
+    last = [inject_step(7, [vial], ["50"], {"power": again})] if again else []
+    # Another vial at the same power repeats nothing.
+    record = [*RECORD[:4], *read, inject_step(8, [other], ["50"], {"power": "1 mW"}), *last]
+    assert judge(record, powers, line).sufficient is sufficient
+
+
+@pytest.mark.parametrize(("volume", "sufficient"), [("2 mL", True), ("7 mL", False)])
+def test_rubric_field_shares_within_requires_portions_of_about_the_same_size(volume, sufficient):
+    # Of 100 mL each, 1 mL of the tea is 1 %, and 2 mL or 7 mL of the stock are 2 % or 7 %.
+    def dilute(number, code, source, taken):
+        new = {**output(code, f"Dilution {code}", derived_from=[source["barcode"], "W"], volume="100 mL")}
+        rest = f"{100 - int(taken.split()[0])} mL"
+        return step(number, "Dilute", [source, WATER], [new | {"taken": {source["barcode"]: taken, "W": rest}}])
+
+    line = {
+        "line": "equal", "text": "equal portions", "actions": ["Dilute"], "of": ["Water"], "each": ["Tea", "Stock"],
+        "shares": {"of_each": True, "known": True, "within": "3"},
+    }  # fmt: skip
+    assert judge([dilute(1, "A", TEA, "1 mL"), dilute(2, "B", STOCK, volume)], line).sufficient is sufficient
+
+
 def test_checklist_without_lines_or_for_another_goal_raises():
     with pytest.raises(LabError, match="at least one line"):
         ChecklistClassifier(())

@@ -176,6 +176,8 @@ class ActionContext:
         value = self.values.get(name)
         if value is None:
             return False
+        if isinstance(condition, Mapping) and "all" in condition:
+            return set(condition["all"]) <= set(value)
         if not isinstance(condition, Mapping):
             allowed = condition if isinstance(condition, list) else [condition]
             return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))

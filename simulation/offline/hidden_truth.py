@@ -1,7 +1,8 @@
 """The format of the hidden truth in an experiment file, and a check of all of it before an episode starts.
 
 Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
-parameters, each a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
+parameters, each a value, a list of values of which one is enough, {"minimum", "maximum"}, or, where several options can
+be chosen, {"all": [options that must be among them]}. Components are named as in the materials' contents.
 
 - responses: a reading y that is a function of x. x is the concentration of `component`. With `per`, x is the amount of
   `component` divided by the amount of the component (or components) in `per`. With `components`, x is a weighted sum of
@@ -341,7 +342,11 @@ def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: Actio
 
 
 def _check_condition(path: str, parameter: Parameter, condition: Any) -> list[str]:
-    if isinstance(condition, Mapping):
+    if isinstance(condition, Mapping) and parameter.type == "multiselect":
+        values = condition.get("all", [])
+        if set(condition) != {"all"} or not _is_list_of_texts(values):
+            return _format_problem(path, condition, '"all" with a list of options, or values')
+    elif isinstance(condition, Mapping):
         values = list(condition.values())
         if not condition or set(condition) - {"minimum", "maximum"} or not parameter.type.startswith("range"):
             return _format_problem(path, condition, '"minimum" and "maximum" of a range, or values')

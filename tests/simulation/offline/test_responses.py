@@ -17,6 +17,7 @@ METER = ActionType(
         Parameter("power", "range_with_units", "light", dimension="power_density", minimum="0 mW/mm²", maximum="50 mW/mm²"),
         Parameter("speed", "range_with_units", "scan", dimension="scan_rate", minimum="1 mV/s", maximum="1 V/s", default="100 mV/s"),
         Parameter("probe", "material_selector", "what reads"),
+        Parameter("channels", "multiselect", "what is recorded", options=("red", "green", "blue")),
     ),
 )  # fmt: skip
 CATALOGUE = Catalogue({"Meter": METER})
@@ -85,6 +86,17 @@ def test_response_per_cell_is_independent_of_the_volume():
     assert read_values(per, {"label": "600 1/mL", "red cells": "100 cells/mL", "white cells": "200 cells/mL"}) == [
         "2 AU"
     ]
+
+
+@pytest.mark.parametrize(
+    ("channels", "values"),
+    [(["red", "green"], ["3 AU"]), (["blue", "green", "red"], ["3 AU"]), (["red"], [""]), (None, [""])],
+)
+def test_response_may_require_several_options_that_are_chosen_together(channels, values):
+    both = {"channels": {"all": ["red", "green"]}}
+    ratio = {"component": "dye", "slope": "1 AU per µM", "intercept": "0 AU", "when": both}
+    chosen = {"channels": channels} if channels else {}
+    assert read_values(ratio, {"dye": "3 µM"}, **chosen) == values
 
 
 def test_response_scales_with_a_power_of_a_parameter():

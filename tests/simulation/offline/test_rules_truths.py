@@ -74,6 +74,11 @@ def test_lookups_of_every_experiment_name_only_initial_materials(lab, slug):
             {"parameter": "injection_volume", "reference": "often"},
             "truth.responses[0].scales_with.reference: injection_volume: 'often' is not a quantity",
         ),
+        (
+            "when",
+            {"detector": {"all": ["fluorescence"]}},
+            "truth.responses[0].when.detector: is {'all': ['fluorescence']}",
+        ),
         ("when", {"percent_b": {"least": "3 %"}}, "truth.responses[0].when.percent_b: is {'least': '3 %'}; allowed: "),
     ],
 )
@@ -82,6 +87,13 @@ def test_truth_check_names_a_wrong_field_and_the_allowed_values(lab, field, valu
     assert check_truth({"responses": [RESPONSE]}, lab.catalogue) == []
     (found,) = check_truth(truth, lab.catalogue)
     assert found.startswith(problem)
+
+
+@pytest.mark.parametrize("condition", [{"all": []}, {"all": ["mauve"]}, {"some": ["RFP 555/605"]}])
+def test_truth_check_names_a_condition_that_several_chosen_options_cannot_meet(lab, condition):
+    reaction = {"action": "UseMicroscope", "needs": ["dye"], "when": {"channels": condition}}
+    (found,) = check_truth({"reactions": [reaction]}, lab.catalogue)
+    assert found.startswith("truth.reactions[0].when.channels: ")
 
 
 def test_truth_check_names_missing_fields_and_unknown_kinds(lab):

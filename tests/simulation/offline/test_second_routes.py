@@ -254,16 +254,16 @@ def titer_from_volumes_and_pictures(lab):
 def both_drugs_in_one_premixed_addition(lab):
     """A tenfold cocktail added once, in dishes; each drug alone and the solvent alone as tenfold mixes of their own."""
     groups = {"both": "b1 b2 b3", "solvent": "s1 s2 s3", "ionomycin_alone": "i1 i2", "forskolin_alone": "f1 f2"}
-    dishes = " ".join(groups.values())
-    lab.run_step("Aliquot", "cells dishes", dishes, volume="0.9 mL", count=10, label="Dish")
-    lab.run_step("CellCultureIncubate", dishes, duration="24 h")
+    dishes, plain = " ".join(groups.values()), "p1 p2"
+    lab.run_step("Aliquot", "cells dishes", f"{dishes} {plain}", volume="0.8 mL", count=12, label="Dish")
+    lab.run_step("CellCultureIncubate", f"{dishes} {plain}", duration="24 h")
     lab.run_step("Transfer", "plasmid tubes", "mix", source="@plasmid", amount="20 µL")
     lab.run_step("Dilute", "mix optimem", solvent="@optimem", volume="950 µL")
     lab.run_step("Dilute", "mix pei", solvent="@pei", volume="30 µL")
     lab.run_step("Incubate", "mix", temperature="22 °C", duration="20 min")
     lab.run_step("Transfer", f"mix {dishes}", source="@mix", amount="90 µL")
-    lab.run_step("CellCultureIncubate", dishes, duration="48 h")
-    lab.run_step("Wash", f"{dishes} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
+    lab.run_step("CellCultureIncubate", f"{dishes} {plain}", duration="48 h")
+    lab.run_step("Wash", f"{dishes} {plain} buffer", wash_medium="@buffer", replacement_medium="@buffer", washes=2,
            wash_volume="1 mL", replacement_volume="900 µL")  # fmt: skip
     lab.run_step("Storage", "ionomycin forskolin", condition="room_temp", duration="30 min")
     # Two parts of 10 µL in 1 mL, a tenth of the dish: 10 µM ionomycin, 50 µM forskolin, 0.2 % solvent everywhere.
@@ -273,6 +273,8 @@ def both_drugs_in_one_premixed_addition(lab):
         lab.run_step("Transfer", f"{first} tubes", mix, source=f"@{first}", amount="10 µL")
         lab.run_step("Transfer", f"{second} {mix}", source=f"@{second}", amount="10 µL")
         lab.run_step("FillToVolume", f"{mix} buffer", solvent="@buffer", total_volume="1 mL")
+    lab.run_step("UseMicroscope", plain, mode="fluorescence", objective="20x",
+           channels=["CFP 436/480", "FRET 436/535", "RFP 555/605"])  # fmt: skip
     for mix, group in groups.items():
         record = lab.decisive if mix == "both" else lab.run_step
         record("UseMicroscope", f"{group} {mix}", mode="fluorescence", objective="20x", compound=f"@{mix}",

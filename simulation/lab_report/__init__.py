@@ -17,6 +17,7 @@ from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.bench import Ending
 from simulation.lab.errors import LabError
 from simulation.lab_report.protocol_checks import Ablation, ProtocolCheck, VariantCheck, check_protocol
+from simulation.offline.reading_ranges import find_reading_problems
 
 _MAX_LINES_NAMED = 4  # maximum number of missed rubric lines named in a table cell
 _MAX_TEXT_WIDTH = 76  # maximum number of characters of a text in a table cell
@@ -30,10 +31,12 @@ class LabReport:
     protocol_checks: tuple[ProtocolCheck, ...]
     suites: tuple[tuple[str, SuiteResult], ...]
     seed: int
+    reading_problems: tuple[str, ...] = ()  # responses that leave the range of their instrument
 
     @property
     def all_faults(self) -> list[str]:
-        return [f"{check.spec.slug}: {fault}" for check in self.protocol_checks for fault in check.all_faults]
+        faults = [f"{check.spec.slug}: {fault}" for check in self.protocol_checks for fault in check.all_faults]
+        return [*faults, *self.reading_problems]
 
 
 def build_report(
@@ -47,16 +50,17 @@ def build_report(
     slugs = [spec.slug for spec, _ in files]
     if unknown := [slug for slug in only if slug not in slugs]:
         raise LabError(f"There is no experiment {unknown[0]!r}. Experiments: {', '.join(slugs)}")
-    checks, suites = [], []
+    checks, suites, reading_problems = [], [], []
     for spec, _ in files:
         if not only or spec.slug in only:
             report_progress(spec.slug)
             checks.append(check_protocol(spec, actions, seed))
+            reading_problems += [f"{spec.slug}: {problem}" for problem in find_reading_problems(spec, actions)]
     # The checker's suites do not depend on the experiments, so a report on selected experiments omits the suites.
     for path in [] if only else sorted((directory / "checker").glob("*.jsonl")):
         report_progress(f"checker, {path.name}")
         suites.append((path.stem, measure_suite(path, actions)))
-    return LabReport(actions, tuple(checks), tuple(suites), seed)
+    return LabReport(actions, tuple(checks), tuple(suites), seed, tuple(reading_problems))
 
 
 def report_to_json(lab_report: LabReport) -> dict[str, Any]:

@@ -40,7 +40,12 @@ from simulation.lab.parameters import Parameter
 from simulation.offline.declarations import ANY_ACTION
 from simulation.offline.declared_numbers import CONCENTRATIONS, parse_number
 from simulation.offline.responses import CURVES
-from simulation.offline.truth_units import check_reaction_units, check_response_units, resolve_dimensions
+from simulation.offline.truth_units import (
+    check_limit_units,
+    check_reaction_units,
+    check_response_units,
+    resolve_dimensions,
+)
 from simulation.offline.vessels import PHASES
 
 Fits = Callable[[Any], object]
@@ -267,6 +272,7 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue, dimensi
         # Only if all fields have the right form: what unit a number needs depends on the other fields.
         problems += check_response_units(path, entry, catalogue, dimensions) if kind == "responses" else []
         problems += check_reaction_units(path, entry, dimensions) if kind == "reactions" else []
+        problems += check_limit_units(path, entry, dimensions) if kind in ("growth", "survival") else []
     return problems if kind == "bands" else problems + _check_actions(path, entry, kind, catalogue)
 
 

@@ -9,90 +9,107 @@ from typing import NamedTuple
 
 
 class MeasuringRange(NamedTuple):
-    """The lowest and highest reading of one kind of signal and the smallest step that the instrument displays."""
+    """The lowest and highest reading of one kind of signal, and the smallest step that the instrument displays.
+
+    `above` and `below` are what it reports outside the range. Without such a text the limit itself is shown: a share
+    that is computed from counts never exceeds 100 %. `digits` is the number of significant digits, 0 for all.
+    """
 
     low: Decimal
     high: Decimal
     resolution: Decimal
-    above: str = "above range"  # what the instrument reports for a higher reading
+    above: str = "above range"
     below: str = "below range"
+    digits: int = 0
 
-    def describe_outside(self, reading: Decimal) -> str:
-        """Return what the instrument reports instead of a number, or "" if the reading is within the range."""
-        return self.above if reading > self.high else self.below if reading < self.low else ""
+    def format_reading(self, reading: Decimal) -> str:
+        """Return the reading as the instrument displays it, without its unit."""
+        if reading > self.high and self.above:
+            return self.above
+        if reading < self.low and self.below:
+            return self.below
+        shown, step = min(max(reading, self.low), self.high), self.resolution
+        if self.digits:
+            step = max(step, Decimal(1).scaleb(shown.adjusted() - self.digits + 1))
+        # Adding zero turns -0 into 0: no instrument shows a minus before zero.
+        return format(shown.quantize(step) + 0, "f")
 
 
-def _range(low: str, high: str, resolution: str, above: str = "above range") -> MeasuringRange:
-    return MeasuringRange(Decimal(low), Decimal(high), Decimal(resolution), above)
+def _range(low: str, high: str, step: str, above: str = "above range", below: str = "below range") -> MeasuringRange:
+    return MeasuringRange(Decimal(low), Decimal(high), Decimal(step), above, below)
+
+
+def _counts(high: str, step: str = "1", above: str = "saturated", digits: int = 0) -> MeasuringRange:
+    """Return the range of a signal that is counted, and therefore never below zero."""
+    return MeasuringRange(Decimal(0), Decimal(high), Decimal(step), above, "", digits)
 
 
 _PH = {"": _range("0", "14", "0.01")}
-_CAMERA = _range("0", "65535", "1", "saturated")  # 16-bit camera
+_CAMERA = _counts("65535")  # 16-bit camera
 _CALCIUM_TRACES = {  # computed from the frames of a record
     "ΔF/F": _range("-1", "100", "0.001"),
     "R/R0": _range("0", "100", "0.001"),
-    "s": _range("0", "259200", "0.01"),  # the longest record is 72 h
+    "s": _counts("259200", "0.01"),  # the longest record is 72 h
 }
-_PERCENT = {"%": _range("0", "100", "0.01")}
-_PARTICLES_PER_ML = {"1/mL": _range("0", "1E12", "1")}
+_PERCENT = {"%": _counts("100", "0.01", above="")}
+_PER_ML = {"1/mL": _counts("1E12", above="too concentrated to count", digits=3)}
 # Action -> unit of the signal -> range. An action that is not listed here may declare any unit.
 RANGES: dict[str, dict[str, MeasuringRange]] = {
     "AdjustpH": _PH,
     "MeasurepH": _PH,
-    # Below zero, because the sample may absorb less than the blank; to 3 as in the Cary 60.
+    # Below zero, because a sample may absorb less than the blank; up to 3 as in the Cary 60.
     "UsePhotospectrometer": {
         "AU": _range("-0.3", "3", "0.001"),
         "%": _range("0", "120", "0.1"),
-        "RFU": _range("0", "65535", "1", "saturated"),
+        "RFU": _counts("65535"),
     },
     "UsePlateReader": {
         "AU": _range("-0.3", "4", "0.001"),  # SpectraMax: 0 to 4 OD
-        "RFU": _range("0", "260000", "1", "saturated"),  # CLARIOstar: 260,000 counts
-        "RLU": _range("0", "2E9", "1", "saturated"),
-        "counts": _range("0", "260000", "1", "saturated"),
-        "": _range("0", "100", "0.001"),  # ratio of two emissions
+        "RFU": _counts("260000"),  # CLARIOstar
+        "RLU": _counts("2E9"),
+        "counts": _counts("260000"),
+        "": _counts("100", "0.001"),  # ratio of two emissions
         **_CALCIUM_TRACES,
     },
     "UseMicroscope": {
         "counts": _CAMERA,
-        "": _range("0", "10000", "0.001"),  # ratio of two channels, or objects counted in a cell
-        "AU": _range("0", "3", "0.001"),
+        "": _counts("10000", "0.001"),  # ratio of two channels, or objects counted in a cell
+        "AU": _range("-0.3", "3", "0.001"),
         **_PERCENT,
         **_CALCIUM_TRACES,
     },
     "ImageColonies": {"counts": _CAMERA, "mm": _range("0.1", "50", "0.1")},
     "AgaroseGelElectrophoresis": {"counts": _CAMERA},
     "PAGE": {"counts": _CAMERA, "kDa": _range("1", "500", "0.1")},
-    "FlowCytometry": {
-        "a.u.": _range("0", "262143", "1", "off scale"),  # 18 bits
-        **_PERCENT,
-        **_PARTICLES_PER_ML,
-    },
-    # The highest peak on scale: 2000 mAU high and 9.4 s wide at half its height, 1.064 times the product of both.
+    "FlowCytometry": {"a.u.": _counts("262143", above="off scale"), **_PERCENT, **_PER_ML},  # 18 bits
+    # The largest peak on scale is 2000 mAU high and 9.4 s wide at half its height: 1.064 times the product of both.
     "HPLC": {
-        "mAU·s": _range("0", "20000", "0.1", "detector saturated, peak with a flat top"),
-        "min": _range("0", "90", "0.001"),
+        "mAU·s": _counts("20000", "0.1", "detector saturated, peak with a flat top"),
+        "min": _counts("90", "0.001"),
         "mAU": _range("-10", "2000", "0.01", "detector saturated"),
-        "": _range("0", "1E6", "0.01"),  # plates, tailing, resolution
-        "bar": _range("0", "600", "1"),
+        "": _counts("1E6", "0.01"),  # plates, tailing, resolution
+        "bar": _counts("600"),
     },
     "CapillaryElectrophoresis": {
-        "mAU·s": _range("0", "20000", "0.1", "detector saturated"),
-        "min": _range("0", "120", "0.001"),
-        "RFU·s": _range("0", "1E6", "0.1", "detector saturated"),
+        "mAU·s": _counts("20000", "0.1", "detector saturated"),
+        "min": _counts("120", "0.001"),
+        "RFU·s": _counts("1E6", "0.1", "detector saturated"),
     },
     "MassSpectrometry": {
-        "counts/s": _range("0", "1E9", "1", "detector saturated"),  # dual-mode electron multiplier
+        "counts/s": _counts("1E9", above="detector saturated"),  # electron multiplier, pulse and analogue mode
+        "µg/L": _range("-10", "1E6", "0.01"),
         "m/z": _range("1", "200000", "0.0001"),
     },
-    "CapillaryWestern": {"": _range("0", "1E8", "1", "saturated"), "kDa": _range("2", "440", "1")},
+    "CapillaryWestern": {"": _counts("1E8"), "kDa": _range("2", "440", "1")},
     "ELISA": {"AU": _range("-0.3", "4", "0.001")},
-    "CapillaryELISA": {"RFU": _range("0", "100000", "1", "saturated"), "pg/mL": _range("0", "1E6", "0.01")},
+    "CapillaryELISA": {"RFU": _counts("100000"), "pg/mL": _counts("1E6", "0.01", "above range")},
     "qPCR": {"Ct": _range("8", "40", "0.01", "no Ct"), "cycles": _range("8", "40", "0.01", "no Ct")},
     "BioLayerInterferometry": {"nm": _range("-10", "100", "0.001"), "1/s": _range("1E-6", "1", "1E-6")},
-    # NanoDrop One: 2 to 27,500 ng/µL of double-stranded DNA; a fluorometer reads less, so the limit is declared with the response.
-    "NucleicAcidQuantification": {"ng/µL": _range("-10", "27500", "0.1"), "": _range("-5", "5", "0.01")},
-    "TotalProteinQuantification": {"mg/mL": _range("0", "400", "0.001"), "AU": _range("-0.3", "4", "0.001")},
+    "NucleicAcidQuantification": {
+        "ng/µL": _range("-10", "27500", "0.1"),  # NanoDrop One, double-stranded DNA
+        "": _range("-5", "5", "0.01"),  # ratios of absorbances
+    },
+    "TotalProteinQuantification": {"mg/mL": _range("-1", "400", "0.001"), "AU": _range("-0.3", "4", "0.001")},
     "MeasureOsmolality": {"mOsm/kg": _range("0", "2000", "1")},  # OsmoPRO
     "MeasureConductivity": {"mS/cm": _range("0", "1000", "0.001"), "µS/cm": _range("0", "1E6", "0.1")},
     "MeasureDissolvedOxygen": {"mg/L": _range("0", "50", "0.01"), "%": _range("0", "500", "0.1")},
@@ -102,10 +119,14 @@ RANGES: dict[str, dict[str, MeasuringRange]] = {
     "MeasureDensity": {"g/mL": _range("0", "3", "0.0001")},  # DMA 4500
     "MeasureViscosity": {"mPa·s": _range("0.2", "100000", "0.01")},  # m-VROC
     "MeasureMeltingPoint": {"°C": _range("-10", "400", "0.1")},
-    "CyclicVoltammetry": {"µA": _range("-10000", "10000", "0.001", "overload"), "V": _range("-10", "10", "0.0001")},
-    "DynamicFoamAnalysis": {"mm": _range("0", "250", "0.1"), "s": _range("0", "86400", "1"), **_PERCENT},
-    "CoulterCount": _PARTICLES_PER_ML,
-    "CountLiquidParticles": _PARTICLES_PER_ML,
+    "CyclicVoltammetry": {
+        # The current range is switched, so the number of digits stays the same.
+        "µA": MeasuringRange(Decimal(-10000), Decimal(10000), Decimal("0.0001"), "overload", "overload", digits=4),
+        "V": _range("-10", "10", "0.0001"),
+    },
+    "DynamicFoamAnalysis": {"mm": _counts("250", "0.1", "above range"), "s": _counts("86400"), **_PERCENT},
+    "CoulterCount": _PER_ML,
+    "CountLiquidParticles": _PER_ML,
 }
 
 

@@ -9,6 +9,7 @@ from simulation.lab import quantities
 from simulation.lab.parameters import Parameter
 from simulation.offline.action_context import ActionContext
 from simulation.offline.declared_numbers import parse_concentration, parse_number, parse_reading, split_slope
+from simulation.offline.instrument_ranges import find_range
 from simulation.offline.ledger import ONE, ZERO, Contents, sum_known
 from simulation.offline.vessels import Vessel
 
@@ -35,16 +36,21 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
 
 
 def _format_readings(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], true_value: Decimal) -> str:
-    """Return one noisy reading of the true value per repeat, with their unit."""
+    """Return one noisy reading of the true value per repeat, as the instrument displays them, with their unit."""
     unit, purpose, values = response["unit"], response["signal"], []
     relative, floor = parse_number(response["noise"]), get_noise_floor(response)
+    measuring_range = find_range(context.action_type.name, unit)
     repeats = context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
     for number in range(repeats):
         # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
         offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
         reading = true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset
-        values.append(quantities.format_number(_round_reading(reading, floor)))
-    return f"{', '.join(values)} {unit}".strip()
+        if measuring_range is None:
+            values.append(quantities.format_number(_round_reading(reading, floor)))
+        else:
+            values.append(measuring_range.format_reading(reading))
+    # An instrument that reports no number reports no unit either.
+    return f"{', '.join(values)} {unit if values[-1][-1].isdigit() else ''}".strip()
 
 
 def get_noise_floor(response: Mapping[str, Any]) -> Decimal:

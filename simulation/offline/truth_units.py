@@ -179,3 +179,12 @@ def check_reaction_units(path: str, reaction: Mapping[str, Any], dimensions: Map
             unit, per_unit = (quantities.base_unit(part) or "cells" for part in (dimension, per_dimension))
             example = "0.7" if dimension == per_dimension else f"5 {unit}{PER}{per_unit}"
             yield f"{path}.{field}: {format_problem(text, f'a ratio of amounts as text, like {example!r}')}"
+
+
+def check_limit_units(path: str, entry: Mapping[str, Any], dimensions: Mapping[str, str]) -> Iterator[str]:
+    """Yield a problem if the limit of a growth, or the half dose of a survival, is not one of its component."""
+    for field, name in (("limit", (entry.get("components") or [""])[0]), ("half", entry.get("agent", ""))):
+        dimension = dimensions.get(name, "")
+        if field in entry and dimension and parse_concentration(entry[field])[0] != dimension:
+            example = f"5 {_EXAMPLES.get(dimension, '')}".strip()
+            yield f"{path}.{field}: {format_problem(entry[field], f'a concentration of {name}, like {example!r}')}"

@@ -99,7 +99,7 @@ def test_immunoassay_in_a_plate_uses_up_some_of_every_reagent(small):
     values = do(
         small, "ELISA", "lysate blank anti_GFP anti_actin wash substrate", sample_volume="50 µL", antibody_dilution=50, **given
     )  # fmt: skip
-    assert values == ["2.05 AU", "0.05 AU"]  # 0.05 + 0.1 x 20
+    assert values == ["2.050 AU", "0.050 AU"]  # 0.05 + 0.1 x 20
     left = {key: small.get_property(key, "volume") for key in ("lysate", "anti_GFP", "anti_actin", "wash", "substrate")}
     # 2 samples in 2 wells each: 2 x 50 µL a sample; 4 x 100 µL / 50 of each antibody; 4 wells x 2 antibodies x 3 washes of
     # 300 µL; 4 x 100 µL substrate

@@ -49,7 +49,7 @@ def small(lab):
 def test_microscope_measures_with_the_added_compound_which_stays_in_the_sample(small):
     step = small.run_step("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
     # 100 µL of 1 mM into 900 µL: 100 µM, half way up
-    assert [seen.value for seen in step.outcome.new_observations] == ["1", "1"]
+    assert [seen.value for seen in step.outcome.new_observations] == ["1.000", "1.000"]
     assert small.get_property("dish", "volume") == "1 mL"
     assert small.get_property("dish", "glutamate concentration") == "100 µM"
     assert small.get_property("dish", "medium") == "HBSS + glutamate"
@@ -60,7 +60,7 @@ def test_microscope_measures_with_the_added_compound_which_stays_in_the_sample(s
 def test_microscope_reading_reflects_the_first_and_second_dose_together(small):
     small.run_step("UseMicroscope", "dish glutamate", **ADD)
     # 200 µL of 1 mM in 1100 µL: 181.8 µM, so 2 x 181.8 / 281.8 = 1.290
-    assert small.read_values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
+    assert small.read_values("UseMicroscope", "dish glutamate", **ADD) == ["1.290"]
 
 
 def test_two_compounds_are_added_in_their_order(small):
@@ -68,7 +68,7 @@ def test_two_compounds_are_added_in_their_order(small):
     times = {"record_for": "10 min", "compound_at": "1 min", "second_compound_at": "5 min"}
     values = small.read_values("UseMicroscope", "dish ionomycin forskolin", **both, **times, **FRET)
     # no glutamate: 0; forskolin 500 µM x 100 / 1100 = 45.45 µM, so 1 + 0.4545
-    assert values == ["0", "1.455"]
+    assert values == ["0.000", "1.455"]
     assert small.get_property("dish", "volume") == "1.1 mL"
     assert small.get_property("dish", "ionomycin concentration") == "9.09 µM"
 
@@ -76,10 +76,10 @@ def test_two_compounds_are_added_in_their_order(small):
 def test_microscope_stimulation_gives_the_response_declared_for_its_wavelength(small):
     light = {"stimulation_power": "5 mW/mm²", "stimulation_wavelength": "470 nm", "stimulation_duration": "10 ms"}
     step = small.run_step("UseMicroscope", "dish", **light, **RECORD)
-    assert [seen.value for seen in step.outcome.new_observations] == ["0", "0.5"]
+    assert [seen.value for seen in step.outcome.new_observations] == ["0.000", "0.500"]
     assert "stimulation power 5 mW/mm²" in step.outcome.new_observations[0].description
-    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_wavelength": "590 nm"}) == ["0"]
-    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0", "0"]
+    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_wavelength": "590 nm"}) == ["0.000"]
+    assert small.read_values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0.000", "0.000"]
 
 
 def test_microscope_recording_takes_time_per_sample(small):

@@ -47,8 +47,8 @@ def small(lab):
 
 def test_peak_areas_are_proportional_to_the_declared_concentration_and_the_injection_volume(small):
     # 50 x 40 µg/mL = 2000 for 10 µL, twice that for 20 µL
-    assert small.read_values("HPLC", "sample", **AT_273) == ["2000, 2000 mAU·s"]
-    assert small.read_values("HPLC", "sample", injection_volume="20 µL", **AT_273) == ["4000, 4000 mAU·s"]
+    assert small.read_values("HPLC", "sample", **AT_273) == ["2000.0, 2000.0 mAU·s"]
+    assert small.read_values("HPLC", "sample", injection_volume="20 µL", **AT_273) == ["4000.0, 4000.0 mAU·s"]
     assert small.get_property("sample", "volume") == "940 µL"  # 2 x 10 and 2 x 20 µL gone
 
 
@@ -244,7 +244,7 @@ def test_icp_reads_the_requested_elements(lab):
     small = SmallLab(lab.catalogue, digest, build_material("yttrium"), truth=truth)
     asked = {"ionization": "ICP", "elements": "Ca, P", "sample_volume": "1 mL", "replicates": 2}
     standard = {"internal_standard": "@yttrium", "internal_standard_volume": "20 µL"}
-    assert small.read_values("MassSpectrometry", "digest yttrium", **asked, **standard) == ["500, 500 µg/L"]
+    assert small.read_values("MassSpectrometry", "digest yttrium", **asked, **standard) == ["500.00, 500.00 µg/L"]
     assert (small.get_property("digest", "volume"), small.get_property("yttrium", "volume")) == ("8 mL", "960 µL")
     assert small.read_values("MassSpectrometry", "digest", **asked | {"elements": "P"}) == [""]
 
@@ -287,7 +287,7 @@ def test_protein_assay_reads_standards_and_draws_the_reagent(lab):
     values = small.read_values(
         "TotalProteinQuantification", "lysate standard dye", reagent="@dye", standards=small.codes["standard"]
     )
-    assert values == ["0.5 AU", "1.1 AU"]
+    assert values == ["0.500 AU", "1.100 AU"]
     assert small.get_property("dye", "volume") == "3.8 mL"
 
 

@@ -44,10 +44,10 @@ def small(lab):
 
 def test_ph_probe_reads_the_declared_curve_or_the_stated_ph(small):
     # 5 mM lies half way from 7 to 4
-    assert small.read_values("MeasurepH", "broth buffer", replicates=2, probe="micro") == ["5.5, 5.5", "7, 7"]
+    assert small.read_values("MeasurepH", "broth buffer", replicates=2, probe="micro") == ["5.50, 5.50", "7.00, 7.00"]
     small.run_step("Transfer", "buffer broth", source="@buffer", amount="500 µL")
     # 5 mM x 1 mL in 1.5 mL is 3.333 mM, a third of the way from 7 to 4
-    assert small.read_values("MeasurepH", "broth", replicates=1) == ["6"]
+    assert small.read_values("MeasurepH", "broth", replicates=1) == ["6.00"]
 
 
 def test_probes_read_the_stated_property_if_no_curve_is_declared(lab):
@@ -80,8 +80,8 @@ def test_probe_reads_within_its_noise_and_leaves_the_sample_unchanged(lab):
 
 def test_micro_probe_needs_less_than_the_standard_probe(small):
     assert small.get_rejection("MeasureConductivity", "broth").startswith("short of volume: needs 5 mL, 1 mL")
-    assert small.read_values("MeasureConductivity", "brine") == ["1 mS/cm"]  # 10000 µM x 0.0001
-    assert small.read_values("MeasureConductivity", "broth", probe="micro") == ["0 mS/cm"]
+    assert small.read_values("MeasureConductivity", "brine") == ["1.000 mS/cm"]  # 10000 µM x 0.0001
+    assert small.read_values("MeasureConductivity", "broth", probe="micro") == ["0.000 mS/cm"]
 
 
 def test_freezing_point_osmometer_needs_a_larger_drop_than_vapour_pressure(small):
@@ -102,7 +102,7 @@ def test_voltammetry_peak_current_follows_the_scan_rate(small):
     # 100 µA for each V/s: 20 µA at 0.2 V/s; without ferrocene the line is read at zero
     step = small.run_step("CyclicVoltammetry", "ferrocene electrolyte electrode", scan_rate="200 mV/s", **SWEEP)
     assert step.outcome.success, step.outcome.failure_reason
-    assert [seen.value for seen in step.outcome.new_observations] == ["20 µA", "0 µA"]
+    assert [seen.value for seen in step.outcome.new_observations] == ["20.00 µA", "0.0000 µA"]
     assert "scan rate 200 mV/s" in step.outcome.new_observations[0].description
     assert small.get_property("ferrocene", "volume") == "10 mL"
 
@@ -120,7 +120,7 @@ def test_voltammetry_needs_two_potentials_and_an_electrode(small):
 def test_spectrometer_reads_a_cuvette_directly_and_fills_one_from_a_tube(small):
     # 0.01 x 30 µg/mL + 0.05
     values = small.read_values("UsePhotospectrometer", "dye cuvette", wavelength="590 nm", sample_volume="400 µL")
-    assert values == ["0.35 AU", "0.35 AU"]
+    assert values == ["0.350 AU", "0.350 AU"]
     assert (small.get_property("dye", "volume"), small.get_property("cuvette", "volume")) == ("600 µL", "1 mL")
 
 
@@ -153,7 +153,7 @@ def test_contact_angle_uses_fresh_liquid_for_each_fibre(small):
     values = small.read_values(
         "MeasureContactAngle", "fibre brine", wetting_liquid="@brine", wetting_liquid_volume="2 mL", fiber_diameter="20 µm"
     )  # fmt: skip
-    assert values == ["45 °"]  # 20 + 100 x 1 mg / 4 mg
+    assert values == ["45.0 °"]  # 20 + 100 x 1 mg / 4 mg
     assert small.get_property("brine", "volume") == "8 mL"
 
 

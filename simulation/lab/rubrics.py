@@ -16,7 +16,7 @@ Further conditions:
 - `shares`: the v/v share of an initial material, or of a material that an earlier line counted, in the material. It is
   computed from the amounts taken in each step. `known` requires a known share; `different` is the required number of
   different shares; with `at`, the share is that in the material or its closest ancestor when that line counted it;
-  `within` is the largest ratio of two shares; with `of_each`, the share is that of the name in `each`.
+  `within` is the largest ratio of the known shares in two materials; of several in one material, the smallest counts.
 - `direct`: initial materials of which the step itself must have taken one; a portion of a portion does not count.
 - `follows`: earlier lines: the material was read after every material that they counted, whatever it is made of.
 - `again`: for earlier lines, the properties or parameters in which an earlier reading of the same material, or of an
@@ -105,20 +105,13 @@ class ElapsedEntry(StrictModel):
 
 
 class SharesEntry(StrictModel):
-    """Conditions on the v/v share in a material: of `of`, or with `of_each` of the name in `each` that it comes from."""
+    """Conditions on the v/v share of `of` in a material."""
 
-    of: str = ""
-    of_each: bool = False
+    of: str
     different: Annotated[int, Field(ge=1)] = 1
     known: bool = True
     at: str = ""
     within: FactorText | None = None
-
-    @model_validator(mode="after")
-    def _need_material(self) -> Self:
-        if bool(self.of) == self.of_each:
-            raise ValueError("allowed: either of or of_each")
-        return self
 
 
 def _need_known_actions(names: list[str], info: ValidationInfo) -> list[str]:
@@ -226,7 +219,7 @@ def find_reference_problems(rubric: Sequence[RubricLine], names: Sequence[str]) 
             *((f"never[{n}].of", entry.of, names) for n, entry in enumerate(line.never)),
             *((f"never[{n}].not_of", entry.not_of, names) for n, entry in enumerate(line.never)),
             ("elapsed.since", [line.elapsed["since"]] if line.elapsed else [], before),
-            ("shares.of", [line.shares["of"]] if "of" in line.shares else [], [*names, *before]),
+            ("shares.of", [line.shares["of"]] if line.shares else [], [*names, *before]),
             ("shares.at", [line.shares["at"]] if "at" in line.shares else [], before),
         ):
             problems += [

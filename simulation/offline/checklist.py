@@ -90,7 +90,7 @@ def _evaluate_line(
         if matches_line(line, reading)
         and follows_earlier_lines(reading, earlier)
         and _is_in_time(line, reading, earlier_findings)
-        and (not line.shares.get("known") or bool(_find_shares(reading, line, earlier_findings)))
+        and (not line.shares.get("known") or bool(_find_shares(reading, line.shares, earlier_findings)))
         and _agrees_with_earlier_lines(line, reading, earlier_findings)
         and repeats_earlier_lines(line.again, reading, repeated)
         and all(follows_all_of(reading, earlier_findings[name].counted) for name in line.follows)
@@ -156,16 +156,19 @@ def _require_shares(finding: Finding, earlier_findings: Mapping[str, Finding]) -
         return finding
     # By material: three lysates, each diluted once, are not a dilution series.
     series: dict[str, list[Decimal]] = {}
+    smallest: list[Decimal] = []
     for reading in finding.counted:
-        for name, share in _find_shares(reading, finding.line, earlier_findings).items():
+        known = _find_shares(reading, shares, earlier_findings)
+        # Of a suspension and its dilution, both in the material, the share of the suspension is the smaller one.
+        smallest += [min(known.values())] if known else []
+        for name, share in known.items():
             series.setdefault(name, []).append(share)
     if "different" in shares:
         number = max((_count_distinct_shares(sorted(values)) for values in series.values()), default=0)
-        reason = f"different shares of {shares.get('of', 'each')}: {number}, needed: {shares['different']}"
+        reason = f"different shares of {shares['of']}: {number}, needed: {shares['different']}"
         finding = finding.require(number >= shares["different"], reason)
     if "within" in shares:
-        values = [share for values in series.values() for share in values]
-        met = bool(values) and max(values) <= min(values) * Decimal(shares["within"])
+        met = bool(smallest) and max(smallest) <= min(smallest) * Decimal(shares["within"])
         finding = finding.require(met, f"shares equal within a factor of {shares['within']}: {'yes' if met else 'no'}")
     return finding
 
@@ -179,9 +182,10 @@ def _count_distinct_shares(sorted_shares: Sequence[Decimal]) -> int:
     return number
 
 
-def _find_shares(reading: Reading, line: RubricLine, earlier_findings: Mapping[str, Finding]) -> dict[str, Decimal]:
+def _find_shares(
+    reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]
+) -> dict[str, Decimal]:
     """Return the known shares that a line asks about, by material; with "at", those when that line counted it."""
-    shares = line.shares
     if "at" in shares:
         earlier_readings = [other for other in earlier_findings[shares["at"]].counted if precedes(other, reading)]
         if not earlier_readings:
@@ -191,9 +195,8 @@ def _find_shares(reading: Reading, line: RubricLine, earlier_findings: Mapping[s
             earlier_readings,
             key=lambda earlier: (earlier.barcode == reading.barcode, len(earlier.ancestors), earlier.step),
         )
-    names = line.each if shares.get("of_each") else [shares["of"]]
-    if names[0] not in earlier_findings:
-        return {name: share for name, share in reading.shares.items() if name in names}
+    if shares["of"] not in earlier_findings:
+        return {name: share for name, share in reading.shares.items() if name == shares["of"]}
     counted = {other.barcode for other in earlier_findings[shares["of"]].counted if other.barcode in reading.ancestors}
     values = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
     return {code: share for code, share in values.items() if share is not None}

@@ -291,11 +291,14 @@ def test_rubric_field_shares_within_requires_portions_of_about_the_same_size(vol
         rest = f"{100 - int(taken.split()[0])} mL"
         return step(number, "Dilute", [source, WATER], [new | {"taken": {source["barcode"]: taken, "W": rest}}])
 
+    # Tea and stock take part in the steps themselves, so this line counts them.
+    whole = {"line": "whole", "text": "what was diluted", "actions": ["Dilute"], "not_of": ["Water"]}
     line = {
-        "line": "equal", "text": "equal portions", "actions": ["Dilute"], "of": ["Water"], "each": ["Tea", "Stock"],
-        "shares": {"of_each": True, "known": True, "within": "3"},
+        "line": "equal", "text": "equal portions", "actions": ["Dilute"], "of": ["Water"], "at_least": 2,
+        "shares": {"of": "whole", "within": "3"},
     }  # fmt: skip
-    assert judge([dilute(1, "A", TEA, "1 mL"), dilute(2, "B", STOCK, volume)], line).sufficient is sufficient
+    record = [dilute(1, "A", TEA, "1 mL"), dilute(2, "B", STOCK, volume)]
+    assert judge(record, whole, line).sufficient is sufficient
 
 
 def test_checklist_without_lines_or_for_another_goal_raises():

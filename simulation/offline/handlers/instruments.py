@@ -106,6 +106,8 @@ def run_voltammetry(context: ActionContext) -> None:
         raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
     if context.values["start_potential"] == context.values["vertex_potential"]:
         raise RefusalError("no sweep: start_potential and vertex_potential are the same")
+    if context.values["end_potential"] is None:
+        context.values = {**context.values, "end_potential": context.values["start_potential"]}
     for vessel in context.get_samples(electrode):
         vessel.require_liquid("put in an electrochemical cell")
         loading.require_volume(vessel, _CELL_VOLUME)

@@ -107,6 +107,20 @@ def test_voltammetry_peak_current_follows_the_scan_rate(small):
     assert small.get_property("ferrocene", "volume") == "10 mL"
 
 
+@pytest.mark.parametrize(("end", "values"), [({}, ["-80 µA"]), ({"end_potential": "0.1 V"}, ["-80 µA"]), ({"end_potential": "0.8 V"}, [""])])  # fmt: skip
+def test_sweep_returns_to_its_start_unless_another_end_is_given(lab, end, values):
+    back = {"action": "CyclicVoltammetry", "component": "ferrocene", "signal": "cathodic peak current", "unit": "µA",
+            "slope": "-0.08 µA per µM", "intercept": "0 µA", "noise": "0",
+            "when": {"end_potential": {"maximum": "0.1 V"}}}  # fmt: skip
+    small = SmallLab(
+        lab.catalogue,
+        build_material("ferrocene", volume="10 mL", capacity="20 mL", hidden={"ferrocene": "1 mM"}),
+        build_material("electrode", "solid", None, None, "electrode body"),
+        truth={"responses": [back]},
+    )
+    assert small.read_values("CyclicVoltammetry", "ferrocene electrode", **SWEEP, **end) == values  # 1000 µM x -0.08
+
+
 def test_voltammetry_needs_two_potentials_and_an_electrode(small):
     same = SWEEP | {"vertex_potential": "0 V"}
     assert small.get_rejection("CyclicVoltammetry", "ferrocene electrode", **same).startswith("no sweep")

@@ -67,26 +67,20 @@ def test_potassium_solutions_may_be_mixed_from_the_lowest_and_highest_and_measur
     assert not unsterile.sufficient
 
 
-def test_potassium_response_may_be_read_in_a_plate_reader_against_wells_without_the_sensor(lab):
+def test_potassium_response_may_be_read_in_a_plate_reader(lab):
     spec = lab.specs["gcamp7-viral-packaging"]
-    wells = spec.protocol[0]["yields"]
-    with_sensor, without = list(wells)[:4], list(wells)[4:]
-    given = next(n for n, step in enumerate(spec.protocol) if step["materials"][:1] == ["vector"])
     steps = [
-        *spec.protocol[:given],
-        plan_step("Transfer", ["vector", *with_sensor], source="@vector", amount="100 µL"),
-        plan_step("Transfer", ["medium", *without], source="@medium", amount="100 µL"),
-        *spec.protocol[given + 1 : -3],
-        plan_step("UsePlateReader", [*wells, "kcl"], **BLUE, compound="@kcl", compound_volume="20 µL", compound_at="20 s",
-           record_for="4 min", frame_interval="0.5 s"),
-        SUBMIT,
+        plan_step("UsePlateReader", step["materials"], **BLUE, compound=f"@{step['materials'][-1]}", compound_volume="20 µL",
+           compound_at="20 s", record_for="4 min", frame_interval="0.5 s")
+        if step["action"] == "UseMicroscope" else step
+        for step in spec.protocol
     ]  # fmt: skip
     bench, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient, verdict.reasoning
-    peaks = numbers(bench, -2, "amplitude")
+    potassium, sodium, without_sensor = (numbers(bench, step, "amplitude") for step in (-4, -3, -2))
     # 20 µL of 500 mM to 180 µL is 50 mM: 3.2 x 50^3 / (22^3 + 50^3) = 2.95
-    assert mean(peaks[:4]) == pytest.approx(2.95, rel=0.12)
-    assert max(abs(peak) for peak in peaks[4:]) < 0.1
+    assert mean(potassium) == pytest.approx(2.95, rel=0.12)
+    assert max(abs(peak) for peak in (*sodium, *without_sensor)) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -118,29 +112,34 @@ def test_glutamate_may_be_pipetted_before_the_plate_is_read(lab):
         if step["action"] != "UseMicroscope":
             steps.append(step)
             continue
+        if steps[-1]["action"] == "Wash":
+            # F0 of the wells that will get 1 mM.
+            steps.append(plan_step("UsePlateReader", [f"well_1000_{n}" for n in (1, 2, 3)], **BLUE))
         *wells, added = step["materials"]
         if added != "buffer":
             steps.append(plan_step("Transfer", [added, *wells], source=f"@{added}", amount="20 µL"))
         steps.append(plan_step("UsePlateReader", wells, **BLUE))
     bench, verdict = run_attempt(lab, spec.slug, steps)
     assert verdict.sufficient, verdict.reasoning
-    blank = next(n for n, step in enumerate(steps) if step["action"] == "UsePlateReader")
+    reads = [n for n, step in enumerate(steps) if step["action"] == "UsePlateReader"]
+    before, blank, *_, highest, _ = reads  # the last one is of the cultures without the sensor
     # declared: 640 counts without L-glutamate, and at 1 mM 640 + 2750 x 1000^1.1 / (34^1.1 + 1000^1.1) = 3325
-    assert mean(numbers(bench, blank, "mean fluorescence")) == pytest.approx(640, rel=0.15)
-    assert mean(numbers(bench, -2, "mean fluorescence")) == pytest.approx(3325, rel=0.15)
+    for step, counts in ((before, 640), (blank, 640), (highest, 3325)):
+        assert mean(numbers(bench, step, "mean fluorescence")) == pytest.approx(counts, rel=0.15)
 
 
 def test_three_wells_may_receive_increasing_doses_of_glutamate_one_after_another(lab):
-    wells = ["w1", "w2", "w3"]
+    wells, plain = ["w1", "w2", "w3"], ["p1", "p2"]
+    made = {w: n for n, w in enumerate([*wells, *plain], start=1)}
     images = {**GREEN_IMAGES, "record_for": "30 s", "frame_interval": "0.2 s"}
     doses = [("um100", "2 µL"), ("um100", "4 µL"), ("mm1", "1.6 µL"), ("mm1", "4.5 µL"), ("mm1", "20 µL"),
              ("glutamate", "0.6 µL"), ("glutamate", "1.7 µL")]  # fmt: skip
     steps = [
-        plan_step("Aliquot", ["neurons", "plates"], {w: n for n, w in enumerate(wells, start=1)}, volume="150 µL", count=3),
+        plan_step("Aliquot", ["neurons", "plates"], made, volume="150 µL", count=5),
         plan_step("Storage", ["aav"], condition="ice", duration="1 h"),
         plan_step("Transfer", ["aav", *wells], source="@aav", amount="1 µL"),
-        plan_step("CellCultureIncubate", wells, duration="12 day"),
-        plan_step("Wash", [*wells, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="150 µL",
+        plan_step("CellCultureIncubate", [*wells, *plain], duration="12 day"),
+        plan_step("Wash", [*wells, *plain, "buffer"], wash_medium="@buffer", replacement_medium="@buffer", wash_volume="150 µL",
            replacement_volume="200 µL"),
         plan_step("UseMicroscope", wells, **images),
         plan_step("Aliquot", ["buffer", "tubes"], {"mm1": 1}, volume="1.98 mL", count=1),
@@ -149,11 +148,12 @@ def test_three_wells_may_receive_increasing_doses_of_glutamate_one_after_another
            transfer_volume="100 µL"),
         *[plan_step("UseMicroscope", [*wells, drug], **images, compound=f"@{drug}", compound_volume=much)
           for drug, much in doses],
+        plan_step("UseMicroscope", [*plain, "glutamate"], **images, compound="@glutamate", compound_volume="2 µL"),
         SUBMIT,
     ]  # fmt: skip
     _, verdict = run_attempt(lab, "iglusnfr3-glutamate-biosensor", steps)
     assert verdict.sufficient, verdict.reasoning
-    _, short = run_attempt(lab, "iglusnfr3-glutamate-biosensor", [*steps[:-2], SUBMIT])
+    _, short = run_attempt(lab, "iglusnfr3-glutamate-biosensor", [*steps[:-3], *steps[-2:]])
     assert not short.sufficient  # the last dose brings it to 1 mM
 
 

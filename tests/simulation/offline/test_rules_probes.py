@@ -107,7 +107,7 @@ def test_voltammetry_peak_current_follows_the_scan_rate(small):
     assert small.get_property("ferrocene", "volume") == "10 mL"
 
 
-@pytest.mark.parametrize(("end", "values"), [({}, ["-80 µA"]), ({"end_potential": "0.1 V"}, ["-80 µA"]), ({"end_potential": "0.8 V"}, [""])])  # fmt: skip
+@pytest.mark.parametrize(("end", "values"), [({}, ["-80.00 µA"]), ({"end_potential": "0.1 V"}, ["-80.00 µA"]), ({"end_potential": "0.8 V"}, [""])])  # fmt: skip
 def test_sweep_returns_to_its_start_unless_another_end_is_given(lab, end, values):
     back = {"action": "CyclicVoltammetry", "component": "ferrocene", "signal": "cathodic peak current", "unit": "µA",
             "slope": "-0.08 µA per µM", "intercept": "0 µA", "noise": "0",

@@ -401,8 +401,18 @@ def test_wells_dosed_directly_from_the_stock_count_as_dilutions_if_enough_doses_
         if source in doses:
             materials = ["virus", *planned["materials"][1:]]
             planned = {**planned, "materials": materials, "parameters": {"source": "@virus", "amount": doses[source]}}
-        if planned["action"] != "SerialDilute":
-            steps.append(planned)
+        if planned["action"] == "SerialDilute":
+            # Polybrene, which the dilutions would have contained.
+            wells = [f"well_{dose}_{n}" for dose in (5, 25, 125, 625) for n in (1, 2, 3)]
+            added = {"solvent": "@polybrene", "volume": "0.5 µL"}
+            planned = {
+                **planned,
+                "action": "Dilute",
+                "materials": [*wells, "polybrene"],
+                "parameters": added,
+                "yields": {},
+            }
+        steps.append(planned)
     changed = replace(spec, protocol=tuple(steps))
     bench = lab.play_attempt(changed, ProtocolAgent(changed, 11), 11)
     assert all(step.outcome.success for step in bench.history)

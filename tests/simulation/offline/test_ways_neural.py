@@ -45,7 +45,7 @@ def dissolved_at_the_ends_and_mixed():
         *[plan_step("Transfer", [source, to], source=f"@{source}", amount=amount) for source, to, amount in weighed],
         plan_step("FillToVolume", [*ends, "water"], solvent="@water", total_volume="198 mL"),
         plan_step("AdjustpH", [*ends, "naoh"], titrant="@naoh", target_ph="7.4"),
-        plan_step("FillToVolume", [*ends, "water"], solvent="@water", total_volume="200 mL"),
+        plan_step("FillToVolume", [*ends, "water"], solvent="@water", total_volume="200 mL", method="gravimetric"),
         *[
             plan_step("Transfer", [source, to], yields, source=f"@{source}", amount=amount)
             for (source, to, amount), yields in zip(shares, made, strict=True)
@@ -56,12 +56,13 @@ def dissolved_at_the_ends_and_mixed():
 def test_potassium_solutions_may_be_mixed_from_the_lowest_and_highest_and_measured_after_filtering(lab):
     filtered = plan_step("Filter", ["lo", "k20", "k40", "hi", "bottles"], {"a": 4, "b": 5, "c": 6, "d": 7},
                   pore_size="0.2 µm", membrane="PES")  # fmt: skip
-    checks = [plan_step("MeasurepH", "abcd"), plan_step("MeasureOsmolality", "abcd")]
+    checks = [plan_step("MeasurepH", "abcd"), plan_step("MeasureOsmolality", ["standard", *"abcd"])]
     mixed = dissolved_at_the_ends_and_mixed()
     bench, verdict = run_attempt(lab, "asap3-voltage-biosensor", [*mixed, filtered, *checks, SUBMIT])
     assert verdict.sufficient, verdict.reasoning
     # ions of the 5 mM end: 5 K, 138 + 4.4 Na, 143 + 4.3 Cl, 2.2 Ca and Mg, times 0.93, and 15.6 glucose and HEPES: 292
-    assert numbers(bench, -2, "osmolality") == pytest.approx([292] * 4, rel=0.015)
+    # the reference standard is read first: 290
+    assert numbers(bench, -2, "osmolality") == pytest.approx([290, *[292] * 4], rel=0.015)
     coarse = {**filtered, "parameters": {"pore_size": "0.45 µm", "membrane": "PES"}}
     _, unsterile = run_attempt(lab, "asap3-voltage-biosensor", [*mixed, coarse, *checks, SUBMIT])
     assert not unsterile.sufficient

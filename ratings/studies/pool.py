@@ -20,7 +20,7 @@ from simulation.casts import cast_availability
 from simulation.casts.run_config import RULE_BASED_CASTS
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting
-from simulation.runs.create import HUMAN_CAST
+from simulation.runs.people import HUMAN_CAST, build_cast_filter, get_source_name
 
 M = TypeVar("M", bound=Model)
 
@@ -99,7 +99,10 @@ def list_stocked_casts() -> list[str]:
     played = Episode.objects.order_by("cast").values_list("cast", flat=True).distinct()
     with_twins = Twin.objects.order_by("cast").values_list("cast", flat=True).distinct()
     all_casts = set(list_casts())
-    return [*RULE_BASED_CASTS, *sorted(({*played, *with_twins} & all_casts) - set(RULE_BASED_CASTS))]
+    return [
+        *RULE_BASED_CASTS,
+        *sorted(({*map(get_source_name, played), *with_twins} & all_casts) - set(RULE_BASED_CASTS)),
+    ]
 
 
 def list_experiments() -> list[str]:
@@ -229,11 +232,11 @@ def _iter_transition_candidates(protocol: StudyProtocol) -> Iterator[CandidateWi
     originals_by_content: dict[str, str] = {}
     runs_with_model = Run.objects.filter(setup__cast__transition_model__has_key="model")
     simulated_by_models = set(runs_with_model.values_list("pk", flat=True))
-    for row in _filter_usable_steps(protocol).filter(episode__cast__in=originals):
+    for row in _filter_usable_steps(protocol).filter(build_cast_filter(originals, "episode__cast")):
         if row.content_sha256 not in originals_by_content:
             payload = blind_transition(row.step)
             originals_by_content[row.content_sha256] = digest = payload_digest(payload)
-            candidate = _build_candidate(row, (row.episode.cast, "none"), payload, digest)
+            candidate = _build_candidate(row, (get_source_name(row.episode.cast), "none"), payload, digest)
             # Whether a language model's plain answer is plausible is what raters are asked: only rules are right.
             truth = None if row.episode.run_id in simulated_by_models else True
             origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
@@ -342,7 +345,7 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
         payload = blind_evidence(episode.experiment.goal, steps_taken)
         # The digest is also the content: two episodes that read alike are one item.
         digest, reviews_of_episode = payload_digest(payload), list(episode.reviews.all())
-        key, source = _candidate_key(episode), (episode.cast, "none")
+        key, source = _candidate_key(episode), (get_source_name(episode.cast), "none")
         candidate = Candidate(key, source, digest, digest, episode.experiment.slug, "")
         verdicts = {review.classifier: review.sufficient for review in reviews_of_episode}
         origin: dict[str, Any] = {"review_id": reviews_of_episode[0].pk, "truth": None, "target": []}
@@ -351,7 +354,8 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
 
 
 def _filter_judged_episodes(protocol: StudyProtocol) -> QuerySet[Episode]:
-    rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_list_casts_of_kind(protocol, "none"))
+    casts = build_cast_filter(_list_casts_of_kind(protocol, "none"))
+    rows = Episode.objects.filter(casts, status="submitted", counts=True)
     # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
     rows = rows.filter(experiment_sha256=F("experiment__sha256"))
     if protocol.experiments:

@@ -21,7 +21,7 @@ from ratings.protocol import CandidateItem
 from simulation.casts import cast_availability
 from simulation.lab import tell_words
 from simulation.models import LanguageModel
-from simulation.runs.create import HUMAN_CAST
+from simulation.runs.people import HUMAN_CAST
 
 NAMES_FILE = "source_names.json"
 _WORD = re.compile(r"[a-z]+")

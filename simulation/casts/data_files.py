@@ -281,9 +281,9 @@ class CastEntry(StrictModel):
     @field_validator("name")
     @classmethod
     def _need_free_name(cls, name: str) -> str:
-        # A person as agent is "human", and rule-based casts begin with "offline".
-        if name == "human" or name.startswith("offline"):
-            reject("a name that is neither human nor begins with offline")
+        # The cast of a person is "human" with their pseudonym, and rule-based casts begin with "offline".
+        if name.partition(" ")[0] == "human" or name.startswith("offline"):
+            reject("a name that begins neither with human nor with offline")
         return name
 
     @model_validator(mode="after")

@@ -54,7 +54,7 @@ def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -
     number = episode.next_number + (episode.verdict_requests if episode.phase == "verdict" else 0)
     prompter = _make_tools(CallReplayer(lease, setup, episode.phase, number, connector), memory)
     pending_action = Action.from_json(episode.pending) if episode.pending else None
-    spec = benches.get_specification(episode.experiment)
+    spec = benches.get_specification(episode.experiment, episode.truth_seed)
     cast = casting.build_cast(setup, spec, episode.seed, prompter, pending_action)
     return RoleSet(cast, setup.agent.plays == PERSON, memory, repr(memory))
 

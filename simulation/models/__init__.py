@@ -22,12 +22,23 @@ from simulation.models.episodes import (
     TwinDecision,
 )
 from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
-from simulation.models.runs import REASONS, CatalogueEntry, Experiment, Leased, LeasedQuerySet, PaperPlan, Run, Worker
+from simulation.models.runs import (
+    REASONS,
+    BenchPerson,
+    CatalogueEntry,
+    Experiment,
+    Leased,
+    LeasedQuerySet,
+    PaperPlan,
+    Run,
+    Worker,
+)
 from simulation.models.vetting_samples import SampledTwin, VettingSample
 
 __all__ = [
     "PERTURBATIONS",
     "REASONS",
+    "BenchPerson",
     "CallText",
     "CastDefinition",
     "CatalogueEntry",

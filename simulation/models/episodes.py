@@ -49,6 +49,14 @@ class Episode(Leased):
     counts = models.BooleanField(default=True, help_text="false once a retry took this replicate's place")
     seed = models.BigIntegerField()
     initial = models.JSONField(help_text="the inventory at the start")
+    truth_seed = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="seed of the hidden truth, apart from that of the noise; null: the reference truth",
+    )
+    truth = models.JSONField(
+        default=dict, blank=True, help_text="sealed: the drawn values of the hidden truth, for audits alone"
+    )
     status = models.CharField(max_length=20, choices=STATUSES, default="queued")
     phase = models.CharField(max_length=12, choices=PHASES, default="agent")
     next_number = models.PositiveSmallIntegerField(default=1)

@@ -9,6 +9,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from simulation.lab.truths import truth_seeds
+
 # Why a row failed, is blocked or waits. A closed list: simulation.runs.failure_reasons has the cause of each.
 REASONS = [
     ("internal", "an error in WetBench"),
@@ -44,6 +46,15 @@ class Run(models.Model):
     manifest = models.BooleanField(
         default=False, help_text="ManifestMaterials may be used; such episodes are no benchmark"
     )
+    truths = models.CharField(
+        max_length=12,
+        choices=[(name, name) for name in truth_seeds.CHOICES],
+        default=truth_seeds.REFERENCE,
+        help_text="the split whose seeds draw the hidden truths: replicate 1 has its first seed",
+    )
+    practice = models.BooleanField(
+        default=False, help_text="a person practises: rejections cost no step; such episodes are no benchmark"
+    )
     setup = models.JSONField(
         default=dict, help_text="the cast with its models and prompt set as they were ordered; empty: rules alone"
     )
@@ -74,6 +85,16 @@ class Run(models.Model):
     def has_usage_limit(self) -> bool:
         """Return whether calls must be reserved in the run's budget."""
         return self.max_cost is not None or self.max_tokens is not None
+
+
+class BenchPerson(models.Model):
+    """A person who plays experiments. Their episodes carry the pseudonym as their cast, never the name of the account."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="bench_person")
+    pseudonym = models.CharField(max_length=20, unique=True)
+
+    def __str__(self) -> str:
+        return self.pseudonym
 
 
 class PaperPlan(models.Model):

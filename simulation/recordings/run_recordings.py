@@ -21,6 +21,7 @@ from simulation.lab.bench import Step, step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.rendering import render_situation
+from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
 from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply
@@ -30,7 +31,8 @@ from simulation.runs import benches, control, create
 from wetbench_site.text import hash_json
 
 _REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
-_RUN_FIELDS = ("cast", "seed", "manifest", "setup")  # recorded and restored as they are
+_RUN_FIELDS = ("cast", "seed", "manifest", "truths", "setup")  # recorded and restored as they are
+_EPISODE_FIELDS = ("replicate", "seed", "initial", "truth_seed", "truth")  # the same for each episode
 RULE_ENDINGS = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
 _FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
 
@@ -122,7 +124,8 @@ def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: 
 @transaction.atomic
 def _create_run(recorded: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
     """Create a run with the recorded configuration. Return it with the recorded code and the new row of each episode."""
-    header = recorded.header
+    # Recordings of before the draws lack these fields; their episodes had the reference truth.
+    header = {"truths": truth_seeds.REFERENCE, **recorded.header}
     try:
         if prompts := header["prompts"]:
             texts = {"name": prompts["name"], "files": prompts["files"]}
@@ -149,12 +152,12 @@ def _create_episode(run: Run, entry: Mapping[str, Any]) -> Episode:
         experiment_sha256=experiment.sha256,
         cast=run.cast,
         counts=False,  # a replay must never be part of a result or take a replicate's place
-        **{name: entry[name] for name in ("replicate", "seed", "initial")},
+        **{name: {"truth_seed": None, "truth": {}, **entry}[name] for name in _EPISODE_FIELDS},
     )
 
 
 def _episode_to_dict(row: Episode) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in ("experiment_sha256", "replicate", "seed", "initial", "status")}
+    columns = {name: getattr(row, name) for name in ("experiment_sha256", *_EPISODE_FIELDS, "status")}
     names = {"code": str(row.code), "experiment": row.experiment.slug}
     return {**names, **columns, "steps": _hash_steps(row), "verdicts": _hash_verdicts(row)}
 
@@ -249,7 +252,10 @@ def build_trajectory(episode: Episode) -> dict[str, Any]:
         "cast": episode.cast,
         "replicate": episode.replicate,
         "seed": episode.seed,
+        "truths": episode.run.truths,
+        "truth_seed": episode.truth_seed,
         "manifest": episode.run.manifest,
+        "practice": episode.run.practice,
         "plan": episode.memory.get("plan", ""),
         "steps": steps,
         "final_observation": render_situation(bench.get_situation()),

@@ -26,6 +26,7 @@ _STEPS = PreparedQuery(
     "number",
 )
 _specifications: dict[str, ExperimentSpec] = {}
+_drawn_specifications: dict[tuple[str, int], ExperimentSpec] = {}
 
 
 def get_current_catalogue() -> Catalogue:
@@ -50,7 +51,8 @@ def _build_catalogue(texts: tuple[str, ...]) -> Catalogue:
     return catalogue.build_catalogue(map(json.loads, texts))
 
 
-def get_specification(experiment: Experiment) -> ExperimentSpec:
+def get_specification(experiment: Experiment, truth_seed: int | None = None) -> ExperimentSpec:
+    """Return the experiment with the hidden truth of this seed, or with its reference truth."""
     # Rows with the same hash have the same data, which then need not be fetched. An all-zero hash is a placeholder.
     cached = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
     if cached is None:
@@ -58,7 +60,17 @@ def get_specification(experiment: Experiment) -> ExperimentSpec:
         if len(_specifications) > 100:
             _specifications.clear()
         _specifications[experiment.sha256] = cached
-    return cached
+    return cached if truth_seed is None else _draw_truth(experiment.sha256, cached, truth_seed)
+
+
+def _draw_truth(sha256: str, spec: ExperimentSpec, truth_seed: int) -> ExperimentSpec:
+    # An episode runs one unit at a time, and every unit needs its truth.
+    key = (sha256, truth_seed)
+    if key not in _drawn_specifications or not sha256.strip("0"):
+        if len(_drawn_specifications) > 100:
+            _drawn_specifications.clear()
+        _drawn_specifications[key] = spec.draw_truth(truth_seed)
+    return _drawn_specifications[key]
 
 
 def _load_data(experiment: Experiment) -> Any:

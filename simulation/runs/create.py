@@ -12,20 +12,19 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Count, F, Max, QuerySet
+from django.db.models import Count, Max, QuerySet
 from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store, run_config
-from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Perturbation
+from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
-from simulation.runs import benches
+from simulation.runs import benches, people
 
 MAX_SEED = 2**31 - 1
-HUMAN_CAST = "human"
 # The perturbations of one request for twins, by the name that forms and commands use.
 PERTURBATIONS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
@@ -50,6 +49,14 @@ class RunLimits(TypedDict, total=False):
     max_cost: Decimal | None
     max_tokens: int | None
     max_seconds: int | None
+
+
+class _RunTerms(TypedDict, total=False):
+    """The terms of a run that are its own columns."""
+
+    manifest: bool
+    truths: str
+    practice: bool
 
 
 class RunOptions(RunLimits, total=False):
@@ -99,13 +106,16 @@ def create_episode_run(
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
     manifest: bool = False,
+    truths: str = truth_seeds.REFERENCE,
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create a run with the next `replicates` of each experiment. The same submission id returns the same run.
 
-    With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks.
+    With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks. `truths` is the
+    split of seeds that draws the hidden truths: replicate n of every cast has the same truth, whatever the run's seed.
     """
-    run, created = _get_or_create_run("episodes", cast, seed, user, submission_id, manifest, options)
+    terms: _RunTerms = {"manifest": manifest, "truths": truths}
+    run, created = _get_or_create_run("episodes", cast, seed, user, submission_id, terms, options)
     if created:
         for experiment in _lock_experiments(experiment.pk for experiment in experiments):
             first = _get_last_replicate(experiment, cast) + 1
@@ -120,40 +130,24 @@ def create_human_episode(
     answering_cast: str,
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
+    practice: bool = False,
     **options: Unpack[RunOptions],
 ) -> Episode:
     """Create an episode in which a person is the agent, and the transition model and classifiers are those of a cast.
 
-    The same submission id returns the same episode.
+    The same submission id returns the same episode. A person plays by the rules of models: a rejected action costs a step.
+    In practice it costs none; such episodes have truths of the training split and are excluded from benchmarks.
     """
-    run_config = cast_availability.freeze_with_person(answering_cast)
-    run, created = _get_or_create_run("episodes", HUMAN_CAST, None, user, submission_id, False, options, run_config)
+    run_config, cast = cast_availability.freeze_with_person(answering_cast), people.get_human_cast(user)
+    terms: _RunTerms = {"practice": practice, "truths": truth_seeds.TRAIN if practice else truth_seeds.VALIDATION}
+    run, created = _get_or_create_run("episodes", cast, None, user, submission_id, terms, options, run_config)
     if not created:
         return run.episodes.earliest("pk")
     [locked] = _lock_experiments([experiment.pk])
-    episode = _build_episode(run, locked, HUMAN_CAST, _get_last_replicate(locked, HUMAN_CAST) + 1)
+    episode = _build_episode(run, locked, cast, _get_last_replicate(locked, cast) + 1)
     episode.awaits_person = True
     episode.save()
     return episode
-
-
-@transaction.atomic
-def submit_human_action(episode: Episode, action: Action, number: int) -> str:
-    """Store a person's action for step `number` and queue it. Return "", or the reason why it was not accepted."""
-    row = Episode.objects.select_for_update().get(pk=episode.pk)
-    # The same form sent twice must not run the action twice.
-    if not row.awaits_person or row.has_ended or row.next_number != number:
-        return "This step is already done, or the episode has ended. Reload the page."
-    bench = benches.build_bench(row)
-    action, outcome = bench.resolve_action(action)
-    # For people, an action that the catalogue rejects costs no step: they see the reason and choose again.
-    if outcome is not None and not outcome.success:
-        return outcome.failure_reason
-    phase = "agent" if outcome is not None else "transition"
-    # The fence rises because this changes a row outside a lease.
-    changes = {"phase": phase, "pending": action.to_json(), "awaits_person": False, "fence": F("fence") + 1}
-    Episode.objects.filter(pk=row.pk).update(**changes)
-    return ""
 
 
 @transaction.atomic
@@ -178,7 +172,7 @@ def create_twin_run(
         raise LabError(
             f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
         )
-    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, False, options)
+    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, {}, options)
     if not created:
         return run
     # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
@@ -215,7 +209,7 @@ def create_rating_run(
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create the run, whose rows are jobs, that pays for the ratings of one model rater with this run configuration."""
-    return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, False, options, setup)[0]
+    return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, {}, options, setup)[0]
 
 
 @transaction.atomic
@@ -229,7 +223,7 @@ def retry_episode(episode: Episode) -> Episode:
     Episode.objects.filter(pk=row.pk).update(counts=False)
     retried = _build_episode(row.run, row.experiment, row.cast, row.replicate)
     retried.retry_of = row
-    retried.awaits_person = row.cast == HUMAN_CAST
+    retried.awaits_person = people.is_human_cast(row.cast)
     retried.save()
     return retried
 
@@ -340,7 +334,7 @@ def _get_or_create_run(
     seed: int | None,
     user: AbstractBaseUser | None,
     submission_id: str,
-    manifest: bool,
+    terms: _RunTerms,
     options: RunOptions,
     setup: Mapping[str, Any] | None = None,
 ) -> tuple[Run, bool]:
@@ -355,8 +349,8 @@ def _get_or_create_run(
     return Run.objects.get_or_create(
         submission_id=submission_id or create_submission_id(),
         defaults={
-            "kind": kind, "cast": cast, "seed": run_seed, "created_by": user, "manifest": manifest,
-            "setup": setup, "setup_sha256": run_config.hash_config(setup), **limits,
+            "kind": kind, "cast": cast, "seed": run_seed, "created_by": user,
+            "setup": setup, "setup_sha256": run_config.hash_config(setup), **terms, **limits,
         },
     )  # fmt: skip
 
@@ -388,9 +382,12 @@ def _get_last_replicate(experiment: Experiment, cast: str) -> int:
 
 def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:
     seed = _derive_seed(run.seed, experiment.slug, cast, replicate)
-    initial = build_inventory(benches.get_specification(experiment).initial_materials(), seed).to_json()
+    # By replicate, not by the run's seed: so replicate n of every cast has the same truth, with noise of its own.
+    spec = benches.get_specification(experiment, truth_seeds.get_truth_seed(run.truths, replicate - 1))
+    initial = build_inventory(spec.initial_materials(), seed).to_json()
     identity = {"experiment_sha256": experiment.sha256, "cast": cast, "replicate": replicate, "seed": seed}
-    return Episode(run=run, experiment=experiment, initial=initial, **identity)
+    truth = {"truth_seed": spec.truth_seed, "truth": dict(spec.drawn)}
+    return Episode(run=run, experiment=experiment, initial=initial, **identity, **truth)
 
 
 def _derive_seed(*parts: object) -> int:

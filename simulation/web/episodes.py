@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from simulation.models import Episode, EvidenceReview, Twin, Worker
-from simulation.runs import control, create, failure_reasons
+from simulation.runs import control, create, failure_reasons, people
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_action, staff_page
 from simulation.web.calls import defer_texts, group_by_step, group_calls
 from simulation.web.transcript import build_step_view
@@ -68,7 +68,7 @@ def make_episode_row(episode: Episode) -> EpisodeRow:
         steps=episode.next_number - 1,
         limit=episode.experiment.max_steps,
         live=live,
-        by_person=episode.cast == create.HUMAN_CAST,
+        by_person=people.is_human_cast(episode.cast),
         may_stop=not episode.has_ended and not stopping,
         # A retry replaces the original, so only one that still counts can be retried.
         may_retry=status in Episode.RETRYABLE and episode.counts,
@@ -271,7 +271,12 @@ def compare_episodes(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show the episodes to choose from, and the chosen one beside this one. Return 404 if their experiments differ."""
     row = get_object_or_404(episodes_for_list(), code=code)
     # People first: the usual comparison is a person with a model.
-    order = Case(When(cast=create.HUMAN_CAST, then=Value(0)), default=Value(1)), "cast", "replicate", "pk"
+    order = (
+        Case(When(people.build_cast_filter([people.HUMAN_CAST]), then=Value(0)), default=Value(1)),
+        "cast",
+        "replicate",
+        "pk",
+    )
     others = Episode.objects.filter(experiment=row.experiment).exclude(pk=row.pk)
     choices = others.only("code", "cast", "replicate", "status").order_by(*order)[:MAX_CHOICES]
     context: dict[str, Any] = {"line": make_episode_row(row), "others": choices, "other": None}

@@ -21,11 +21,11 @@ from simulation.lab.parameters import Parameter, ParameterError
 from simulation.lab.rendering import format_clock
 from simulation.lab.roles import Situation
 from simulation.models import Episode
-from simulation.runs import benches, create
+from simulation.runs import benches, people
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_form
 from simulation.web.episodes import UNFINISHED, describe_missing_worker, make_episode_row, poll_seconds
+from simulation.web.human_forms import HumanEpisodeForm
 from simulation.web.reference_comparison import ReferenceComparison, compare_with_reference
-from simulation.web.run_forms import HumanEpisodeForm
 from simulation.web.transcript import build_step_view, format_value, humanise_name
 
 _MAX_OPEN = 20  # episodes in progress on the start page
@@ -159,7 +159,7 @@ def list_bench_materials(now: Situation, picked: Collection[str] = ()) -> list[B
 
 
 class ActionForm(forms.Form):
-    """One action of the catalogue with its materials and parameters. A rejection costs no step."""
+    """One action of the catalogue with its materials and parameters, checked before it is tried only in practice."""
 
     prefix = "bench"  # keeps a laboratory's parameters, which may have any name, apart from fields of the page
     materials = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
@@ -192,22 +192,24 @@ class ActionForm(forms.Form):
         return cleaned
 
     def get_action(self) -> Action:
-        """Return the action as entered. Materials chosen in a selector count as ticked."""
-        parameters, picked = self._entered_parameters(), set(self.cleaned_data.get("materials", ()))
+        """Return the action as entered, whether or not it is valid. Materials chosen in a selector count as ticked."""
+        parameters, picked = self._entered_parameters(), self.selected_barcodes
         for parameter in self.kind.parameters:
             if parameter.type.endswith("material_selector"):
                 value = parameters.get(parameter.name, ())
                 picked.update((value,) if isinstance(value, str) else value)
         # The order of the bench, not of the ticks, which a browser does not report.
         materials = tuple(m.barcode for m in self.situation.inventory if m.barcode in picked)
-        return Action(self.kind.name, materials, parameters)
+        unknown = sorted(picked - set(materials))  # the catalogue rejects them
+        return Action(self.kind.name, (*materials, *unknown), parameters)
 
     def _entered_parameters(self) -> dict[str, Any]:
         """Return the entered values by parameter, with the keys of an object combined."""
         parameters: dict[str, Any] = {}
-        for name, value in self.cleaned_data.items():
+        for name, field in self.fields.items():
+            value = "" if name == "materials" else field.to_python(self[name].value())
             # Blank values are left out, so that the catalogue's defaults apply.
-            if name == "materials" or not value:
+            if not value:
                 continue
             parameter, dot, key = name.partition(".")
             if dot:
@@ -226,9 +228,12 @@ def start_human_episode(request: StaffRequest) -> HttpResponse:
     if request.htmx:
         # The size is computed from the form as it is, without errors: somebody is still typing.
         return render(request, "simulation/_order_size.html", HumanEpisodeForm(request.GET).build_size())
-    own_episodes = _episodes_for_bench().filter(cast=create.HUMAN_CAST, run__created_by=request.user)
+    own_episodes = _episodes_for_bench().filter(
+        people.build_cast_filter([people.HUMAN_CAST]), run__created_by=request.user
+    )
     lines = [make_episode_row(row) for row in own_episodes.exclude(status__in=Episode.ENDED)[:_MAX_OPEN]]
-    context = {"form": form, "lines": lines, **form.build_size()}
+    pseudonym = people.find_human_cast(request.user)
+    context = {"form": form, "lines": lines, "pseudonym": pseudonym, **form.build_size()}
     return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
 
 
@@ -261,7 +266,10 @@ def show_bench(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _submit_action(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
-    """Submit an action of the person whose episode it is. A rejection by the catalogue is shown and costs no step."""
+    """Submit an action of the person whose episode it is.
+
+    The rules are those of models: an action that the catalogue rejects is a step. In practice it is shown and costs none.
+    """
     number, bench = request.POST.get("number", ""), benches.build_bench(row)
     kind = bench.catalogue.find_type(request.POST.get("action", ""))
     # The number of the step protects against two tabs: the second submission finds another step.
@@ -269,9 +277,9 @@ def _submit_action(request: StaffRequest, row: Episode, mine: bool) -> HttpRespo
         messages.info(request, "Nothing was done: this step has already been taken, or it is not your episode.")
         return redirect("simulation:play", code=row.code)
     form = ActionForm(kind, bench.get_situation(), request.POST)
-    if form.is_valid():
+    if not row.run.practice or form.is_valid():
         # The step is checked once more when the choice is stored, since another tab may have been quicker.
-        refused = create.submit_human_action(row, form.get_action(), row.next_number)
+        refused = people.submit_human_action(row, form.get_action(), row.next_number)
         if not refused:
             return redirect("simulation:play", code=row.code)
         form.add_error(None, refused)
@@ -286,6 +294,7 @@ def _build_context(
     return {
         **_waiting_context(row),
         "mine": mine,
+        "practice": row.run.practice,
         "your_move": mine and _awaits_person(row),
         "answers": RunConfig.from_json(row.run.setup).transition_model.name,
         "number": row.next_number,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from django import forms
@@ -14,8 +14,9 @@ from django.utils import timezone
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
 from simulation.lab.errors import LabError
+from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, Experiment, Run, Transition
-from simulation.runs import create, list_accepted_steps
+from simulation.runs import create, list_accepted_steps, people
 from simulation.web.access import StaffRequest
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
 from wetbench_site.sorted_lists import MAX_SEARCH, match_words
@@ -223,10 +224,24 @@ class EpisodesForm(RunForm):
         help_text="Only from the experiment's own list. Episodes run with this option are excluded from benchmarks.",
     )
 
+    truths = forms.ChoiceField(
+        required=False,
+        label="Hidden truths",
+        choices=[
+            (truth_seeds.VALIDATION, "validation: drawn anew for each replicate"),
+            (truth_seeds.TEST, "test: drawn anew, for final results only"),
+            (truth_seeds.TRAIN, "train: drawn anew, for trajectories to learn from"),
+            (truth_seeds.REFERENCE, "reference: the same in every replicate"),
+        ],
+        initial=truth_seeds.VALIDATION,
+        help_text="Concentrations, genotypes and other unknowns. Replicate 1 has the same truth for every cast.",
+    )
+
     def start(self, user: User) -> Run:
         data = self.cleaned_data
         size = data["experiments"], data["cast"], data["replicates"], data["seed"]
-        return create.create_episode_run(*size, user, data["submission_id"], data["manifest"], **self.get_options())
+        terms = data["manifest"], data["truths"] or truth_seeds.VALIDATION
+        return create.create_episode_run(*size, user, data["submission_id"], *terms, **self.get_options())
 
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html: chosen experiments times replicates."""
@@ -345,91 +360,6 @@ class TwinsForm(RunForm):
         return {"total": total, "noun": "twin", "factors": factors, "needs": needs, "cast": line, "worst": worst}
 
 
-class AnsweringCast(NamedTuple):
-    """The transition model that answers a person and the classifiers that judge, identified by their `cast`."""
-
-    cast: str
-    transition_model: str
-    judges: tuple[str, ...]
-    why_not: str
-    missing_keys: tuple[str, ...] = ()
-
-
-def list_answering_casts() -> list[AnsweringCast]:
-    """Return each combination of transition model and classifiers once, with the first cast that has it."""
-    by_roles: dict[tuple[str, ...], AnsweringCast] = {}
-    for info in cast_availability.list_casts():
-        judges = (info.evidence_classifier, *info.panel)
-        # The agent is replaced by the person, so casts that differ only in their agent are the same here.
-        if (roles := (info.transition_model, *judges)) not in by_roles:
-            by_roles[roles] = AnsweringCast(info.name, info.transition_model, judges, *_find_problem(info.name))
-    return list(by_roles.values())
-
-
-def _find_problem(cast: str) -> tuple[str, tuple[str, ...]]:
-    """Return why this cast cannot answer a person, "" if it can, and the keys if they are all that is missing."""
-    try:
-        cast_availability.freeze_with_person(cast)
-    except cast_availability.NotReadyError as error:
-        return str(error), error.missing_keys
-    except LabError as error:
-        return str(error), ()
-    return "", ()
-
-
-class HumanEpisodeForm(StartForm):
-    """An episode by a person: the experiment, and who answers and judges."""
-
-    error_field = "cast"
-    field_order = ("experiment", "cast", "max_cost")
-    experiment = forms.ModelChoiceField(
-        Experiment.objects.defer("data").order_by("group", "name"),
-        to_field_name="slug",
-        empty_label="Choose one",
-        error_messages={"required": "Choose an experiment."},
-    )
-    cast = forms.CharField(error_messages={"required": "Choose who answers."})
-    max_cost = make_cost_field("If a language model answers. The episode stops before it could cost more.")
-
-    @cached_property
-    def available_casts(self) -> list[AnsweringCast]:
-        return list_answering_casts()
-
-    def list_options(self) -> list[tuple[AnsweringCast, bool]]:
-        """Return every available answering cast and whether it is chosen; by default, the first one."""
-        ready = [one for one in self.available_casts if not one.why_not]
-        chosen = self["cast"].value() or next((one.cast for one in ready), "")
-        return [(one, one.cast == chosen) for one in ready]
-
-    def list_unavailable(self) -> UnavailableCasts | None:
-        return group_unavailable("cast", [(one.cast, one) for one in self.available_casts])
-
-    def clean_cast(self) -> str:
-        chosen: str = self.cleaned_data["cast"]
-        match = next((one for one in self.available_casts if one.cast == chosen), None)
-        if match is None:
-            raise forms.ValidationError(f"There is no cast {chosen[:60]!r}. Choose one from the list.")
-        if match.why_not:
-            raise forms.ValidationError(match.why_not)
-        return chosen
-
-    def start(self, user: User) -> Episode:
-        data = self.cleaned_data
-        chosen = data["experiment"], data["cast"], user, data["submission_id"]
-        return create.create_human_episode(*chosen, max_cost=data["max_cost"])
-
-    def build_size(self) -> dict[str, Any]:
-        """Return the context of _order_size.html for one episode. Models that answer and judge may cost money."""
-        answering = next((one for one, chosen in self.list_options() if chosen), None)
-        experiments = list(Experiment.objects.defer("data").filter(slug=str(self["experiment"].value() or "")))
-        worst = None
-        if experiments and answering and not answering.why_not:
-            worst = run_usage.estimate_episodes(cast_availability.freeze_with_person(answering.cast), experiments, 1)
-        lines = (line for line in cast_availability.list_casts() if answering and line.name == answering.cast)
-        size = {"total": len(experiments), "noun": "attempt", "factors": [], "needs": "Choose an experiment."}
-        return {**size, "cast": next(lines, None), "worst": worst}
-
-
 class EpisodeFilter(forms.Form):
     """Filters of a list of episodes; unknown values are ignored."""
 
@@ -440,7 +370,7 @@ class EpisodeFilter(forms.Form):
         Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
     )
     cast = forms.ChoiceField(
-        choices=lambda: [("", "All casts"), *list_cast_choices(), (create.HUMAN_CAST, create.HUMAN_CAST)],
+        choices=lambda: [("", "All casts"), *list_cast_choices(), (people.HUMAN_CAST, people.HUMAN_CAST)],
         required=False,
     )
     outcome = forms.ChoiceField(
@@ -463,7 +393,10 @@ class EpisodeFilter(forms.Form):
     def filter_episodes(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
         self.is_valid()
         chosen = self.cleaned_data
-        lookups = {name: chosen[name] for name in ("experiment", "cast", "status") if chosen.get(name)}
+        lookups = {name: chosen[name] for name in ("experiment", "status") if chosen.get(name)}
+        # Words of the whole cast are searched; the choice "human" includes every person.
+        if cast := chosen.get("cast"):
+            rows = rows.filter(people.build_cast_filter([cast]))
         if outcome := chosen.get("outcome"):
             lookups |= {"reviews__primary": True, "reviews__sufficient": outcome == "sufficient"}
         return rows.filter(match_words(chosen.get("q", ""), "experiment__name", "experiment__group", "cast"), **lookups)

@@ -158,6 +158,8 @@ def find_studies(benchmark: Benchmark) -> QuerySet[Study]:
 def _explain_exclusion(run: Run, ended: int, unfinished: int) -> str:
     if run.manifest:
         return "its agents could request further materials"
+    if run.practice:
+        return "it is practice, in which rejected actions cost no step"
     if unfinished:
         return f"{unfinished} of its episodes are running or blocked; wait for them or stop them"
     return "" if ended else "none of its episodes has ended"

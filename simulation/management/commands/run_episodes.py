@@ -1,4 +1,4 @@
-"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--seed S] [--manifest] [--wait]
+"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--seed S] [--truths SPLIT] [--manifest] [--wait]
 
 With a cast of language models: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N]
 """
@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.lab.errors import LabError
+from simulation.lab.truths import truth_seeds
 from simulation.management.command_options import RunCommand, get_run_options
 from simulation.runs import create
 
@@ -24,6 +25,12 @@ class Command(RunCommand):
         parser.add_argument("--cast", default="offline", help="cast that runs the episodes")
         parser.add_argument("--attempts", type=int, default=1, help="replicates of each experiment")
         parser.add_argument("--seed", type=int, default=None, help="equal seeds give equal episodes")
+        parser.add_argument(
+            "--truths",
+            choices=truth_seeds.CHOICES,
+            default=truth_seeds.VALIDATION,
+            help="the split whose seeds draw the hidden truths; replicate n of every cast has the same truth",
+        )
         parser.add_argument("--manifest", action="store_true", help=manifest_help)
         super().add_arguments(parser)
 
@@ -33,7 +40,8 @@ class Command(RunCommand):
         size = options["cast"], options["attempts"], options["seed"]
         try:
             experiments, given = create.get_experiments(options["experiment"]), get_run_options(options)
-            run = create.create_episode_run(experiments, *size, manifest=options["manifest"], **given)
+            terms = {"manifest": options["manifest"], "truths": options["truths"]}
+            run = create.create_episode_run(experiments, *size, **terms, **given)
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         self.follow_run(run, run.episodes.count(), options)

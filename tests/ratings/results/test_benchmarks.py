@@ -202,6 +202,13 @@ def test_benchmark_freeze_lists_all_problems_at_once() -> None:
     assert not Benchmark.objects.exists()
 
 
+def test_benchmark_refuses_practice() -> None:
+    create_episode("caffeine", "human ABCDEF", 1, True)
+    Run.objects.update(practice=True)
+    with pytest.raises(BenchmarkError, match="it is practice, in which rejected actions cost no step"):
+        store.freeze_benchmark("People", list(Run.objects.all()))
+
+
 def test_benchmark_refuses_two_versions_of_an_experiment() -> None:
     create_episode("caffeine", "a", 1, True)
     Episode.objects.filter(pk=create_episode("caffeine", "b", 1, True).pk).update(experiment_sha256="1" * 64)

@@ -252,7 +252,7 @@ def test_wrong_model_or_price_is_reported_by_field_with_the_allowed_values(
     [
         (
             cast_data(name="human"),
-            "casts[0].name: is 'human'; allowed: a name that is neither human nor begins with offline",
+            "casts[0].name: is 'human'; allowed: a name that begins neither with human nor with offline",
         ),
         (cast_data(name="offline"), "casts[0].name: is 'offline'"),
         (cast_data(description=" "), "casts[0].description: is ' '"),

@@ -1,13 +1,14 @@
 """Creating runs and their rows."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from simulation.casts.run_config import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
-from simulation.runs import control, create
+from simulation.runs import benches, control, create
 from tests.support.steps import run_concurrently, run_to_end
 
 pytestmark = pytest.mark.both_databases
@@ -30,6 +31,33 @@ def test_the_same_seed_gives_the_same_episodes_and_barcodes(caffeine: Experiment
     Episode.objects.all().delete()
     again = create.create_episode_run([caffeine], "offline", 1, seed=5).episodes.get()
     assert (first.seed, first.initial) == (again.seed, again.initial)
+
+
+def test_replicates_of_all_casts_and_seeds_have_the_same_truths_and_their_own_noise(caffeine: Experiment) -> None:
+    first = create.create_episode_run([caffeine], "offline", 2, seed=5, truths="validation")
+    second = create.create_episode_run([caffeine], "offline-random", 2, seed=6, truths="validation")
+    truths = [[(row.truth_seed, row.truth) for row in run.episodes.order_by("replicate")] for run in (first, second)]
+    assert truths[0] == truths[1] and [seed for seed, _ in truths[0]] == [1_000_000, 1_000_001]
+    assert truths[0][0][1] != truths[0][1][1]
+    assert not {row.seed for row in first.episodes.all()} & {row.seed for row in second.episodes.all()}
+    # A retry repeats the replicate, so it has its truth too.
+    control.stop_episode(first.episodes.get(replicate=2))
+    retried = create.retry_episode(first.episodes.get(replicate=2))
+    assert (retried.truth_seed, retried.truth) == truths[0][1]
+
+
+def test_episode_runs_with_its_own_truth_and_shows_it_to_nobody(caffeine: Experiment) -> None:
+    run = create.create_episode_run([caffeine], "offline", 1, seed=5, truths="validation")
+    run_to_end(run)
+    episode = run.episodes.get()
+    # 50 mL of coffee contain 50,000 µg for each mg/mL.
+    coffee = next(material for material in episode.initial if material["name"].startswith("Brewed coffee"))
+    drawn = Decimal(episode.truth["coffee"].removesuffix(" mg/mL"))
+    assert Decimal(coffee["ledger"]["components"]["caffeine"]["amount"]) == 50_000 * drawn
+    assert drawn != Decimal("0.412") and episode.status == "submitted" and episode.reviews.get().sufficient
+    transcript = repr(benches.build_bench(episode).get_transcript())
+    assert "caffeine peak area" in transcript
+    assert not [value for value in episode.truth.values() if value in transcript]
 
 
 def test_unknown_cast_is_refused_with_the_known_ones(caffeine: Experiment) -> None:

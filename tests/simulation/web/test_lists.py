@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from simulation.models import Episode, EvidenceReview, Run, Twin
-from simulation.runs import create
+from simulation.runs import people
 from simulation.web.run_forms import TwinsForm
 from tests.support import call_factories, run_factory
 
@@ -212,4 +212,4 @@ def test_lists_use_the_same_queries_for_more_rows(staff: Client) -> None:
                 get_page(staff, name)
             counts.append(len(caught))
     assert counts[:3] == counts[3:]
-    assert create.HUMAN_CAST in get_page(staff, "episodes")  # a choice of the filter
+    assert people.HUMAN_CAST in get_page(staff, "episodes")  # a choice of the filter

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
-from simulation.runs import benches, control, create
+from simulation.runs import benches, control, create, people
 from simulation.web.human_agent import ActionForm
 from simulation.web.reference_comparison import compare_with_reference
 from tests.support import model_casts
@@ -36,6 +36,11 @@ def staff_client(client: Client, ada: User) -> Client:
 @pytest.fixture
 def human_episode(caffeine: Experiment, ada: User) -> Episode:
     return create.create_human_episode(caffeine, "offline", user=ada)
+
+
+@pytest.fixture
+def practice_episode(caffeine: Experiment, ada: User) -> Episode:
+    return create.create_human_episode(caffeine, "offline", user=ada, practice=True)
 
 
 def bench_url(episode: Episode) -> str:
@@ -108,7 +113,7 @@ def test_human_episode_with_a_budget_requires_a_priced_transition_model(
 
 
 def test_human_episode_is_created_once_per_submission_and_waits_for_the_person_to_choose(
-    staff_client: Client, lab: None
+    staff_client: Client, ada: User, lab: None
 ) -> None:
     wanted = {"experiment": "caffeine-hplc-analysis", "cast": "offline"}
     episodes = []
@@ -116,9 +121,8 @@ def test_human_episode_is_created_once_per_submission_and_waits_for_the_person_t
         answer = staff_client.post(reverse("simulation:new_person"), {**wanted, "submission_id": submission})
         episodes.append(Episode.objects.latest("pk"))
         assert answer["Location"] == bench_url(episodes[-1])
-    assert [(one.cast, one.replicate, one.awaits_person) for one in episodes] == [
-        ("human", 1, True), ("human", 2, True),
-    ]  # fmt: skip
+    cast = people.find_human_cast(ada)
+    assert [(one.cast, one.replicate, one.awaits_person) for one in episodes] == [(cast, 1, True), (cast, 2, True)]
     again = staff_client.post(reverse("simulation:new_person"), {**wanted, "submission_id": "1" * 32})
     assert again["Location"] == bench_url(episodes[1]) and Episode.objects.count() == 2, "submitted twice, created once"
     assert run_to_end(episodes[0].run).ended == 0
@@ -200,20 +204,68 @@ def test_action_form_shows_catalogue_errors_at_their_field(human_episode: Episod
         assert told in " ".join(made.errors[field])
 
 
-def test_refused_action_form_costs_no_step_and_keeps_its_input(staff_client: Client, human_episode: Episode) -> None:
-    data = build_action_data(
-        human_episode,
-        "Transfer",
-        amount_number="5",
-        amount_unit="L",
-        source=find_barcode(human_episode, "Brewed coffee"),
-    )
-    answer = staff_client.post(bench_url(human_episode), data)
+def build_impossible_transfer(episode: Episode) -> dict[str, Any]:
+    """Return the data of a transfer of more coffee than the catalogue allows."""
+    coffee = find_barcode(episode, "Brewed coffee")
+    return build_action_data(episode, "Transfer", amount_number="5", amount_unit="L", source=coffee)
+
+
+def test_refused_action_form_costs_no_step_in_practice_and_keeps_its_input(
+    staff_client: Client, practice_episode: Episode
+) -> None:
+    answer = staff_client.post(bench_url(practice_episode), build_impossible_transfer(practice_episode))
     page = get_text(answer)
     assert answer.status_code == 422 and 'href="#id_bench-amount_0"' in page and 'id="id_bench-amount_0"' in page
     assert 'value="5"' in page and '<option value="L" selected>' in page
-    human_episode.refresh_from_db()
-    assert (human_episode.next_number, human_episode.awaits_person, human_episode.pending) == (1, True, None)
+    assert "Practice: an action that the catalogue rejects does not use up a step" in page
+    practice_episode.refresh_from_db()
+    assert (practice_episode.next_number, practice_episode.awaits_person, practice_episode.pending) == (1, True, None)
+
+
+def test_rejected_actions_of_a_person_cost_steps_and_end_the_episode_after_three(
+    staff_client: Client, human_episode: Episode
+) -> None:
+    for number in (1, 2, 3):
+        page = get_text(staff_client.get(bench_url(human_episode), {"action": "Transfer"}))
+        assert "A rejected action uses up a step, as for models" in page and f"{101 - number} of 100" in page
+        assert staff_client.post(bench_url(human_episode), build_impossible_transfer(human_episode)).status_code == 302
+        run_to_end(human_episode.run)
+        human_episode.refresh_from_db()
+        assert human_episode.next_number == number + 1
+    assert human_episode.status == "rejected_out"
+    step = human_episode.transitions.first()
+    assert step is not None and (step.accepted, step.rejected_by) == (False, "catalogue")
+    # What the person wrote is recorded, as it would be for a model.
+    assert step.step["action"]["parameters"]["amount"] == "5 L"
+    assert "it must be 0.1 µL to 1 L" in step.step["outcome"]["failure_reason"]
+
+
+def test_people_are_told_apart_by_a_pseudonym_that_stays_and_names_no_account(
+    caffeine: Experiment, ada: User, human_episode: Episode
+) -> None:
+    bob = User.objects.create_user("bob", is_staff=True)
+    casts = [create.create_human_episode(caffeine, "offline", user=user).cast for user in (ada, bob, bob)]
+    assert casts[0] == human_episode.cast != casts[1] == casts[2]
+    assert all(re.fullmatch("human [A-HJ-NP-Z2-9]{6}", cast) for cast in casts)
+    numbers = Episode.objects.order_by("pk").values_list("cast", "replicate")
+    assert list(numbers) == [(casts[0], 1), (casts[0], 2), (casts[1], 1), (casts[1], 2)]
+    # As a source of study items and as a filter, all people are one.
+    assert {people.get_source_name(cast) for cast in casts} == {"human"}
+    assert Episode.objects.filter(people.build_cast_filter(["human"])).count() == 4
+    assert Episode.objects.filter(people.build_cast_filter([casts[1]])).count() == 2
+
+
+def test_person_has_the_truths_of_agents_and_other_ones_in_practice(
+    caffeine: Experiment, human_episode: Episode, practice_episode: Episode
+) -> None:
+    agents = create.create_episode_run([caffeine], "offline", 1, truths="validation")
+    assert (human_episode.replicate, human_episode.run.truths, human_episode.truth_seed) == (1, "validation", 1_000_000)
+    assert agents.episodes.get().truth == human_episode.truth != {}
+    assert (practice_episode.run.practice, practice_episode.run.truths, practice_episode.truth_seed) == (
+        True,
+        "train",
+        1,
+    )
 
 
 def test_chosen_action_is_played_by_a_worker_and_its_outcome_shown(

@@ -10,6 +10,7 @@ from simulation.lab.bench import Step, step_from_json
 from simulation.lab.differences import find_differences
 from simulation.lab.materials import Inventory, make_unused_barcode
 from simulation.lab.outcomes import Outcome
+from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, EvidenceReview, Transition, Twin, TwinDecision
 from simulation.runs import benches
 from wetbench_site.maintenance.verify.checks import Violation, build_check, build_violation, iter_rows, report_rows
@@ -72,7 +73,30 @@ def check_review_verdicts() -> Iterator[Violation]:
             yield build_violation(EvidenceReview, code, f"sufficient: {verdict.get('sufficient')}", sufficient)
 
 
-EPISODE_CHECKS = (check_step_numbers, check_pending_actions, check_episode_ends, check_retries, check_review_verdicts)
+@build_check("hidden truths", Episode)
+def check_truths() -> Iterator[Violation]:
+    """The stored truth of an episode is the one that its seed draws from its experiment, and the seed is of the run's split."""
+    # Only with the experiment's current data: a reloaded experiment can have other ranges.
+    drawn = _EPISODES.exclude(truth_seed__isnull=True, run__truths=truth_seeds.REFERENCE)
+    drawn = drawn.filter(experiment_sha256=F("experiment__sha256"))
+    for episode in drawn.select_related("experiment", "run").defer("initial", "memory", "run__setup").iterator():
+        expected = dict(benches.get_specification(episode.experiment, episode.truth_seed).drawn)
+        if episode.truth_seed is not None and episode.truth != expected:
+            yield build_violation(Episode, episode.code, f"the truth of seed {episode.truth_seed}", "another one")
+        if (split := truth_seeds.find_split(episode.truth_seed)) != episode.run.truths:
+            yield build_violation(
+                Episode, episode.code, f"a truth seed of {episode.run.truths}", f"one of {split or 'no split'}"
+            )
+
+
+EPISODE_CHECKS = (
+    check_step_numbers,
+    check_pending_actions,
+    check_episode_ends,
+    check_retries,
+    check_review_verdicts,
+    check_truths,
+)
 
 
 _COLUMNS = (

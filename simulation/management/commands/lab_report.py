@@ -1,4 +1,7 @@
-"""python manage.py lab_report [--experiment SLUG ...] [--seed N] [--variants] [--json]"""
+"""python manage.py lab_report [--experiment SLUG ...] [--seed N] [--variants] [--json]
+
+With [--seeds N] [--truths SPLIT] [--processes N]: every reference protocol with the truths of N seeds instead.
+"""
 
 import json
 from pathlib import Path
@@ -9,7 +12,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from simulation import lab_report
 from simulation.lab.errors import LabError
-from simulation.management.command_options import ProgressLine
+from simulation.lab.truths import truth_seeds
+from simulation.lab_report import truth_checks
+from simulation.management.command_options import ProgressLine, integer_between
 from wetbench_site.safe_output import SafeCommand
 
 
@@ -26,11 +31,24 @@ class Command(SafeCommand):
         parser.add_argument(
             "--variants", action="store_true", help="print only the tables of variants and alternatives"
         )
+        parser.add_argument(
+            "--seeds",
+            type=integer_between(1, 100_000),
+            help="instead, run every reference protocol with the truths of this many seeds",
+        )
+        splits = tuple(truth_seeds.SPLITS)
+        parser.add_argument("--truths", choices=splits, default=truth_seeds.TRAIN, help="the split of these seeds")
+        parser.add_argument(
+            "--processes", type=integer_between(1, 64), default=1, help="number of processes that run them"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
         parser.add_argument("--directory", type=Path, default=settings.FIXTURES_DIR, help="folder of the data files")
 
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ProgressLine("lab_report")
+        if options["seeds"]:
+            self.report_truths(progress, options)
+            return
         try:
             result = lab_report.build_report(
                 options["directory"], options["seed"], options["experiment"], progress.show_progress
@@ -45,3 +63,20 @@ class Command(SafeCommand):
             self.stdout.write(text)
         if result.all_faults:
             raise CommandError(f"{len(result.all_faults)} faults", returncode=1)
+
+    def report_truths(self, progress: ProgressLine, options: Any) -> None:
+        """Print the table of reference protocols with drawn truths. Exit with 1 if one is not VALID."""
+        size = options["truths"], options["seeds"], options["experiment"], options["processes"]
+        try:
+            checks = truth_checks.check_all_truths(options["directory"], *size, progress.show_progress)
+        except LabError as error:
+            raise CommandError(str(error), returncode=2) from error
+        progress.show_progress(f"checked {len(checks)} experiments", last=True)
+        if options["json"]:
+            self.stdout.write(json.dumps([check.to_dict() for check in checks], ensure_ascii=False, indent=1))
+        else:
+            headings = ("experiment", "drawn values", "seeds", "different truths", "VALID")
+            self.stdout.write(lab_report.format_table(headings, truth_checks.list_rows(checks)))
+            self.stdout.write("\n".join(truth_checks.list_fault_lines(checks)))
+        if count := sum(len(check.faults) for check in checks):
+            raise CommandError(f"{count} runs that are not VALID or have a rejected step", returncode=1)

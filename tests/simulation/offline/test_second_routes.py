@@ -319,20 +319,22 @@ def minicells_held_constant_on_more_or_fewer_cells(lab):
         lab.run_step(
             "Aliquot", "cells plates", three(f"cells_{volume}"), volume=f"{volume} µL", count=3, label=f"{volume}"
         )
-    beside = three("unfed", "plain", "count")
-    lab.run_step("Aliquot", "cells plates", beside, volume="200 µL", count=9, label="Beside")
+    beside = three("unfed", "plain", "count", "cold")
+    lab.run_step("Aliquot", "cells plates", beside, volume="200 µL", count=12, label="Beside")
     lab.run_step("FillToVolume", f"{fed} {beside} medium", solvent="@medium", total_volume="1 mL")
     lab.run_step("CellCultureIncubate", f"{fed} {beside}", duration="18 h")
     lab.run_step("Aspirate", three("count"), keep_supernatant=False)
     lab.run_step("Dilute", f"{three('count')} trypsin", solvent="@trypsin", volume="200 µL")
     lab.run_step("CellCultureIncubate", three("count"), duration="5 min")
     lab.run_step("CellCounter", three("count"))
-    lab.run_step("CountLiquidParticles", "minicells", method="flow imaging", size_minimum="200 nm", size_maximum="2 µm",
-           sample_volume="100 µL")  # fmt: skip
-    lab.run_step("Transfer", f"minicells {fed}", source="@minicells", amount="10 µL")
+    lab.run_step("CountLiquidParticles", "minicells pbs", method="flow imaging", size_minimum="200 nm",
+           size_maximum="2 µm", sample_volume="100 µL")  # fmt: skip
+    lab.run_step("Transfer", f"minicells {fed} {three('cold')}", source="@minicells", amount="10 µL")
     lab.run_step("Transfer", f"plain_minicells {three('plain')}", source="@plain_minicells", amount="10 µL")
     wells = f"{fed} {three('unfed', 'plain')}"
     lab.run_step("CellCultureIncubate", wells, duration="4 h")
+    lab.run_step("Incubate", three("cold"), temperature="4 °C", duration="4 h")
+    wells = f"{wells} {three('cold')}"
     lab.run_step("Wash", f"{wells} pbs", wash_medium="@pbs", replacement_medium="@pbs", washes=3, wash_volume="1 mL",
            replacement_volume="1 mL")  # fmt: skip
     lab.run_step("Aspirate", wells, keep_supernatant=False)
@@ -340,7 +342,7 @@ def minicells_held_constant_on_more_or_fewer_cells(lab):
     lab.run_step("CellCultureIncubate", wells, duration="5 min")
     lab.run_step("Dilute", f"{wells} facs_buffer", solvent="@facs_buffer", volume="800 µL")
     lab.decisive("FlowCytometry", fed)
-    lab.run_step("FlowCytometry", three("unfed", "plain"))
+    lab.run_step("FlowCytometry", three("unfed", "plain", "cold"))
 
 
 def progeny_by_sequence_alone(lab):

@@ -97,7 +97,8 @@ def images_instead_of_cytometry(spec, wells):
 
 def test_minicell_uptake_may_be_measured_under_a_microscope_instead_of_by_cytometry(lab):
     spec = lab.specs["minicell-uptake"]
-    wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
+    # The last wash has all wells, those kept cold too, before the two liquids.
+    wells = next(step for step in reversed(spec.protocol) if step["action"] == "Wash")["materials"][:-2]
     *before, image, submit = images_instead_of_cytometry(spec, wells)
     rinse = plan_step("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
                wash_volume="500 µL", replacement_volume="500 µL", washes=3)  # fmt: skip

@@ -209,18 +209,19 @@ def p2a_seen_from_the_mcherry_side(lab):
 
 
 def puromycin_counted_under_the_microscope(lab):
-    """Green among all nuclei in place, three wells a dose, instead of trypsin and a cytometer."""
+    """Green among all nuclei in place, three wells a dose, instead of a cytometer; only the killed cells are harvested."""
     tenths = (0, 2, 5, 10, 15, 20, 30, 50)  # µg/mL times ten
     wells = three(*(f"dose_{dose}" for dose in tenths))
     lab.run_step("Transfer", "puromycin microtubes", "working", source="@puromycin", amount="12 µL")
     lab.run_step("Dilute", "working medium", solvent="@medium", volume="1188 µL")
     lab.run_step("Aliquot", "transduced plates", wells, volume="0.4 mL", count=24, label="Transduced")
-    lab.run_step("Aliquot", "untransduced plates", "kill_0 kill_10", volume="0.4 mL", count=2, label="Untransduced")
-    everything = f"{wells} kill_0 kill_10"
+    killed = "kill_0 kill_5 kill_10 kill_20"
+    lab.run_step("Aliquot", "untransduced plates", killed, volume="0.4 mL", count=4, label="Untransduced")
+    everything = f"{wells} {killed}"
     lab.run_step("Dilute", f"{everything} medium", solvent="@medium", volume="0.5 mL")
     lab.run_step("CellCultureIncubate", everything, duration="24 h")
     for dose in tenths[1:]:
-        also = " kill_10" if dose == 10 else ""
+        also = f" kill_{dose}" if f"kill_{dose}" in killed.split() else ""
         lab.run_step("Transfer", f"working {three(f'dose_{dose}')}{also}", source="@working", amount=f"{dose} µL")
     lab.run_step("FillToVolume", f"{everything} medium", solvent="@medium", total_volume="1 mL")
     lab.run_step("CellCultureIncubate", everything, duration="72 h")
@@ -230,6 +231,11 @@ def puromycin_counted_under_the_microscope(lab):
     lab.run_step("CellCultureIncubate", everything, duration="15 min")
     lab.decisive("UseMicroscope", everything, mode="fluorescence", objective="20x", fields=20,
                  channels=["DAPI 385/450", "GFP 475/525"])  # fmt: skip
+    lab.run_step("Wash", f"{killed} pbs trypsin", wash_medium="@pbs", replacement_medium="@trypsin",
+           wash_volume="1 mL", replacement_volume="200 µL")  # fmt: skip
+    lab.run_step("CellCultureIncubate", killed, duration="5 min")
+    lab.run_step("Dilute", f"{killed} facs_buffer", solvent="@facs_buffer", volume="300 µL")
+    lab.run_step("CellCounter", killed)
 
 
 def titer_from_volumes_and_pictures(lab):

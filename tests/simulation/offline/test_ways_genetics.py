@@ -116,7 +116,14 @@ def test_minicell_uptake_may_be_measured_under_a_microscope_instead_of_by_cytome
 def test_share_of_green_cells_under_puromycin_may_be_measured_under_a_microscope_in_the_wells(lab):
     spec = lab.specs["puromycin-concentration-optimization"]
     wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
-    bench, verdict = run_attempt(lab, spec.slug, images_instead_of_cytometry(spec, wells))
+    *before, image, submit = images_instead_of_cytometry(spec, wells)
+    # The curve of killing still needs the untransduced cells in suspension.
+    harvest = [
+        {**step, "materials": [key for key in step["materials"] if not key.startswith("well_")]}
+        for step in spec.protocol[len(before) :]
+        if step["action"] != "FlowCytometry" and step["materials"]
+    ]
+    bench, verdict = run_attempt(lab, spec.slug, [*before, image, *harvest, submit])
     assert verdict.sufficient, verdict.reasoning
     shares = [first_number(value) for _, value in readings(bench, "UseMicroscope", "GFP-positive cells")]
     means = [sum(shares[n : n + 3]) / 3 for n in range(0, 18, 3)]

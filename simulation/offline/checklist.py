@@ -97,16 +97,14 @@ def _evaluate_line(
         and not _is_excluded(line, reading, all_readings)
     )
     if line.same:
-        counted = _find_largest_group(counted, line.same)
+        counted = _find_largest_group(counted, line)
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
         reason = f"too few of {_abbreviate_names(missing)}" if missing else f"all of {_abbreviate_names(line.each)}"
         return Finding(line, counted, not missing, f"{reason}; {line.at_least} of each needed")
-    if line.distinct:
-        what, number = f"different values of {line.distinct}", len(collect_distinct_values(counted, line.distinct))
-    else:
-        what, number = "materials", len({reading.barcode for reading in counted})
+    what = f"different values of {line.distinct}" if line.distinct else "materials"
+    number = _count(line, counted)
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
 
 
@@ -125,10 +123,17 @@ def _agrees_with_earlier_lines(line: RubricLine, reading: Reading, earlier_findi
     )
 
 
-def _find_largest_group(readings: Sequence[Reading], names: Sequence[str]) -> tuple[Reading, ...]:
-    """Return the readings that agree in these values with one of them, for the one with the most different materials."""
-    groups = [tuple(other for other in readings if agree_in(names, reading, other)) for reading in readings]
-    return max(groups, key=lambda group: len({reading.barcode for reading in group}), default=())
+def _find_largest_group(readings: Sequence[Reading], line: RubricLine) -> tuple[Reading, ...]:
+    """Return the readings that agree in `same` with one of them, for the one with the most of what the line counts."""
+    groups = [tuple(other for other in readings if agree_in(line.same, reading, other)) for reading in readings]
+    return max(groups, key=lambda group: _count(line, group), default=())
+
+
+def _count(line: RubricLine, readings: Sequence[Reading]) -> int:
+    """Return the number of different values, if the line counts values, or of different materials."""
+    if line.distinct:
+        return len(collect_distinct_values(readings, line.distinct))
+    return len({reading.barcode for reading in readings})
 
 
 def _require_span(finding: Finding) -> Finding:

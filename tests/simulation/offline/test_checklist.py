@@ -223,6 +223,15 @@ def test_rubric_field_same_counts_only_the_largest_group_of_materials_that_agree
     assert ("materials counted: 2, needed: 3" in verdict.reasoning) is not sufficient
 
 
+def test_rubric_field_same_keeps_the_group_with_the_most_different_values_if_the_line_counts_values():
+    # Two vials agree at 1 s and share one dose; one vial is read at two doses at 0.1 s.
+    short, long = {"exposure_time": "0.1 s"}, {"exposure_time": "1 s"}
+    record = measure_vials(long | {"dose": "3"}, long | {"dose": "3"}, short | {"dose": "1"})
+    record.append(inject_step(7, [build_vial("C", "Vial C")], ["50"], short | {"dose": "2"}))
+    line = VIALS_LINE | {"at_least": 2, "distinct": "dose", "same": ["exposure_time"]}
+    assert judge(record, line).sufficient
+
+
 @pytest.mark.parametrize(("solvent", "sufficient"), [("0.2 %", True), ("0.19 %", True), ("0.02 %", False)])
 def test_rubric_field_same_as_requires_a_control_to_agree_with_its_sample(solvent, sufficient):
     record = measure_vials(

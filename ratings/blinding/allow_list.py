@@ -36,6 +36,7 @@ from ratings.blinding.pseudonyms import (
 )
 from simulation.lab.materials import CONDITION_NAMES
 from simulation.lab.observation_tables import observation_key
+from simulation.lab.outcomes import NOTE
 from wetbench_site.text import hash_text
 
 Record = Mapping[str, Any]
@@ -193,8 +194,12 @@ def _blind_material(material: Record, ref: str) -> Payload:
 
 
 def _blind_observation(observation: Record, names: Pseudonyms) -> Payload:
-    fields = {"type": "measurement_type", "description": "description", "value": "value"}
-    return {name: names.format_value(observation[field]) for name, field in fields.items()}
+    kind = observation["measurement_type"]
+    if kind == NOTE:
+        # Only the rule-based cast marks routine notes as such, so the mark would reveal the source.
+        kind = "quantitative" if _DIGITS.search(str(observation["value"])) else "visual"
+    fields = {"type": kind, "description": observation["description"], "value": observation["value"]}
+    return {name: names.format_value(value) for name, value in fields.items()}
 
 
 def _blind_evidence_step(step: Record, names: Pseudonyms) -> Payload:

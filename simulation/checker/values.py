@@ -14,7 +14,7 @@ from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABILITY, CONDITIONS, MATERIAL_TYPES
-from simulation.lab.outcomes import MEASUREMENT_TYPES
+from simulation.lab.outcomes import MEASUREMENT_TYPES, NOTE
 
 PH = re.compile(
     r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
@@ -294,7 +294,7 @@ def check_enumerations(transition: Transition) -> Findings:
         kind, expected = seen.raw.get("measurement_type"), ", ".join(MEASUREMENT_TYPES)
         if not isinstance(kind, str) or not kind.strip() or len(kind) > 60:
             yield _field_error(seen.path, expected, kind, f"measurement_type is {_describe_value(kind)}")
-        elif kind.strip().lower() not in MEASUREMENT_TYPES:
+        elif kind.strip().lower() not in (*MEASUREMENT_TYPES, NOTE):
             text = "measurement_type is none of the four kinds"
             yield warning_finding("L11", seen.path, expected, _describe_value(kind), text, decidable=False)
         if not isinstance(seen.raw.get("description"), str):

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Self
 from simulation.lab.materials import NewMaterial
 
 MEASUREMENT_TYPES = ("visual", "quantitative", "qualitative", "instrumental")
+# The type of a routine note: what a worker writes down in passing, such as a volume delivered. A note is no measurement, so
+# it never counts as evidence.
+NOTE = "note"
 
 
 class Perturbation(StrEnum):

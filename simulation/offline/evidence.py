@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
+from simulation.lab.outcomes import NOTE
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import NeverEntry, RubricLine
 
@@ -168,7 +169,9 @@ def _find_observations(step: TranscriptStep, material: Mapping[str, Any]) -> lis
     """Return the observations of a material, found by its name in the description, else by its position among the inputs."""
     names = [other["name"] for other in step.inputs]
     codes = [other["barcode"] for other in step.inputs]
-    name, observations = material["name"], list(step.observations)
+    name = material["name"]
+    # Routine notes are no measurements.
+    observations = [shown for shown in step.observations if shown["measurement_type"] != NOTE]
     if material["barcode"] not in codes:
         return []
     # Two inputs of the same name cannot be distinguished by name, only by position.

@@ -10,6 +10,7 @@ from simulation.lab.outcomes import Outcome
 from simulation.lab.parameters import ParameterError
 from simulation.lab.roles import Situation
 from simulation.offline.action_context import REASONINGS, ActionContext
+from simulation.offline.bench_notes import record_notes
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.vessels import RefusalError, Vessel
@@ -47,6 +48,7 @@ class RuleBasedTransitionModel:
                     react_on_contact(context, vessel)
                     if context.action_type.handler not in _IN_PLACE:
                         vessel.leave_incubator()
+                record_notes(context, vessels)
                 return Outcome(
                     success=True,
                     new_materials=tuple(vessel.build_new_material() for vessel in vessels),

@@ -71,6 +71,7 @@ class Vessel:
     sources: Sources = field(default_factory=Sources)
     tare: Decimal | None = None
     wells: Sequence[Mapping[str, Any]] = ()
+    drawn: list[Decimal] = field(default_factory=list)  # volumes drawn in this step, in µL, as set on the pipette
 
     @classmethod
     def from_material(cls, material: Material, now: int) -> "Vessel":
@@ -237,6 +238,7 @@ class Vessel:
         if volume < minimum:
             least, asked = format_volume(minimum), format_volume(volume)
             raise RefusalError(f"below the instrument's minimum of {least}: {asked} of {self.name}")
+        self.drawn.append(volume)
         if not self.unlimited:
             self.require_volume(volume)
             moved = self._remove_volume(volume)
@@ -283,6 +285,7 @@ class Vessel:
         self.require_volume(requested)
         if requested == 0:
             return Contents()
+        self.drawn.append(requested)
         moved = self._remove_volume(requested)
         if self.phase == Phase.SEDIMENTED and self.contents.volume == 0:
             self.phase = Phase.PELLET

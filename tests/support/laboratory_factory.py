@@ -8,6 +8,7 @@ from simulation.lab.bench import Bench, Step
 from simulation.lab.catalogue import Catalogue
 from simulation.lab.experiments import build_experiment
 from simulation.lab.materials import Material, build_inventory
+from simulation.lab.outcomes import NOTE
 from simulation.lab.protocols import strip_reference_marks
 from simulation.offline.rules import RuleBasedTransitionModel
 
@@ -93,10 +94,17 @@ class SmallLab:
         return step.outcome.failure_reason
 
     def read_values(self, action: str, keys: str, **parameters: Any) -> list[str]:
-        """Return the values of all observations of the step."""
+        """Return the values of all observations of the step that are no routine notes."""
         step = self.run_step(action, keys, **parameters)
         assert step.outcome.success, step.outcome.failure_reason
-        return [observation.value for observation in step.outcome.new_observations]
+        return [seen.value for seen in step.outcome.new_observations if seen.measurement_type != NOTE]
+
+    def read_notes(self, action: str, keys: str, **parameters: Any) -> list[tuple[str, str]]:
+        """Return the description and value of every routine note of the step."""
+        step = self.run_step(action, keys, **parameters)
+        assert step.outcome.success, step.outcome.failure_reason
+        notes = [seen for seen in step.outcome.new_observations if seen.measurement_type == NOTE]
+        return [(seen.description, seen.value) for seen in notes]
 
     def __getitem__(self, key: str) -> Material:
         material = self.bench.inventory.get(self.codes[key])

@@ -71,6 +71,15 @@ def test_payload_contains_no_text_of_hidden_fields(path: tuple) -> None:
         assert "LEAK" not in json.dumps(payload)
 
 
+def test_routine_note_is_shown_as_one_of_the_types_that_every_source_uses() -> None:
+    notes = [
+        {"description": "Delivered from PBS", "measurement_type": "note", "value": "3 × 50.0 µL"},
+        {"description": "Appearance of PBS", "measurement_type": "note", "value": "clear"},
+    ]
+    payload = blind_transition(copy_with_value(STEP, ("outcome", "new_observations"), notes))
+    assert [shown["type"] for shown in payload["observations"]] == ["quantitative", "visual"]
+
+
 @pytest.mark.parametrize("field", ["cast", "model", "perturbation", "SECRET", "why"])
 def test_payload_omits_unknown_fields(field: str) -> None:
     record = copy.deepcopy(STEP)

@@ -188,6 +188,8 @@ def test_numbers_in_twins_are_written_as_in_originals(pairs):
             padded = any(re.search(r"\.[0-9]*0$", number) for number in numbers) or after.endswith(
                 (" g", " t", "kg", "mg")
             )
+            # The value of another observation has its own digits.
+            padded = padded or after in {seen.value for seen in original.new_observations}
             assert padded or not any(re.search(r"\.[0-9]*0$", number) for number in ours), (path, before, after)
             if twin.kind not in CARRIED_OVER and not twin.kind.startswith("swapped"):
                 assert all(count_digits(number) <= longest + 2 for number in ours), (path, before, after)

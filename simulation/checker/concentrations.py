@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from simulation.checker import weights
+from simulation.checker import chemistry, weights
 from simulation.checker.findings import Findings, compare, undecided_finding
 from simulation.checker.reading import flows, units, words
 from simulation.checker.reading.flows import DilutionSeries, FilledOutput
@@ -62,6 +62,8 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
             amount = only_amount
     if amount is not None:
         return amount.value if amount.dimension == dimension else None
+    if ion := chemistry.find_ion(component):
+        return _find_ion_concentration(view, ion, dimension)
     if view.is_empty_vessel or (view.liquid_volume == 0 and view.phase not in (words.SOLID, words.PELLET)):
         return ZERO
     is_mentioned = bool(component_words & words.add_reagents(view.all_words))
@@ -73,6 +75,28 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
             return ZERO
     is_pure = words.SOLVENTS & set(view.name_words) and not view.concentrations
     return ZERO if is_pure and not is_mentioned else None
+
+
+def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Decimal | None:
+    """Return what the salts listed for a material bring of an ion, in µM, or None if it may have other sources."""
+    if view.is_empty_vessel or view.liquid_volume == 0:
+        return ZERO if view.is_empty_vessel else None
+    total, listed_words = ZERO, set()
+    for component, amount in view.concentrations.items():
+        substance = chemistry.find_substance(frozenset(component.split()))
+        if substance is None:
+            continue
+        listed_words |= set(component.split())
+        if (count := substance.ions.get(ion)) is not None:
+            if amount.dimension == "mass_concentration":
+                # µg/mL over g/mol is mmol/L, and the base unit is µmol/L.
+                total += count * amount.value / substance.molar_mass * 1000
+            elif amount.dimension == "molar_concentration":
+                total += count * amount.value
+            else:
+                return None
+    has_other_source = chemistry.has_source(ion, view.all_words - listed_words)
+    return None if has_other_source or dimension != "molar_concentration" else total
 
 
 def _can_persist(component: str, others: Iterable[MaterialView]) -> bool:

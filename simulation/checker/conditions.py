@@ -174,10 +174,23 @@ def check_storage_conditions(transition: Transition) -> Findings:
                 low, high = words.TEMPERATURES[output.condition]
                 shown = units.format_value(output.temperature.value, "temperature")
                 text = f"{output.name} is at {shown} in {output.condition}"
-                holds = low <= output.temperature.value <= high
+                holds = low <= output.temperature.value <= high or _is_adjusting(transition, output, high)
                 yield from require("L14", holds, output.name, f"{low} to {high} °C", shown, text)
             yield from _check_unexpected_move(transition, output)
             yield from _check_target_condition(transition, output)
+
+
+def _is_adjusting(transition: Transition, output: MaterialView, high: Decimal | int) -> bool:
+    """Return whether a material on the bench is still hot, or cold, from this step or from before it."""
+    if output.condition != "room_temp" or output.temperature is None:
+        return False
+    got, before = output.temperature.value, transition.find_input(output)
+    settings = [amount.value for _, amount in transition.list_settings("temperature")]
+    if before is not None and before.temperature is not None:
+        settings.append(before.temperature.value)
+    if before is not None and before.condition in words.TEMPERATURES:
+        settings.append(Decimal(words.TEMPERATURES[before.condition][0]))
+    return high < got <= max(settings, default=got - 1) or min(settings, default=got + 1) <= got < 0
 
 
 def _check_required_properties(transition: Transition, output: MaterialView) -> Findings:
@@ -195,6 +208,10 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
         and before.temperature is None
         and transition.action not in _CHANGES_CONDITION
     )
+    # A simulator that never writes temperatures as properties leaves them to the parameters of the action.
+    views = (*transition.inputs, *transition.outputs)
+    is_set = bool(transition.parameters.list_values("temperature")) and output.condition == "incubating_conditions"
+    was_missing |= is_set and all(view.temperature is None for view in views)
     for quantity in missing:
         text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
         build_finding = warning_finding if was_missing and quantity == "temperature" else error_finding
@@ -221,7 +238,9 @@ def _check_unexpected_move(transition: Transition, output: MaterialView) -> Find
 
 def _check_target_condition(transition: Transition, output: MaterialView) -> Findings:
     """Yield a finding unless a stored, frozen or incubated material is where the action puts it."""
-    if transition.find_input(output) is None:
+    before = transition.find_input(output)
+    # What is left of a reagent that a parameter names stays where it was.
+    if before is None or transition.parameters.has_named(before):
         return
     name, action, condition = output.name, transition.action, output.condition
     text = f"{name} is in {condition} after {action}"

@@ -3,10 +3,12 @@
 import re
 from decimal import Decimal
 
+from simulation.checker import chemistry
 from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
 from simulation.checker.reading import flows, linking, properties, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
 # Properties that say what a material is. Only actions that create a new material change them.
@@ -28,7 +30,7 @@ _TRANSIENT = word_set(
 )
 # Properties whose loss is an error, after an action that does not change the material.
 _PERMANENT = _IDENTITY | word_set(
-    "ph medium media passage purity grade buffer solvent matrix osmolality density container capacity concentration tag"
+    "ph medium media passage purity grade solvent matrix osmolality container capacity concentration tag"
 )
 # These describe the whole plate, so one well may differ.
 _OF_THE_PLATE = word_set("well volume position format layout container capacity name phase number count")
@@ -38,8 +40,11 @@ _MAX_GAIN = Decimal("1.01")  # factor of a volume: rounding
 _CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
 # "0.02 % (w/v)": a share by weight or volume means that the property is an ingredient.
 _SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
+_REMAINDER = word_set("remainder remaining rest left residual leftover")
 _LIVING = word_set("cell culture")
 _CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
+# Words of keys under which contents are listed.
+_CONTENTS = word_set("content composition comp component ingredient solute recipe")
 # Actions that may add new materials to the bench.
 _CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
 # A component that no input mentions may be a reaction product of these actions.
@@ -111,7 +116,9 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     has_lost_all = len(after.leaves) > 1 and not after.concentrations
     is_content = has_lost_all and properties.find_component(leaf) not in (None, "", "cell")
     text = f"{leaf.key} of {after.name}, {leaf.value_text[:60]}, is missing after {transition.action}"
-    if is_identity or key_words & _PERMANENT or is_content:
+    # A record of what is left of a sample is often shorter than that of the sample.
+    is_remainder = bool(_REMAINDER & set(after.name_words))
+    if (is_identity or key_words & _PERMANENT or is_content) and not is_remainder:
         yield error_finding("L19", after.name, leaf.value_text[:60], "nothing", text)
     else:
         # Simulators differ in which properties they repeat, so the loss of any other property is only a warning.
@@ -227,6 +234,7 @@ def check_origins(transition: Transition) -> Findings:
         if transition.find_input(output) is None and transition.family != words.MAKE and not is_gel:
             yield from _check_new_name(output, input_words)
         yield from _check_components(transition, output, input_words)
+        yield from _check_composition(transition, output, input_words)
         yield from _check_additives(transition, output, input_words)
 
 
@@ -236,7 +244,10 @@ def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findin
     if not name_words or name_words & input_words:
         return
     # Only a ready-made reagent is certain to come from outside; another name may be that of a product.
+    # A buffer may be named after the salts that it was made of.
+    has_salts = any(chemistry.find_substance(frozenset({word})) for word in input_words)
     reagents = [word for word in sorted(name_words & words.REAGENTS) if _is_unknown(word, input_words)]
+    reagents = [word for word in reagents if not (has_salts and word in ("pbs", "hbss"))]
     if reagents:
         text = f"{output.name} is of unknown origin: no input has {reagents[0]}"
         yield error_finding("L01", output.name, expected, ", ".join(reagents), text)
@@ -276,13 +287,57 @@ def _check_components(transition: Transition, output: MaterialView, input_words:
     cannot_react = adds_only and transition.action not in _REACTING_ACTIONS
     for component, amount in output.concentrations.items():
         component_words = frozenset(component.split()) - _AMBIGUOUS_COMPONENTS
-        if not component_words or words.add_reagents(component_words) & input_words or amount.value == 0:
+        if ion := chemistry.find_ion(component):
+            yield from _check_ion(transition, output, ion, component)
+            continue
+        tail_words = _find_named_substance(output, amount)
+        if not component_words or words.add_reagents(component_words | tail_words) & input_words or amount.value == 0:
             continue
         expected, text = "contents of the inputs", f"{output.name} contains {component}, which no input contained"
         if component_words & words.REAGENTS or cannot_react:
             yield error_finding("L01", output.name, expected, component, text)
         else:
             yield warning_finding("L01", output.name, expected, component, text, decidable=False)
+
+
+def _find_named_substance(output: MaterialView, amount: Amount) -> frozenset[str]:
+    """Return the words behind the amount in the property that has it: "0.1 M TBAPF6" names TBAPF6."""
+    texts = (leaf.value_text for leaf in output.leaves if leaf.parse_amount(amount.dimension) == amount)
+    return frozenset(word for text in texts for word in words.content_words(text))
+
+
+def _check_ion(transition: Transition, output: MaterialView, ion: str, component: str) -> Findings:
+    """Yield an error if an output has an ion that no input can bring. No reaction creates an element."""
+    # Microbes oxidise sulfide and ammonium, and cells release phosphate.
+    is_made = transition.family == words.HEAT and ion in ("so4", "no3", "nh4", "po4", "hco3")
+    if transition.family == words.UNKNOWN or is_made or transition.family in words.MEASUREMENTS:
+        return
+    holds = any(chemistry.has_source(ion, view.all_words) for view in transition.inputs)
+    text = f"{output.name} contains {component}, which no input can bring"
+    yield from require("L01", holds, output.name, f"a source of {component}", "none", text)
+
+
+def _check_composition(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
+    """Yield an error if a list of contents has a substance that no input has, and every input lists its contents."""
+    if transition.family not in (words.MOVE, words.ADD, words.COMBINE, words.SERIAL):
+        return
+    filled = [view for view in transition.inputs if not view.is_empty_vessel]
+    if not all(_lists_contents(view) or (words.SOLVENTS & set(view.name_words)) for view in filled):
+        return
+    known_words = words.add_reagents(words.REAGENTS | chemistry.SUBSTANCE_WORDS)
+    for leaf in output.leaves:
+        names = words.content_words(" ".join(leaf.words)) - _CONTENTS - _AMBIGUOUS_COMPONENTS
+        amount = leaf.parse_amount()
+        if not leaf.word_set & _CONTENTS or amount is None or amount.value <= 0 or not names & known_words:
+            continue
+        if not words.add_reagents(names) & input_words and not chemistry.find_ion(" ".join(sorted(names))):
+            shown = " ".join(sorted(names))
+            text = f"{output.name} contains {shown}, which no input contained"
+            yield error_finding("L01", output.name, "contents of the inputs", shown, text)
+
+
+def _lists_contents(view: MaterialView) -> bool:
+    return any(leaf.word_set & _CONTENTS for leaf in view.leaves)
 
 
 def check_used_up(transition: Transition) -> Findings:

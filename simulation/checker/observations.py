@@ -97,7 +97,7 @@ _CURRENT_AMOUNT = re.compile(
 )
 _OTHER_AMOUNT = re.compile(
     r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|before|initial|original|"
-    r"capacity|tare|container|injection|wash(?:ed)?|gross|per)\b",
+    r"capacity|tare|container|injection|wash(?:ed)?|gross|per|moisture|water|given|up|loss|gain(?:ed)?|difference|share|change|pure)\b",
     re.IGNORECASE,
 )
 _NOT_NET = re.compile(r"\b(?:gross|tare|with (?:the )?(?:container|tube|vial)|evaporated)\b", re.IGNORECASE)

@@ -109,6 +109,9 @@ def _check_volumes(transition: Transition) -> Findings:
     set_volumes = [amount.value for leaf, amount in amounts if volume_word in leaf.words]
     for before, after in transition.list_kept_pairs() if len(set_volumes) == 1 else ():
         has_volumes = before.liquid_volume is not None and after.liquid_volume is not None
+        # The rest of a sample of which a portion was used has the volume that is left.
+        if {"remainder", "remaining", "rest", "left", "residual"} & set(after.name_words):
+            continue
         is_agent = has_volumes and _WASH_AGENTS & set(before.name_words)
         if after.volume is not None and not is_agent and not transition.parameters.has_named(before):
             allowed = set_volumes[0] * volumes.PIPETTING + volumes.rounding_slack(after)
@@ -126,8 +129,10 @@ def _check_temperatures(transition: Transition) -> Findings:
         is_changed = before.temperature is None or before.temperature.value != got
         lowest, highest = _ROOM_TEMPERATURE
         low, high = words.TEMPERATURES.get(after.condition, (0, 0))
-        # A material that is back in storage, or at room temperature, has cooled down or warmed up since the action.
-        has_adjusted = lowest <= got <= highest or (not is_incubated and low <= got <= min(high, highest))
+        # A material that is back in storage, or at room temperature, has cooled down or warmed up since the action. On
+        # the bench it may still be on its way there.
+        is_on_the_way = after.condition == "room_temp" and lowest <= got <= max(set_values)
+        has_adjusted = is_on_the_way or lowest <= got <= highest or (not is_incubated and low <= got <= min(high, highest))
         if is_tempered or (is_changed and not has_adjusted):
             expected = next((value for value in set_values if abs(value - got) <= 1), set_values[0])
             yield from _compare_setting(after.name, expected, got, "temperature", Decimal(1), Decimal(1))

@@ -73,6 +73,7 @@ _PROMPT_PHRASES = re.compile(
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
+_CHANGE = re.compile(r"\b(?:differen\w+|chang\w+|drift\w*|shift\w*|loss|gain\w*|net|minus|delta|drop\w*)\b|Δ", re.IGNORECASE)
 _UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
 # Texts that simulators write instead of null.
 _NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
@@ -140,9 +141,9 @@ def _check_observation(transition: Transition, seen: ObservationView) -> Finding
         transition.action in _POSITIVE_ONLY
         and _NEGATIVE.match(seen.value.strip())
         and not _is_measuring_noise(seen.value)
-        and "difference" not in seen.description.lower()
     )
-    if is_negative or has_negative_number:
+    is_change = _CHANGE.search(seen.description)
+    if (is_negative or has_negative_number) and not is_change:
         shown = seen.value[:40]
         yield error_finding("L23", seen.path, "zero or more", shown, f"{shown} was read, which is below zero")
 
@@ -153,6 +154,9 @@ def _is_measuring_noise(text: str) -> bool:
     if number_parts is None or abs(number_parts[0]) >= 1 or units.normalise_text(text).lstrip()[:2] != "-0":
         return False
     is_concentration = "L" in text and "/" in text
+    # Without a unit it is a signal, from which a blank was subtracted.
+    if not number_parts[2].strip() and abs(number_parts[0]) <= Decimal("0.1"):
+        return True
     # Four times half a unit of the last digit is two units, by which the display of a balance may fluctuate.
     return is_concentration or abs(number_parts[0]) <= min(4 * number_parts[1], Decimal("0.002"))
 

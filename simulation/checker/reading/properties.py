@@ -20,6 +20,8 @@ _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PARTS = re.compile(r"[_\s-]")
 _VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
 _UNIT_KEYS = ("unit", "units", "uom")
+# Keys whose text names what the number beside it belongs to: {"name": "Ca", "amount": 4.9, "unit": "mg"}.
+_NAME_KEYS = ("name", "analyte", "component", "substance", "species", "parameter")
 # Words of a key that describe an amount other than the one in the vessel now.
 _OTHER_AMOUNT_WORDS = word_set(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
@@ -33,15 +35,19 @@ _OTHER_TEMPERATURE_WORDS = word_set("storage melting boiling annealing max min")
 # In "final salt concentration" only "salt" names the component. Singular: the tokenizer drops a plural s, also of "mass".
 _NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "final stock current the in solution sample of total approximate nominal cell component content composition solute "
-    "# propertie molar mas"
+    "# propertie molar mas after thaw weighted mean average prep preparation calculated nominal measured viable expected "
+    "substance amount each minor major ion dissolved level strength titer titre viral virus functional physical genomic "
+    "repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and"
 )
 # A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
 _VESSEL_NAMES = word_set(
-    "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip"
+    "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip cryovial cryotube "
+    "microtube tray bag insert crucible jar coverslip"
 )
 _VESSEL_ATTRIBUTES = word_set(
     "ml µl ul l sterile new clean of amber glas plastic polypropylene pcr hplc autosampler cap with microcentrifuge centrifuge "
-    "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep"
+    "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep round bottom screw flat pp ps "
+    "pet reaction pack of 5 in bulk spare unused amber"
 )
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 _VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
@@ -69,6 +75,11 @@ class Leaf:
     @cached_property
     def word_set(self) -> frozenset[str]:
         return frozenset(self.words)
+
+    @cached_property
+    def path_text(self) -> str:
+        """Return the words of the whole path as one text, or the key if they are the same."""
+        return self.key if len(self.words) == len(self.own_words) else " ".join(word for word in self.words if word != "#")
 
     @cached_property
     def value_text(self) -> str:
@@ -225,10 +236,14 @@ def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, 
         leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
     elif isinstance(data, Mapping):
         # An object like {"value": 1, "unit": "mL"} is one value.
-        unit = next((data[name] for name in _UNIT_KEYS if isinstance(data.get(name), str)), None)
-        value = next((data[name] for name in _VALUE_KEYS if isinstance(data.get(name), (str, int, float))), None)
+        by_key = {str(name)[:40].lower(): inner for name, inner in data.items()}
+        unit = next((by_key[name] for name in _UNIT_KEYS if isinstance(by_key.get(name), str)), None)
+        value = next((by_key[name] for name in _VALUE_KEYS if isinstance(by_key.get(name), (str, int, float))), None)
         if unit is not None and value is not None:
-            leaves.append(_make_leaf(key, path, value, unit[:40]))
+            named = next((by_key[name] for name in _NAME_KEYS if isinstance(by_key.get(name), str)), "")
+            # The name replaces the "#" of a list: the item is the only one with this name.
+            path = (*(word for word in path if word != "#"), *_key_words(named[:300])) if named else path
+            leaves.append(_make_leaf(f"{key} {named[:100]}".strip(), path, value, unit[:40]))
             return
         for name, inner in data.items():
             _add_leaves(leaves, inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)

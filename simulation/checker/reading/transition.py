@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import linking, properties, units, words
+from simulation.checker.reading import linking, properties, spelling, units, words
 from simulation.checker.reading.properties import Leaf, MaterialView
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
@@ -250,6 +250,7 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     """Parse a transition from JSON data. Raises TransitionError if the data is not a transition."""
     if not isinstance(data, Mapping):
         raise TransitionError("the line is not a JSON object")
+    data = spelling.normalise_transition(data)
     action, outcome = _get_object(data, "action"), _get_object(data, "outcome")
     name = action.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -314,10 +315,21 @@ def _build_observations(data: Any) -> tuple[ObservationView, ...]:
         raise TransitionError(f"new_observations must be a list of at most {_MAX_ENTRIES} objects")
     return tuple(
         ObservationView(
-            f"new_observations[{index}]", entry, _short_text(entry.get("description")), _short_text(entry.get("value"))
+            f"new_observations[{index}]", entry, _short_text(entry.get("description")), _short_text(_write_out(entry.get("value")))
         )
         for index, entry in enumerate(data)
     )
+
+
+def _write_out(value: Any) -> Any:
+    """Return nested values as one text, "A260: 0.764; A280: 0.415", and any other value unchanged."""
+    if not isinstance(value, Mapping | list):
+        return value
+    leaves = properties.flatten_properties(value)
+    texts = [f"{leaf.value_text} {leaf.unit}".strip() for leaf in leaves]
+    if isinstance(value, list) and all("#" in leaf.words and not leaf.own_words for leaf in leaves):
+        return ", ".join(texts)
+    return "; ".join(f"{leaf.path_text}: {text}".strip(": ") for leaf, text in zip(leaves, texts, strict=True))
 
 
 def _short_text(value: Any) -> str:

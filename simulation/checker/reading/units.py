@@ -27,6 +27,7 @@ _NUMBER_IN_TEXT = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,9}(?:\.[0-9]{1,6})?\s?(?=
 _G_FORCE = re.compile(r"(?<![\w.,:/-])([0-9]{2,6})\s?g(?![\w/])")
 # Characters that end a unit: "1 mL (approx.)", "2 h; then 4 °C".
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
+_UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RANGE_OR_VERSION = re.compile(r"[:/.,-][0-9]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
 _LITRES = re.compile(r"\b([nµum]?)l\b")
@@ -34,14 +35,22 @@ _LITRES = re.compile(r"\b([nµum]?)l\b")
 _DIMENSION_ORDER = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
     "temperature", "length", "centrifugal_force", "rotation", "voltage", "base_pairs", "flow", "pressure",
-    "count",
+    "count", "osmolality", "conductivity", "current", "molecular_mass",
 )  # fmt: skip
+# Things that are counted per volume: "minicells/mL" is 1/mL.
+_COUNTED = re.compile(
+    r"(?:(?:viable|live|dead|total|intact|free|gated|infectious|single|physical) )?"
+    r"(?:cells?|minicells?|particles?|cfu|pfu|tu|vg|vp|gc|iu|events?|beads?|spores?|bacteria|colonies|copies|virions?|vesicles?|yeasts?|"
+    r"transducing units|colony[- ]forming units|genomes?|genome copies|droplets?)?/(ml|µl|l|cm3)"
+)
+_VOLUMES_OF_COUNTS = {"ml": "1", "cm3": "1", "µl": "1000", "l": "0.001"}  # factor from 1/volume to 1/mL
 # Lower-case spellings that simulation.lab.quantities does not know.
 _MORE_SPELLINGS = {
     "gm": "g", "degc": "°C", "deg c": "°C", "degrees c": "°C", "degree c": "°C", "° c": "°C", "c": "°C", "pct": "%",
     "cfu/ml": "1/mL", "pfu/ml": "1/mL", "vg/ml": "1/mL", "vp/ml": "1/mL", "iu/ml": "1/mL", "per ml": "1/mL",
     "viable cells/ml": "cells/mL", "cell": "cells", "pmol/µl": "µM", "pmol/ul": "µM", "% v/v": "%", "% (v/v)": "%",
-    "%v/v": "%", "vol%": "%", "% vol": "%",
+    "%v/v": "%", "vol%": "%", "% vol": "%", "cel": "°C", "degrees celsius": "°C", "mosmol/kg": "mOsm/kg",
+    "mosm/kg": "mOsm/kg", "mosmol": "mOsm/kg", "g/mol": "Da", "kg/mol": "kDa",
 }  # fmt: skip
 # Units that the laboratory does not accept: their dimension, and their size in the base unit of that dimension.
 _MORE_UNITS = {
@@ -53,6 +62,7 @@ _MORE_UNITS = {
     "cells/µl": ("number_density", "1000"), "cells/ul": ("number_density", "1000"),
     "cells/l": ("number_density", "0.001"), "million cells/ml": ("number_density", "1000000"),
     "m cells/ml": ("number_density", "1000000"), "million cells": ("count", "1000000"), "µl/ml": ("ratio", "0.1"),
+    "osm/kg": ("osmolality", "1000"), "osmol/kg": ("osmolality", "1000"),
     "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cl": ("volume", "10000"),
 }  # fmt: skip
 
@@ -141,7 +151,8 @@ def _parse_number_text(text: str) -> tuple[Decimal, Decimal, str] | None:
     scale = Decimal(10) ** power
     result = Decimal(match["sign"] + integer_part + decimal_part) * scale
     step = Decimal(10) ** -max(0, len(decimal_part) - 1) * scale / 2
-    return (result, step, text[match.end() :]) if abs(result) <= _LARGEST else None
+    uncertainty = _UNCERTAINTY.match(text, match.end())
+    return (result, step, text[(uncertainty or match).end() :]) if abs(result) <= _LARGEST else None
 
 
 def normalise_text(text: str) -> str:
@@ -171,13 +182,20 @@ def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Dec
 def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     if not unit:
         return None
-    if extra_unit := _MORE_UNITS.get(unit.lower()):
+    # Not "pM" and "PM": only a unit that the laboratory does not have may be in any case.
+    if (extra_unit := _MORE_UNITS.get(unit.lower())) and not quantities.spell_unit(unit):
         return extra_unit[0], Decimal(extra_unit[1])
-    spelling = _MORE_SPELLINGS.get(unit.lower(), unit)
+    spelling = quantities.spell_unit(unit) or _MORE_SPELLINGS.get(unit.lower(), unit)
+    if counted := _COUNTED.fullmatch(spelling.lower().replace("ul", "µl")):
+        return "number_density", Decimal(_VOLUMES_OF_COUNTS[counted[1]])
+    # "MM" may mean millimolar or millimetres.
+    if unit in ("MM", "UM", "NM", "PM", "Mm", "Um"):
+        return None
     # Upper case in its usual spelling: mL, µL, mg/mL for "ML", "UL", "MG/ML".
     usual = _LITRES.sub(r"\1L", spelling.lower()).replace("uL", "µL").replace("ug", "µg")
     for dimension in (*(name for name in dimensions if name in _DIMENSION_ORDER), *_DIMENSION_ORDER):
-        for candidate in (spelling, spelling.replace("u", "µ", 1), usual):
+        # "mM" is in the usual spelling; in lower case it would be a length.
+        for candidate in (spelling,) if quantities.spell_unit(unit) else (spelling, spelling.replace("u", "µ", 1), usual):
             try:
                 # The strict parser decides; it raises for a spelling that is no unit of this dimension.
                 return dimension, quantities.parse_quantity(f"1 {candidate}", dimension).value

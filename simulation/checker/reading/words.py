@@ -60,7 +60,9 @@ REAGENTS = word_set(
     "lipofectamine pei forskolin ionomycin taq phusion ecori bamhi hindiii collagenase dnase rnase tween triton "
     "sds edta hepes tris bsa caffeine glucose sucrose ferrocene antibody lentivirus aav hek293t hek293 cho hela "
     "imidazole iptg mtt paraformaldehyde formaldehyde insulin urea rhodamine fluorescein aspirin ibuprofen gfp "
-    "mcherry arabinose rapamycin paclitaxel matrigel laminin nacl kcl mgcl2 cacl2"
+    "mcherry arabinose rapamycin paclitaxel matrigel laminin nacl kcl mgcl2 cacl2 paracetamol acetaminophen polyethylenimine "
+    "tbapf6 cnqx tetrodotoxin ttx bicuculline gabazine isoproterenol thapsigargin nocodazole cycloheximide resazurin spermidine "
+    "poly-lysine polylysine fibronectin mercaptoethanol theobromine benzoate acesulfame sybr gelgreen coomassie nystatin spectinomycin"
 )
 # Words that imply reagents, so that the name of an input covers what an output lists. A kit may contain any of them.
 SYNONYMS = {
@@ -69,6 +71,7 @@ SYNONYMS = {
     "potassium": ("kcl",), "magnesium": ("mgcl2",), "calcium": ("cacl2",), "meoh": ("methanol",), "etoh": ("ethanol",),
     "mecn": ("acetonitrile",), "acn": ("acetonitrile",), "alcohol": ("ethanol", "isopropanol", "methanol"),
     "tae": ("tris", "edta"), "tbe": ("tris", "edta"), "te": ("tris", "edta"), "ripa": ("tris", "triton", "sds", "nacl"),
+    "pei": ("polyethylenimine",), "polyethylenimine": ("pei",),
     "pen": ("penicillin",), "strep": ("streptomycin",), "dimethyl": ("dmso",), "sulfoxide": ("dmso",), "pfa": ("paraformaldehyde", "formaldehyde"),
     "lentiviral": ("lentivirus",), "virus": ("lentivirus", "aav"), "viral": ("lentivirus", "aav"), "antibodies": ("antibody",),
     "anti": ("antibody",), "igg": ("antibody",), "dextrose": ("glucose",), "medium": ("dmem", "rpmi", "fbs", "glucose", "pbs"),

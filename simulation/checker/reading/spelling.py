@@ -1,0 +1,118 @@
+"""Rewrite the numbers of a foreign transition in one spelling before anything is read.
+
+Decimal commas, grouped thousands, powers of ten, negative exponents of units and numbers in words become what
+`simulation.checker.reading.units` parses. Whether a comma separates decimals is decided for the whole transition,
+because "12,004 g" alone could be twelve grams or twelve kilograms.
+"""
+
+import re
+from typing import Any
+
+_MAX_DEPTH = 12  # deeper JSON is left as it is; properties are read to a depth of 8
+_MAX_TEXT = 4000  # characters; longer texts are left as they are, which limits the time of the regular expressions
+_PLAIN = str.maketrans(
+    {
+        **dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)),
+        "μ": "µ", "−": "-", "‑": "-", "×": "x", "∙": "·", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "∆": "Δ", "：": ":",
+    }
+)  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+_SUPERSCRIPT = re.compile(r"(?<=10)[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}")
+# "ng µl-1" and "mg mL⁻¹" as ng/µl and mg/mL. Not "10 mL-1": a unit must precede.
+_PER = re.compile(r"(?<=[A-Za-zµ%])[ ·]?\s?(ml|mL|µl|µL|ul|uL|l|L|mol|min|s|h|cm|kg|g)(?:\^?-1|⁻¹)(?![0-9A-Za-z])")
+_POWER = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,4})?)\s?[x*·]\s?10\^?([+-]?[0-9]{1,2})(?![0-9.])")
+_DECIMAL_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9,])|(?<![\w.,])0,[0-9]{1,9}(?![0-9,])")
+_MIXED_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]{1,9}(?![0-9,])")
+_DECIMAL_POINT = re.compile(r"(?<![\w.,])[0-9]{1,9}\.[0-9]{1,9}(?![0-9.,])")
+_ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9,])")
+_GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+_SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
+_PERCENT = re.compile(r"\bper ?cent\b|\bpct\b", re.IGNORECASE)
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_WORDS = {word: value for value, word in enumerate(_UNITS.split())}
+_WORDS |= {word: 10 * value for value, word in enumerate(_TENS.split(), 2)}
+_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+# "sixty-three (63)": the number in brackets is the same.
+_WORD_AND_NUMBER = re.compile(
+    rf"\b(?:{_WORD})(?:[- ](?:{_WORD}|point|hundred|and|thousand))*\s?\((-?[0-9][0-9.]*)\)", re.IGNORECASE
+)
+_UNIT_AFTER = r"(?=\s(?:%|mL|ml|µL|µl|uL|ul|L|mg|µg|ug|ng|g|kg|mM|µM|uM|nM|M|h|min|s|days?|hours?|minutes?|seconds?)(?![\w/]))"
+_NUMBER_WORDS = re.compile(
+    rf"\b(minus )?({_WORD})(?:[- ](one|two|three|four|five|six|seven|eight|nine))?((?: point)(?: (?:{_WORD}))+)?(?:{_UNIT_AFTER}|$)",
+    re.IGNORECASE,
+)
+
+
+def normalise_transition(data: Any) -> Any:
+    """Return a transition with all its numbers in one spelling."""
+    if not isinstance(data, dict):
+        return data
+    # Parameters have decimal points in every language, so they are no evidence.
+    described = [data.get("input_materials"), data.get("outcome")]
+    has_commas = _has_decimal_commas([text for part in described for text in _list_texts(part)])
+    parts = ("input_materials", "action", "outcome")
+    return {key: _rewrite(value, has_commas, 0) if key in parts else value for key, value in data.items()}
+
+
+def _list_texts(data: Any, depth: int = 0) -> list[str]:
+    if isinstance(data, str):
+        return [data[:_MAX_TEXT]]
+    if depth > _MAX_DEPTH or not isinstance(data, dict | list):
+        return []
+    values = [*data, *data.values()] if isinstance(data, dict) else data
+    return [text for value in values[:2000] for text in _list_texts(value, depth + 1)]
+
+
+def _has_decimal_commas(texts: list[str]) -> bool:
+    """Return whether commas separate decimals. A number like "12,004" is no evidence for either."""
+    commas = sum(len(pattern.findall(text)) for text in texts for pattern in (_DECIMAL_COMMA, _MIXED_COMMA))
+    return commas > 0 and commas >= sum(len(_DECIMAL_POINT.findall(text)) for text in texts)
+
+
+def _rewrite(value: Any, has_commas: bool, depth: int) -> Any:
+    if isinstance(value, str):
+        return normalise_numbers(value, has_commas)
+    if depth > _MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {
+            normalise_numbers(key, has_commas) if isinstance(key, str) else key: _rewrite(inner, has_commas, depth + 1)
+            for key, inner in value.items()
+        }
+    return [_rewrite(inner, has_commas, depth + 1) for inner in value] if isinstance(value, list) else value
+
+
+def normalise_numbers(text: str, has_commas: bool = False) -> str:
+    """Return a text with its numbers spelled as the parser of units expects."""
+    if len(text) > _MAX_TEXT or not text:
+        return text
+    # Most texts are plain words, and the regular expressions cost more than this look.
+    if text.isascii() and not any(c.isdigit() for c in text):
+        return _replace_words(_PERCENT.sub("%", text))
+    text = text.translate(_PLAIN)
+    text = _PER.sub(r"/\1", text)
+    text = _SUPERSCRIPT.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text).translate(_SUPERSCRIPTS)
+    text = _PERCENT.sub("%", text)
+    if has_commas:
+        text = _MIXED_COMMA.sub(lambda match: match[0].replace(".", "").replace(",", "."), text)
+        text = _ANY_COMMA.sub(r"\1.\2", text)
+    else:
+        text = _GROUPED.sub(lambda match: match[0].replace(",", ""), text)
+    text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
+    text = _POWER.sub(r"\1e\2", text)
+    return _replace_words(text)
+
+
+def _replace_words(text: str) -> str:
+    """Return a text in which numbers in words are digits if a unit follows, a bracket repeats them, or nothing follows."""
+    return _NUMBER_WORDS.sub(_format_words, _WORD_AND_NUMBER.sub(r"\1", text))
+
+
+def _format_words(match: re.Match[str]) -> str:
+    # "portion two" and "lane one" are names; a number in words is a value only alone or before a unit.
+    if match.end() == len(match.string) and match.start() > 0:
+        return match[0]
+    number = _WORDS[match[2].lower()] + (_WORDS[match[3].lower()] if match[3] else 0)
+    decimals = "".join(str(_WORDS[word]) for word in (match[4] or "").lower().replace(" point", "").split())
+    return f"{'-' if match[1] else ''}{number}{'.' + decimals if decimals else ''}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from simulation.checker import concentrations, conditions, identity, observations, settings, values, volumes, weights
+from simulation.checker import arithmetic, concentrations, conditions, identity, observations, settings, tallies, values, volumes, weighing, weights
 from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
 from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
@@ -40,7 +40,7 @@ CHECKS = (
           "concentrations and volumes are known", (concentrations.check_dilutions,)),
     Check("L04", "conservation of amounts", "amounts of a component and of weighed materials; no output is more concentrated than the strongest input",
           "amounts are known and no reaction uses them up",
-          (concentrations.check_component_amounts, weights.check_masses, weights.check_counted_amounts)),
+          (concentrations.check_component_amounts, weights.check_masses, weights.check_counted_amounts, weighing.check_weighing)),
     Check("L05", "container capacity", "overfilling, below the minimum filling, a container that the instrument does not take",
           "capacity or container is known", (volumes.check_containers,)),
     Check("L06", "physical state", "frozen, attached, dry: what can be pipetted and measured; materials keep their state",
@@ -67,7 +67,7 @@ CHECKS = (
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
           "the property is given", (identity.check_identity,)),
     Check("L20", "agreement of readings", "readings agree with the material and with each other, and rise with known concentrations",
-          "both are numbers", (observations.check_readings, observations.check_signal_order)),
+          "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, tallies.check_tallies)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
           "always", (values.check_coherence,), True),

@@ -95,7 +95,7 @@ def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Dec
                 total += count * amount.value
             else:
                 return None
-    has_other_source = chemistry.has_source(ion, view.all_words - listed_words)
+    has_other_source = chemistry.has_source(ion, view.source_words - listed_words)
     return None if has_other_source or dimension != "molar_concentration" else total
 
 

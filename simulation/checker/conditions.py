@@ -208,10 +208,6 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
         and before.temperature is None
         and transition.action not in _CHANGES_CONDITION
     )
-    # A simulator that never writes temperatures as properties leaves them to the parameters of the action.
-    views = (*transition.inputs, *transition.outputs)
-    is_set = bool(transition.parameters.list_values("temperature")) and output.condition == "incubating_conditions"
-    was_missing |= is_set and all(view.temperature is None for view in views)
     for quantity in missing:
         text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
         build_finding = warning_finding if was_missing and quantity == "temperature" else error_finding

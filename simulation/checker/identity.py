@@ -43,8 +43,6 @@ _SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
 _REMAINDER = word_set("remainder remaining rest left residual leftover")
 _LIVING = word_set("cell culture")
 _CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
-# Words of keys under which contents are listed.
-_CONTENTS = word_set("content composition comp component ingredient solute recipe")
 # Actions that may add new materials to the bench.
 _CREATING_ACTIONS = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
 # A component that no input mentions may be a reaction product of these actions.
@@ -312,7 +310,7 @@ def _check_ion(transition: Transition, output: MaterialView, ion: str, component
     is_made = transition.family == words.HEAT and ion in ("so4", "no3", "nh4", "po4", "hco3")
     if transition.family == words.UNKNOWN or is_made or transition.family in words.MEASUREMENTS:
         return
-    holds = any(chemistry.has_source(ion, view.all_words) for view in transition.inputs)
+    holds = any(chemistry.has_source(ion, view.source_words) for view in transition.inputs)
     text = f"{output.name} contains {component}, which no input can bring"
     yield from require("L01", holds, output.name, f"a source of {component}", "none", text)
 
@@ -326,9 +324,9 @@ def _check_composition(transition: Transition, output: MaterialView, input_words
         return
     known_words = words.add_reagents(words.REAGENTS | chemistry.SUBSTANCE_WORDS)
     for leaf in output.leaves:
-        names = words.content_words(" ".join(leaf.words)) - _CONTENTS - _AMBIGUOUS_COMPONENTS
+        names = words.content_words(" ".join(leaf.words)) - properties.CONTENTS - _AMBIGUOUS_COMPONENTS
         amount = leaf.parse_amount()
-        if not leaf.word_set & _CONTENTS or amount is None or amount.value <= 0 or not names & known_words:
+        if not leaf.word_set & properties.CONTENTS or amount is None or amount.value <= 0 or not names & known_words:
             continue
         if not words.add_reagents(names) & input_words and not chemistry.find_ion(" ".join(sorted(names))):
             shown = " ".join(sorted(names))
@@ -337,7 +335,7 @@ def _check_composition(transition: Transition, output: MaterialView, input_words
 
 
 def _lists_contents(view: MaterialView) -> bool:
-    return any(leaf.word_set & _CONTENTS for leaf in view.leaves)
+    return any(leaf.word_set & properties.CONTENTS for leaf in view.leaves)
 
 
 def check_used_up(transition: Transition) -> Findings:

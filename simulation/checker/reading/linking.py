@@ -37,6 +37,8 @@ def link_materials(inputs: Views, outputs: Views, family: str) -> dict[int, int]
         open_inputs = [j for j in limited if j not in linked]
         unlinked = _list_unlinked(outputs, links)
         open_outputs = [i for i, view in unlinked if not _NEW_MATERIAL_WORDS & set(view.name_words)]
+        # A waste is no continuation if something else is left.
+        open_outputs = [i for i in open_outputs if not outputs[i].is_used_up] or open_outputs
         if len(open_inputs) == 1 and len(open_outputs) == 1:
             links[open_outputs[0]] = open_inputs[0]
     return links

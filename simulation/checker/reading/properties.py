@@ -37,7 +37,7 @@ _NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "final stock current the in solution sample of total approximate nominal cell component content composition solute "
     "# propertie molar mas after thaw weighted mean average prep preparation calculated nominal measured viable expected "
     "substance amount each minor major ion dissolved level strength titer titre viral virus functional physical genomic "
-    "repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and"
+    "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and"
 )
 # A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
 _VESSEL_NAMES = word_set(
@@ -49,6 +49,8 @@ _VESSEL_ATTRIBUTES = word_set(
     "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep round bottom screw flat pp ps "
     "pet reaction pack of 5 in bulk spare unused amber"
 )
+# Words of keys under which contents are listed.
+CONTENTS = word_set("content composition comp component ingredient solute recipe")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 _VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
 # "50X TAE" is a strength, "40x objective" is not.
@@ -139,6 +141,12 @@ class MaterialView:
             return self.volume.value
         is_dry = self.is_empty_vessel or self.phase in (words.SOLID, words.GEL, words.PELLET)
         return Decimal(0) if is_dry else None
+
+    @cached_property
+    def source_words(self) -> frozenset[str]:
+        """Return the words of what the material can contain: those of its list of contents, or all if it has none."""
+        listed = [leaf for leaf in self.leaves if leaf.word_set & CONTENTS]
+        return collect_words(listed) - CONTENTS if listed else self.all_words
 
     @cached_property
     def all_words(self) -> frozenset[str]:
@@ -286,7 +294,12 @@ def _find_unit_in_key(key: str) -> str:
         bracket = key.partition(opened)[2].partition(closed)[0].strip()
         if bracket and units.find_dimension(bracket):
             return bracket
-    parts = _PARTS.split(_CAMEL_CASE.sub("_", key).strip("_ )]"))
+    # "titer TU/mL" and "cells/mL" end in a unit that is written with a stroke.
+    if "/" in key and units.find_dimension(key.split()[-1] if key.split() else ""):
+        return key.split()[-1]
+    # "mg_per_mL" in the usual spelling of units would be cut in two.
+    plain = re.sub(r"(?<=[_ ])([nµum]?)L$", r"\1l", key)
+    parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))
     if len(parts) > 3 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
         return f"{parts[-3]}/{parts[-1]}"
     if len(parts) > 2 and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):

@@ -1,0 +1,179 @@
+"""L20: numbers of one record agree with each other: parts with their sum, shares with counts, ratios and differences.
+
+Every relation needs one claim for each of its terms. A term that is stated twice and differently, or by words with
+two meanings, leaves the relation undecided.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from simulation.checker.findings import Findings, compare, error_finding
+from simulation.checker.reading import claims, units
+from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.transition import ObservationView, Transition
+
+ZERO, ONE = Decimal(0), Decimal(1)
+_RELATIVE = Decimal("0.01")  # share of a computed number: rounding in steps of a calculation by hand
+_APPROXIMATE = Decimal("0.15")  # share, if the text says "about"
+_MIN_DEVIATION = Decimal("0.03")  # share; a smaller difference may come from numbers that the record rounds
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def find_term(found: Iterable[Claim], pattern: re.Pattern[str], dimensions: Sequence[str] = ("",)) -> Claim | None:
+    """Return the only claim with such a label and dimension, or None if there is none or several differ."""
+    matches = [claim for claim in found if claim.dimension in dimensions and claim.matches(pattern)]
+    first = matches[0] if matches else None
+    if first is None or any(abs(claim.value - first.value) > claim.step + first.step for claim in matches):
+        return None
+    return first
+
+
+def compare_computed(
+    code: str, subject: str, expected: Decimal, terms: Iterable[Claim], stated: Claim, text: str, dimension: str = "",
+    tolerance: Decimal = _RELATIVE,
+) -> Findings:  # fmt: skip
+    """Yield an error unless a stated number is the one computed from other claims, within their rounding.
+
+    `expected` is in the unit of the stated number. The rounding of every term adds to the tolerance of the result.
+    """
+    terms = list(terms)
+    rounding = sum((claim.relative_step for claim in terms), ZERO)
+    share = max(rounding + tolerance, _MIN_DEVIATION)
+    if stated.is_approximate or any(claim.is_approximate for claim in terms):
+        share = max(share, _APPROXIMATE)
+    allowed = abs(expected) * share + min(stated.step * 2, abs(expected) / 4)
+    shown = tuple(_format(value, dimension or stated.dimension) for value in (expected, stated.value))
+    message = f"{text} {shown[0]}, not {shown[1]}"
+    yield from compare(code, subject, expected, stated.value, dimension or stated.dimension, message, allowed, allowed, shown=(shown[0], shown[1]))
+
+
+def _format(value: Decimal, dimension: str) -> str:
+    return f"{value:.3g}" if dimension in ("", "count") else units.format_value(value, dimension)
+
+
+class Ratio(NamedTuple):
+    """A number that is one claim divided by another: its name, and the patterns of the three labels."""
+
+    name: str
+    result: re.Pattern[str]
+    above: re.Pattern[str]
+    below: re.Pattern[str]
+
+
+_RATIOS = (
+    Ratio("A260/A280", _compile(r"260\s?/\s?(?:a\s?)?280"), _compile(r"^(?!.*280).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?280\b(?!\s?/)")),
+    Ratio("A260/A230", _compile(r"260\s?/\s?(?:a\s?)?230"), _compile(r"^(?!.*230).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?230\b(?!\s?/)")),
+)  # fmt: skip
+_PEAK_ANODIC, _PEAK_CATHODIC = _compile(r"\bep,?a\b|\banodic peak\b(?! current)"), _compile(r"\bep,?c\b|\bcathodic peak\b(?! current)")
+_PEAK_SEPARATION = _compile(r"(?:\bd|Δ|delta\s?)ep\b|\bpeak(?:-to-peak)? separation\b")
+_MIDPOINT = _compile(r"\be\s?(?:1/2|half|½)|\bhalf[- ]wave\b|\bmid-?point potential\b|\bformal potential\b|\be0'")
+_CURRENT_ANODIC, _CURRENT_CATHODIC = _compile(r"\bip,?a\b(?!\s?/)"), _compile(r"(?<!/)(?<!/ )\bip,?c\b")
+_CURRENT_RATIO = _compile(r"\bratio\b|ip,?a\s?/\s?\|?ip,?c")
+_BASELINE = _compile(r"\bf_?0\b(?!.*/f)|\bbaseline\b|\bbefore\b|\bresting\b|\br0\b")
+_PEAK = _compile(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bf ?1\b|\bafter\b")
+_RELATIVE_CHANGE = _compile(r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b")
+_FOLD_CHANGE = _compile(r"(?<![Δd])\bf\s?/\s?f_?0\b")
+
+
+def check_arithmetic(transition: Transition) -> Findings:
+    """L20: check ratios, differences, shares, sums and relative changes within every observation."""
+    gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
+    for seen, found in claims.list_observed(transition):
+        yield from _check_ratios(seen, found)
+        yield from _check_voltammogram(seen, found)
+        yield from _check_relative_change(seen, found, gathered)
+        yield from _check_area_share(seen, found)
+        yield from _check_mean(seen, found)
+
+
+def _check_ratios(seen: ObservationView, found: list[Claim]) -> Findings:
+    for ratio in _RATIOS:
+        above, below, stated = (find_term(found, pattern) for pattern in (ratio.above, ratio.below, ratio.result))
+        if above and below and stated and below.value:
+            expected = above.value / below.value
+            yield from compare_computed("L20", seen.path, expected, (above, below), stated, f"{ratio.name} is")
+
+
+def _check_voltammogram(seen: ObservationView, found: list[Claim]) -> Findings:
+    """Yield an error unless peak separation, midpoint and ratio of currents follow from the peaks."""
+    anodic, cathodic, separation = (
+        find_term(found, pattern, ("voltage",)) for pattern in (_PEAK_ANODIC, _PEAK_CATHODIC, _PEAK_SEPARATION)
+    )
+    midpoint = find_term(found, _MIDPOINT, ("voltage",))
+    for stated, name in ((separation, "the peak separation"), (midpoint, "the midpoint potential")):
+        if anodic and cathodic and stated:
+            expected = anodic.value - cathodic.value if stated is separation else (anodic.value + cathodic.value) / 2
+            # A difference is as uncertain as its terms, however small it is.
+            allowed = anodic.step + cathodic.step + stated.step * 2 + Decimal("0.001")
+            shown = units.format_value(expected, "voltage"), units.format_value(stated.value, "voltage")
+            text = f"{name} is {shown[0]}, not {shown[1]}"
+            yield from compare("L20", seen.path, expected, stated.value, "voltage", text, allowed, allowed, shown=shown)
+    currents = [find_term(found, pattern, ("current",)) for pattern in (_CURRENT_ANODIC, _CURRENT_CATHODIC)]
+    stated = find_term(found, _CURRENT_RATIO)
+    if currents[0] and currents[1] and stated and currents[1].value:
+        expected = abs(currents[0].value / currents[1].value)
+        terms = [claim for claim in currents if claim]
+        if abs(stated.value - 1 / expected) > stated.step * 2:
+            yield from compare_computed("L20", seen.path, expected, terms, stated, "the ratio of the peak currents is")
+
+
+def _check_relative_change(seen: ObservationView, found: list[Claim], gathered: list[Claim]) -> Findings:
+    """Yield an error unless ΔF/F0, or a change relative to the baseline, follows from baseline and peak."""
+    for pattern, name in ((_RELATIVE_CHANGE, "the relative change"), (_FOLD_CHANGE, "F/F0")):
+        stated = find_term(found, pattern, ("", "ratio"))
+        for pool in (found, gathered) if stated else ():
+            others = [claim for claim in pool if claim is not stated and not claim.matches(pattern) and claim.dimension == ""]
+            baseline = find_term(others, _BASELINE)
+            peak = find_term([claim for claim in others if not claim.matches(_BASELINE)], _PEAK)
+            if stated and baseline and peak and baseline.value > 0:
+                expected = peak.value / baseline.value - (1 if pattern is _RELATIVE_CHANGE else 0)
+                expected *= 100 if stated.dimension == "ratio" else 1
+                yield from compare_computed("L20", seen.path, expected, (baseline, peak), stated, f"{name} is", tolerance=Decimal("0.02"))
+                break
+
+
+_AREA = _compile(r"\barea\b|\bintegrated (?:intensity|density|signal)\b|\bband intensity\b")
+_SHARE_OF_SIGNAL = _compile(r"\bcleav|\bprocess|\bshare\b|\bfraction\b|\befficien|\bof all\b|\bof (?:the )?total\b")
+_NOT_SHARE = _compile(r"\brsd\b|\bcv\b|\berror\b|\brecover|\bpurity\b|\bgel\b|\bacryl|\bstandard\b|\bdiluted?\b")
+
+
+def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
+    """Yield an error if a share of a signal is no share that two or three areas of the record can give."""
+    areas = [claim for claim in found if claim.dimension == "" and claim.matches(_AREA) and claim.value > 0]
+    shares = [c for c in found if c.dimension == "ratio" and c.matches(_SHARE_OF_SIGNAL) and not c.matches(_NOT_SHARE)]
+    if not 2 <= len(areas) <= 3 or len({claim.value for claim in shares}) != 1:
+        return
+    total, stated = sum(claim.value for claim in areas), shares[0]
+    # With three areas the share of one band or of the other two may be meant.
+    possible = [claim.value / total * 100 for claim in areas]
+    possible += [100 - share for share in possible]
+    nearest = min(possible, key=lambda share: abs(share - stated.value))
+    allowed = Decimal(1) + stated.step
+    shown = f"{nearest:.1f} %", f"{stated.value} %"
+    text = f"the areas give shares of {', '.join(f'{share:.1f} %' for share in possible[: len(areas)])}, not {stated.value} %"
+    yield from compare("L20", seen.path, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
+
+
+_MEAN = _compile(r"\bmean\b|\baverage\b|\bavg\b")
+_RUN = _compile(r"\b(?:run|reading|repl\w*|trial|repeat|measurement)s?\b ?#? ?(?:[0-9]|one|two|three|four|five)?|\brun[0-9]")
+
+
+def _check_mean(seen: ObservationView, found: list[Claim]) -> Findings:
+    """Yield an error if a mean lies outside the range of the readings that it was computed from."""
+    runs = [claim for claim in found if claim.matches(_RUN) and not claim.matches(_MEAN)]
+    mean = find_term(found, _MEAN, tuple({claim.dimension for claim in runs}))
+    if mean is None or len(runs) < 2 or len({claim.dimension for claim in runs}) != 1:
+        return
+    lowest, highest = min(claim.value for claim in runs), max(claim.value for claim in runs)
+    allowed = mean.step * 2 + (highest - lowest) / 10 + abs(highest) / 200
+    if not lowest - allowed <= mean.value <= highest + allowed:
+        text = f"a mean of {_format(mean.value, mean.dimension)} is outside the readings"
+        shown = f"{_format(lowest, mean.dimension)} to {_format(highest, mean.dimension)}"
+        yield error_finding("L20", seen.path, shown, _format(mean.value, mean.dimension), text)
+
+

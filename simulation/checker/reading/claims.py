@@ -1,0 +1,174 @@
+"""Every stated quantity of a material or an observation as a claim: a number, its unit, and the words that name it.
+
+Claims are read from properties, nested or not, from tables in text and from sentences: "live 224; dead 16; total 240"
+has three. Relations between claims about one subject are checked by `simulation.checker.arithmetic`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from simulation.checker.reading import properties, units
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import ObservationView, Transition
+
+_MAX_CLAIMS = 300  # of one material or observation; bounds the time on hostile input
+# Not part of a name ("RB-4", "A260"), of a power ("10^-5"), of a ratio or of a range ("30-300").
+_NUMBER = re.compile(r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^)", re.IGNORECASE)
+# Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
+_CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s|\s(?:and|while|then|with|but)\s|\s->\s|\s[–—]\s")
+_BRACKET = re.compile(r"\([^()]{0,200}\)")
+_LAST_WORDS = re.compile(r"[;,]\s|\.\s|[0-9]")
+_APPROXIMATE = re.compile(r"~|≈|\b(?:about|approx\w*|ca|circa|roughly|nearly|around|some|almost|estimated|expected|nominal\w*)\b", re.IGNORECASE)
+_MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
+_UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_RULE = re.compile(r"^[\s|:-]+$")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One stated quantity: `value` in the base unit of its dimension, or a bare number with the dimension "".
+
+    `label` has the words around the number in lower case, `step` is half a unit of the last digit.
+    """
+
+    label: str
+    value: Decimal
+    dimension: str
+    step: Decimal
+    text: str
+    is_approximate: bool = False
+
+    @cached_property
+    def relative_step(self) -> Decimal:
+        return self.step / abs(self.value) if self.value else Decimal(0)
+
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        return pattern.search(self.label) is not None
+
+
+def read_text(text: str, label: str = "") -> list[Claim]:
+    """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
+    text = _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000]))
+    if text.count("|") >= 2 and "\n" in text or " | " in text:
+        return [claim for row_label, cell in _iter_cells(text) for claim in _read_prose(cell, row_label or label)]
+    return _read_prose(text, label)
+
+
+def _iter_cells(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, text) of every cell of the tables in a text, and of the lines that are in no table."""
+    header: list[str] = []
+    for line in text.splitlines()[:60]:
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) < 2:
+            header = []
+            yield "", line
+        elif _RULE.fullmatch(line):
+            continue
+        elif not header:
+            header = cells
+            # A table may have no header: its first row has a number.
+            if any(_NUMBER.search(cell) for cell in cells[1:]):
+                header = [""] * len(cells)
+                yield from ((cells[0], cell) for cell in cells[1:])
+        else:
+            names = [*header[1:], *[""] * len(cells)]
+            yield from ((f"{cells[0]} {name}".strip(), cell) for name, cell in zip(names, cells[1:], strict=False))
+
+
+def _read_prose(text: str, label: str) -> list[Claim]:
+    claims: list[Claim] = []
+    for start, clause in _iter_clauses(text):
+        matches = list(_NUMBER.finditer(clause))
+        for index, match in enumerate(matches[:40]):
+            end = matches[index + 1].start() if index + 1 < len(matches) else len(clause)
+            previous = matches[index - 1].end() if index else 0
+            before, after = clause[previous : match.start()], clause[match.end() : end]
+            is_first = start == 0 and index == 0
+            claims.append(_make_claim(match[0], before, after, label, is_first))
+    return claims[:_MAX_CLAIMS]
+
+
+def _iter_clauses(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for match in _CLAUSE.finditer(text):
+        yield start, text[start : match.start()]
+        start = match.end()
+    yield start, text[start:]
+
+
+def _make_claim(number: str, before: str, after: str, label: str, is_first: bool) -> Claim:
+    amount = units.parse_amount(f"{number}{after[:40]}" if after[:1] in " %°/" else f"{number} {after[:40]}")
+    value, step, _ = units.split_number(number) or (Decimal(0), Decimal(0), "")
+    dimension = ""
+    if amount is not None and not after.lstrip().startswith(("x ", "in ", "at ")):
+        value, step, dimension = amount.value, amount.step, amount.dimension
+    # A word before the number names it; "10000 gated cells" has its name behind it.
+    # "vs Ag/AgCl: Epa 0.428 V": what stands behind the colon is the name, if anything does.
+    behind_colon = before.rpartition(": ")[2]
+    named = (behind_colon if re.search("[A-Za-zΔ]", behind_colon) else before).strip(" ~≈=:<>+-")
+    # "% of all signal: 71.0" has its unit in front.
+    dimension = dimension or ("ratio" if "%" in named else "")
+    named = named if re.search(r"[A-Za-zΔ%]", named) else after
+    is_approximate = bool(_APPROXIMATE.search(before) or (is_first and _APPROXIMATE.search(label[-30:])))
+    full_label = f"{label if is_first else ''} {named} {after if named is not after else ''}"
+    if not re.search(r"[A-Za-zΔ]", full_label):
+        full_label = label
+    return Claim(_clean_label(full_label), value, dimension, step, f"{before[-20:]}{number}{after[:20]}".strip(), is_approximate)
+
+
+def _clean_label(label: str) -> str:
+    return " ".join(label.replace("_", " ").lower().split())
+
+
+def read_value(value: Any, label: str = "") -> list[Claim]:
+    """Return the claims of a property or of the value of an observation, which may be nested."""
+    if isinstance(value, str):
+        return read_text(value, label)
+    claims: list[Claim] = []
+    for leaf in properties.flatten_properties({label: value} if not isinstance(value, Mapping) else value):
+        name = f"{leaf.path_text} {leaf.key}" if leaf.path_text != leaf.key else leaf.key
+        if isinstance(leaf.value, str) and not leaf.unit:
+            claims += read_text(leaf.value, name)
+        elif (amount := leaf.parse_amount()) is not None:
+            claims.append(Claim(_clean_label(name), amount.value, amount.dimension, amount.step, f"{name} {amount.text}"))
+        elif (number := units.split_number(leaf.value)) is not None:
+            claims.append(Claim(_clean_label(name), number[0], "", number[1], f"{name} {leaf.value_text}"))
+    return claims[:_MAX_CLAIMS]
+
+
+def read_observation(seen: ObservationView) -> list[Claim]:
+    """Return the claims of an observation: those of its description, then those of its value."""
+    described = read_text(seen.description)
+    # A description with several numbers is a record of its own, of which only the last words announce the value.
+    label = seen.description if len(described) < 2 else _LAST_WORDS.split(seen.description)[-1]
+    label = _BRACKET.sub(" ", label)
+    return described + read_value(seen.raw.get("value"), label)
+
+
+def read_material(view: MaterialView) -> list[Claim]:
+    """Return the claims of a material's properties."""
+    raw = view.raw.get("properties")
+    return read_value(raw) if isinstance(raw, Mapping) else []
+
+
+def list_claims(transition: Transition, views: Iterable[MaterialView]) -> list[Claim]:
+    """Return the claims of these materials. The claims of a material are read once."""
+    claims: list[Claim] = []
+    for view in views:
+        key = f"claims {view.path}"
+        if key not in transition.memo:
+            transition.memo[key] = read_material(view)
+        claims += transition.memo[key]
+    return claims
+
+
+def list_observed(transition: Transition) -> list[tuple[ObservationView, list[Claim]]]:
+    """Return the observations with their claims."""
+    if "observed claims" not in transition.memo:
+        transition.memo["observed claims"] = [(seen, read_observation(seen)) for seen in transition.observations]
+    observed: list[tuple[ObservationView, list[Claim]]] = transition.memo["observed claims"]
+    return observed

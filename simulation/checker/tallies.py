@@ -1,0 +1,172 @@
+"""L20: counts that add up: live and dead cells, gates, genotypes and animals, colonies, particles for each cell."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from simulation.checker.arithmetic import compare_computed, find_term
+from simulation.checker.findings import Findings, compare
+from simulation.checker.reading import claims, units
+from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import ObservationView, Transition
+
+ZERO = Decimal(0)
+_COUNTS = ("", "count")
+_DENSITIES = ("number_density",)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+# Words of a part of a tally (one corner square, one field, one run), of which there are several.
+_PART = _compile(r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper\b|\beach\b")
+_LIVE, _DEAD = _compile(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"), _compile(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)")
+_TOTAL = _compile(r"\b(?:total|all|sum|overall)\b")
+_VIABILITY = _compile(r"\bviab(?:ility|le)\b")
+_POSITIVE = _compile(r"\b(?:pos(?:itive)?\b|gfp\s?pos|\w*(?:gfp|cherry|ha|rfp|yfp|gcamp|tag)\+)")
+_NEGATIVE = _compile(r"(?:\bneg(?:ative)?\b|\b\w*negative\b|\b(?:gfp|mcherry|rfp|yfp)-(?![a-z0-9]))")
+_PARENT = _compile(r"\bsinglets?\b|\b(?:live |viable |gated )?single(?:s|t cells| cells)?\b|\bgated cells\b|\bgate\b|\blive singles\b")
+_CELLS = _compile(r"\bcells?\b")
+_PARTICLES = _compile(r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bvir(?:us|ions?|al)\b|\btu\b|\bvg\b|\btransducing\b|\bbacteri\w+\b")
+_PER_CELL = _compile(r"\bmoi\b|\bmultiplicity\b|\b(?:per|for each|for every|to each|on each|a) (?:\w+ )?cell\b|\bratio\b.*\bcells?\b|\b(?:minicell|particle)s?\s?(?:/|:|to|per) ?cells?\b")
+_COLONIES = _compile(r"\bcolon(?:y|ies)\w*|\bcounted\b|\bcfu\b(?!\s?(?:/|per))")
+_UNDILUTED = _compile(r"\bundiluted\b|\boriginal\b|\bstock\b|\bneat\b|\binoculum\b|\bsuspension\b|\bculture\b|\bcfu\s?(?:/|per)|\bviable count\b|\btiter\b|\btitre\b")
+_PER_PLATE = _compile(r"\bcfu\s?(?:/|per)\s?m ?l\b|\bper ml\b|/ml")
+_NOT_COLONIES = _compile(r"\b(?:minimum|maximum|limit|countable|range|diameter|fluorescent|green|white|replicate|plate [0-9])\b|/ml|per ml")
+# A genotype with both alleles: "WT/WT", "wt/nacre", "wt nac", "+/-".
+_GENOTYPE = _compile(r"\b(?:wt|wild[- ]?type|nac(?:re)?|mut(?:ant)?|het(?:erozygous|erozygote)?s?|hom(?:ozygous|o)?\w*|no ?call|undetermined|uncalled)\b")
+_ANIMALS = _compile(r"\bfish\b|\blarvae\b|\bembryos?\b|\banimals?\b|\bprogeny\b|\bsamples?\b|\bsiblings\b|\bn fish\b")
+_NEITHER = _compile(r"\b(?:none|no|not|neither|without|lack\w*|absent|rest|others?|unclear|undecided)\b")
+_SQUARES = Decimal("1e4")  # 1/mL: a large square of a Neubauer chamber holds 0.1 µL
+
+
+def check_tallies(transition: Transition) -> Findings:
+    """L20: check counts and shares of every observation and of every material that the step wrote."""
+    for seen, found in claims.list_observed(transition):
+        yield from _check_viability(seen.path, found)
+        yield from _check_gates(seen.path, found)
+        yield from _check_categories(transition, seen.path, found)
+        yield from _check_sentence(transition, seen, found)
+    gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
+    yield from _check_viability("the record", gathered)
+    if transition.action in ("QuantifyColonies", "ImageColonies", "VisualInspection"):
+        yield from _check_colonies(transition, gathered)
+    for view in transition.usable_outputs:
+        found = claims.list_claims(transition, [view])
+        yield from _check_viability(view.name, found)
+        yield from _check_categories(transition, view.name, found)
+        yield from _check_multiplicity(transition, view, found)
+
+
+def _check_viability(subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless live and dead cells add up to the total, and viability is the share of live cells."""
+    parts = [claim for claim in found if not claim.matches(_PART) and not claim.matches(_VIABILITY)]
+    viability = find_term(found, _compile(r"\bviability\b"), ("ratio",))
+    for dimensions in (_COUNTS, _DENSITIES):
+        live, dead = (find_term(parts, pattern, dimensions) for pattern in (_LIVE, _DEAD))
+        if live is None or dead is None or live.value + dead.value <= 0:
+            continue
+        others = [claim for claim in parts if not claim.matches(_LIVE) and not claim.matches(_DEAD)]
+        total = find_term(others, _TOTAL, dimensions)
+        if total is not None:
+            text = "live and dead cells add up to"
+            yield from compare_computed("L20", subject, live.value + dead.value, (live, dead), total, text)
+        if viability is not None:
+            expected = live.value / (live.value + dead.value) * 100
+            text, allowed = f"{live.text} and {dead.text} are a viability of {expected:.1f} %, not {viability.value} %", Decimal(1) + viability.step
+            shown = f"{expected:.1f} %", f"{viability.value} %"
+            yield from compare("L20", subject, expected, viability.value, "ratio", text, allowed, allowed, shown=shown)
+
+
+def _check_gates(subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless positive and negative events add up to the gate, and shares follow from the counts."""
+    counts = [claim for claim in found if claim.dimension in _COUNTS]
+    positive, negative = find_term(counts, _POSITIVE), find_term(counts, _NEGATIVE)
+    others = [claim for claim in counts if not claim.matches(_POSITIVE) and not claim.matches(_NEGATIVE)]
+    parent = find_term(others, _PARENT)
+    if positive and negative and parent and positive.value > 1 and negative.value > 1:
+        text = f"{positive.text} and {negative.text} add up to"
+        yield from compare_computed("L20", subject, positive.value + negative.value, (positive, negative), parent, text)
+    share = find_term([c for c in found if c.dimension == "ratio" and not re.search(r"\bmock\b|\bnet\b|\ball\b|\bblank\b", c.label)], _POSITIVE, ("ratio",))
+    if positive and parent and share and 1 < positive.value <= parent.value:
+        expected, allowed = positive.value / parent.value * 100, Decimal("0.6") + share.step + share.value / 50
+        text = f"{positive.text} of {parent.text} are {expected:.1f} %, not {share.value} %"
+        shown = f"{expected:.1f} %", f"{share.value} %"
+        yield from compare("L20", subject, expected, share.value, "ratio", text, allowed, allowed, shown=shown)
+
+
+def _find_whole(transition: Transition, found: Sequence[Claim]) -> Claim | None:
+    """Return the only number of animals or samples that a record or the materials before the step state, or None."""
+    named = [c for c in found if c.dimension in _COUNTS and c.matches(_ANIMALS) and c.value == int(c.value) and not c.matches(_GENOTYPE)]
+    whole = find_term(named, _ANIMALS, _COUNTS)
+    if whole is not None or named:
+        return whole
+    before = claims.list_claims(transition, transition.inputs)
+    return find_term([claim for claim in before if claim.value == int(claim.value)], _ANIMALS, _COUNTS)
+
+
+def _check_categories(transition: Transition, subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless the numbers of all genotypes add up to the number of animals."""
+    parts = [c for c in found if c.dimension in _COUNTS and c.matches(_GENOTYPE) and c.value == int(c.value) and not c.matches(_TOTAL)]
+    labels = {claim.label for claim in parts}
+    if not 3 <= len(parts) <= 6 or len(labels) != len(parts):
+        return
+    others = [claim for claim in found if claim not in parts]
+    whole = find_term(others, _TOTAL, _COUNTS) or _find_whole(transition, others)
+    if whole is not None and whole.value > 1:
+        total = sum((claim.value for claim in parts), ZERO)
+        yield from compare_computed("L20", subject, total, (), whole, f"{' + '.join(str(c.value) for c in parts)} is", "count")
+
+
+_SENTENCE_COUNT = re.compile(r"(?<![\w.])([0-9]{1,4})\s+(?![0-9%])([a-z]+(?:\s[a-z-]+){0,8})", re.IGNORECASE)
+
+
+def _check_sentence(transition: Transition, seen: ObservationView, found: list[Claim]) -> Findings:
+    """Yield an error if a sentence sorts more animals into exclusive groups than there are.
+
+    The groups exclude each other if one of them is that without the feature: "36 show pigment, 12 show none".
+    """
+    text = str(seen.raw.get("value") or "")
+    matches = _SENTENCE_COUNT.findall(text[:600])
+    if len(matches) < 2 or "|" in text or not any(_NEITHER.search(words) for _, words in matches[1:]):
+        return
+    if any(character in text for character in "%:;/=") or "." in text.rstrip(". "):
+        return
+    whole = _find_whole(transition, [claim for claim in found if claim.text not in text])
+    described = [c for c in claims.read_text(seen.description) if c.dimension in _COUNTS and c.matches(_ANIMALS)]
+    whole = described[0] if len({c.value for c in described}) == 1 else whole
+    total = sum((Decimal(number) for number, _ in matches), ZERO)
+    if whole is not None and whole.value > 1 and total > whole.value:
+        message = f"{' + '.join(number for number, _ in matches)} is {total}, not {whole.value}"
+        yield from compare("L20", seen.path, whole.value, total, "count", message, above=ZERO, shown=(str(whole.value), str(total)))
+
+
+def _check_colonies(transition: Transition, gathered: list[Claim]) -> Findings:
+    """Yield an error unless CFU/mL is the number of colonies over the plated volume times the dilution."""
+    colonies = find_term([c for c in gathered if c.dimension in _COUNTS and not c.matches(_NOT_COLONIES) and c.value == int(c.value)], _COLONIES, _COUNTS)
+    density = _find_density(gathered)
+    volume = next((a for leaf, a in transition.parameters.list_amounts("volume") if {"plated", "spread"} & leaf.word_set), None)
+    factor = transition.parameters.find_dilution_factor()
+    if colonies and density and volume and factor and colonies.value > 0 and transition.find_replicate_count() in (None, 1):
+        expected = colonies.value / (volume.value / 1000) * factor
+        text = f"{colonies.value} colonies from {units.format_value(volume.value, 'volume')} diluted {factor}-fold are"
+        yield from compare_computed("L20", "colony count", expected, (colonies,), density, text, "number_density", Decimal("0.05"))
+
+
+def _find_density(gathered: list[Claim]) -> Claim | None:
+    """Return the only density of the undiluted suspension, or None."""
+    found = [c for c in gathered if (c.dimension == "number_density" or (c.dimension == "" and c.matches(_PER_PLATE))) and c.matches(_UNDILUTED)]
+    return find_term(found, _UNDILUTED, ("", "number_density"))
+
+
+def _check_multiplicity(transition: Transition, view: MaterialView, found: list[Claim]) -> Findings:
+    """Yield an error unless the particles for each cell follow from the particles and the cells of a vessel."""
+    stated = find_term([c for c in found if c.value > 0], _PER_CELL, _COUNTS)
+    plain = [c for c in found if not c.matches(_PER_CELL) and c.dimension in _COUNTS]
+    particles = find_term(plain, _PARTICLES, _COUNTS)
+    cells = find_term([c for c in plain if not c.matches(_PARTICLES)], _CELLS, _COUNTS)
+    if stated and particles and cells and cells.value > 0 and particles.value > 0:
+        text = f"{particles.text} on {cells.text} are, for each cell,"
+        yield from compare_computed("L20", view.name, particles.value / cells.value, (particles, cells), stated, text)

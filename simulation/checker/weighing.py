@@ -1,0 +1,209 @@
+"""L04: weighed amounts: gross, tare and net, loss on drying, totals, molarities and the share of an element in a mass."""
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+
+from simulation.checker import chemistry
+from simulation.checker.arithmetic import compare_computed, find_term
+from simulation.checker.chemistry import Substance
+from simulation.checker.findings import Findings, compare
+from simulation.checker.reading import claims, units, words
+from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.units import Amount
+
+ZERO = Decimal(0)
+_MASS = ("mass",)
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_GROSS = _compile(r"\bgross\b|\bfull\b|\bfilled\b|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid)\b|\+ ?(?:agcl|precipitate|ppt|sample)\b|\bloaded\b")
+_TARE = _compile(r"\btare\b|\bempty\b|\btare weight\b|\bvessel alone\b")
+_NET = _compile(r"\bnet\w*\b|\bby diff(?:erence|\.)?|\balone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b")
+# A weighing of an earlier time, of which the record may give the mass beside the present one.
+_EARLIER = _compile(r"\bfirst\b|\bbefore\b|\bmoist\b|\bwet\b|\bdamp\b|\bprevious\b|\binitial\b|\bearlier\b|\bstart\b|\bsample\b|\baliquot\b")
+_LOSS = _compile(r"\bloss\b|\blost\b|\bgiven up\b|\bevaporated\b|\bwater removed\b|\bmoisture\b|\bvapou?r\b|\bdecrease\b|\bloses\b")
+_WHOLE_MASS = _compile(r"\bmass\b|\bweight\b|\bgross\b|\bdry\b|\bwet\b|\bdamp\b")
+_DRYING = ("DryingOven", "Desiccate", "Lyophilize", "Evaporate", "Grind", "Incubate", "Wait", "Autoclave", "Microwave")
+_TOTAL = _compile(r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b")
+_NOT_TOTAL = _compile(r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b")
+_PER_VOLUME = {"mass": "mass_concentration", "count": "number_density", "amount": "molar_concentration"}
+_MOLAR_MASS = _compile(r"\bmolar\b|\bmolecular\b|^m\b|\bmw\b|\bg/mol\b|^.*\bformula weight\b")
+_WEIGHED = _compile(r"\bmass\b|\bweigh\w*\b|\bamount\b|\bportion\b|\bpowder\b|\bsolid\b")
+_NAME_CONCENTRATION = re.compile(r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|mol/L|mmol/L|µmol/L|millimolar|micromolar|ng/mL|µg/mL|mg/mL|mg/L|g/L)\s(?:of )?([A-Za-z][\w-]+)")
+_FORMULA = re.compile(r"(?<![\w(])(?:[A-Z][a-z]?[0-9]{0,2}|\((?:[A-Z][a-z]?[0-9]{0,2}){1,4}\)[0-9]{0,2}){2,9}(?![\w)])")
+
+
+def check_weighing(transition: Transition) -> Findings:
+    """L04: check net against gross and tare, loss on drying, totals, molarities and masses of elements."""
+    observed = [claim for _, found in claims.list_observed(transition) for claim in found]
+    outputs = transition.usable_outputs
+    for view in outputs:
+        own = claims.list_claims(transition, [view])
+        # What is observed is that of the only material.
+        extra = observed if len(transition.limited_inputs) == 1 and len(outputs) == 1 else []
+        yield from _check_net(view, [*own, *extra])
+        yield from _check_totals(transition, view, own)
+        before = transition.find_input(view)
+        if before is not None and transition.action in _DRYING:
+            yield from _check_loss(view, claims.list_claims(transition, [before]), own, observed if extra else [])
+    yield from _check_molarities(transition)
+    yield from _check_element_masses(transition)
+
+
+def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
+    """Yield an error unless the net mass is the gross mass minus the tare."""
+    present = [claim for claim in found if not claim.matches(_EARLIER) or claim.matches(_TARE)]
+    roles = ((_TARE, (_GROSS, _NET)), (_GROSS, (_TARE, _NET)), (_NET, (_TARE, _GROSS)))
+    terms = []
+    for pattern, others in roles:
+        single = [c for c in present if not any(c.matches(other) for other in others)]
+        terms.append(find_term(single, pattern, _MASS))
+    tare, gross, net = terms
+    if tare and gross and net and gross.value > tare.value:
+        expected, allowed = gross.value - tare.value, tare.step + gross.step + net.step * 2
+        allowed += expected / 200
+        text = f"gross minus tare is {units.format_value(expected, 'mass')}, but the net mass is {units.format_value(net.value, 'mass')}"
+        yield from compare("L04", view.name, expected, net.value, "mass", text, allowed, allowed)
+
+
+def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], observed: list[Claim]) -> Findings:
+    """Yield an error unless what was lost is the mass before minus the mass after."""
+    old = find_term([c for c in before if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_MOLAR_MASS)], _WHOLE_MASS, _MASS)
+    mine = [c for c in own if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_EARLIER) and not c.matches(_NET)]
+    new = find_term(mine, _WHOLE_MASS, _MASS)
+    lost = find_term([*own, *observed], _LOSS, _MASS)
+    if old and new and lost and old.value > new.value:
+        expected, allowed = old.value - new.value, old.step + new.step + lost.step * 2
+        allowed += expected * Decimal("0.03")
+        text = f"the mass fell by {units.format_value(expected, 'mass')}, but a loss of {units.format_value(lost.value, 'mass')} is stated"
+        yield from compare("L04", view.name, expected, lost.value, "mass", text, allowed, allowed)
+
+
+def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) -> Findings:
+    """Yield an error unless a stated total is the concentration times the volume of the material."""
+    if not view.liquid_volume or view.volume is None:
+        return
+    for claim in own:
+        dimension = _PER_VOLUME.get(claim.dimension)
+        if dimension is None or not claim.matches(_TOTAL) or claim.matches(_NOT_TOTAL) or claim.value <= 0:
+            continue
+        fitting = {name: a for name, a in view.concentrations.items() if a.dimension == dimension}
+        named = {name: a for name, a in fitting.items() if set(name.split()) & set(words.tokenize(claim.label))}
+        amounts = list((named or fitting).values())
+        if len(amounts) != 1:
+            continue
+        expected = amounts[0].value * view.liquid_volume / 1000
+        terms = (_as_claim(amounts[0]), _as_claim(view.volume))
+        text = f"{units.format_value(amounts[0].value, dimension)} in {units.format_value(view.liquid_volume, 'volume')} is"
+        yield from compare_computed("L04", view.name, expected, terms, claim, text, tolerance=Decimal("0.05"))
+
+
+def _as_claim(amount: Amount) -> Claim:
+    return Claim("", amount.value, amount.dimension, min(amount.step, abs(amount.value) / 20), amount.text)
+
+
+def _find_molar_mass(view: MaterialView, found: Iterable[Claim]) -> Decimal | None:
+    """Return the molar mass in g/mol that a material states, else that of the only substance in its name, or None."""
+    stated = find_term([claim for claim in found if claim.value > 0], _MOLAR_MASS, ("molecular_mass",))
+    if stated is not None:
+        return stated.value * 1000
+    substance = chemistry.find_only_substance(view.name_words) or chemistry.find_only_substance(view.all_words)
+    return substance.molar_mass if substance else None
+
+
+def iter_name_concentrations(name: str) -> Iterable[tuple[str, Amount]]:
+    """Yield (substance, concentration) of phrases like "5.0 mM ferrocene" in a name."""
+    for number, unit, substance in _NAME_CONCENTRATION.findall(units.normalise_text(name[:400])):
+        if (amount := units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)) is not None:
+            yield substance.lower(), amount
+
+
+def _check_molarities(transition: Transition) -> Findings:
+    """Yield an error unless a molar concentration follows from the mass weighed in, the molar mass and the volume."""
+    solids = [(view, claims.list_claims(transition, [view])) for view in transition.inputs if not view.is_empty_vessel]
+    weighed = [(view, own, mass) for view, own in solids if (mass := _find_weighed(view, own)) is not None]
+    for view in transition.usable_outputs:
+        yield from _check_both_concentrations(view, [own for _, own in solids])
+        if len(weighed) != 1 or transition.family != words.ADD or not view.liquid_volume or transition.find_input(view) not in (None, weighed[0][0]):
+            continue
+        source, own, mass = weighed[0]
+        molar_mass = _find_molar_mass(source, own)
+        volume = view.liquid_volume
+        names = {word for word in source.all_words if len(word) > 2}
+        if molar_mass is None:
+            continue
+        stated = [(name, amount) for name, amount in view.concentrations.items() if amount.dimension == "molar_concentration"]
+        stated += [pair for pair in iter_name_concentrations(view.name) if pair[1].dimension == "molar_concentration"]
+        for name, amount in stated:
+            if set(name.split()) <= names or not name:
+                # µg over g/mol is µmol; over µL it is mol/L, and the base unit is µmol/L.
+                expected = mass.value / molar_mass / volume * 1_000_000
+                text = f"{mass.text} of {molar_mass:.5g} g/mol in {units.format_value(volume, 'volume')} are"
+                yield from compare_computed("L04", view.name, expected, (mass,), _as_claim(amount), text, tolerance=Decimal("0.03"))
+
+
+def _find_weighed(view: MaterialView, own: list[Claim]) -> Claim | None:
+    """Return the mass of a weighed solid of one substance, or None."""
+    if view.volume is not None or view.concentrations:
+        return None
+    masses = [c for c in own if c.dimension == "mass" and not c.matches(_TARE) and not c.matches(_GROSS) and c.value > 0]
+    return masses[0] if len({claim.value for claim in masses}) == 1 else None
+
+
+def _check_both_concentrations(view: MaterialView, sources: list[list[Claim]]) -> Findings:
+    """Yield an error unless a mass concentration and a molar concentration of one substance agree."""
+    if len(view.concentrations) > 1:
+        return
+    leaves = [(leaf, leaf.parse_amount("mass_concentration"), leaf.parse_amount("molar_concentration")) for leaf in view.leaves]
+    by_mass = [amount for leaf, amount, _ in leaves if amount and "concentration" in leaf.word_set]
+    by_number = [amount for leaf, _, amount in leaves if amount and "concentration" in leaf.word_set]
+    stated = [claim for own in sources for claim in own if claim.matches(_MOLAR_MASS) and claim.dimension == "molecular_mass"]
+    # "medium without glucose" names what it does not contain.
+    is_negated = {"no", "without", "free", "minus"} & set(view.name_words)
+    substance = None if is_negated else chemistry.find_only_substance(view.name_words)
+    molar_mass = stated[0].value * 1000 if len(stated) == 1 else substance.molar_mass if substance else None
+    if len(by_mass) == len(by_number) == 1 and molar_mass:
+        expected = by_mass[0].value / molar_mass * 1000
+        text = f"{units.format_value(by_mass[0].value, 'mass_concentration')} of {molar_mass:.5g} g/mol are"
+        yield from compare_computed("L04", view.name, expected, (_as_claim(by_mass[0]),), _as_claim(by_number[0]), text, tolerance=Decimal("0.03"))
+
+
+def _check_element_masses(transition: Transition) -> Findings:
+    """Yield an error if a product has more of an element than the only weighed substance of that element brought."""
+    solids = []
+    for view in transition.inputs:
+        mass = view.mass or next((a for leaf in view.leaves if leaf.word_set == {"mas"} and (a := leaf.parse_amount("mass"))), None)
+        formula = _find_formula(view)
+        if mass is not None and formula is not None and view.volume is None:
+            solids.append((view, mass, formula))
+    if len(solids) != 1:
+        return
+    source, mass, substance = solids[0]
+    elements = chemistry.count_elements(substance.formula)
+    for output in transition.usable_outputs:
+        for claim in claims.list_claims(transition, [output]):
+            symbol = next((e for e in elements if re.search(rf"(?:^|\s){e.lower()}(?:\s|$)", claim.label)), "")
+            if claim.dimension != "mass" or not symbol or symbol in ("H", "O", "C", "N"):
+                continue
+            share = chemistry.compute_molar_mass(symbol) * elements[symbol] / substance.molar_mass
+            expected, shown = mass.value * share, units.format_value(mass.value, "mass")
+            text = f"{shown} of {substance.formula} have at most {units.format_value(expected, 'mass')} of {symbol}"
+            allowed = expected * Decimal("0.03") + claim.step
+            yield from compare("L04", output.name, expected, claim.value, "mass", text, above=allowed)
+
+
+def _find_formula(view: MaterialView) -> Substance | None:
+    """Return the substance whose formula or name a material has, or None."""
+    for formula in _FORMULA.findall(view.name):
+        try:
+            if len(chemistry.count_elements(formula)) > 1:
+                return Substance(formula, chemistry.compute_molar_mass(formula), {})
+        except KeyError:
+            continue
+    return chemistry.find_only_substance(view.name_words)

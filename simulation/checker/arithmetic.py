@@ -49,7 +49,17 @@ def compare_computed(
     allowed = abs(expected) * share + min(stated.step * 2, abs(expected) / 4)
     shown = tuple(_format(value, dimension or stated.dimension) for value in (expected, stated.value))
     message = f"{text} {shown[0]}, not {shown[1]}"
-    yield from compare(code, subject, expected, stated.value, dimension or stated.dimension, message, allowed, allowed, shown=(shown[0], shown[1]))
+    yield from compare(
+        code,
+        subject,
+        expected,
+        stated.value,
+        dimension or stated.dimension,
+        message,
+        allowed,
+        allowed,
+        shown=(shown[0], shown[1]),
+    )
 
 
 def _format(value: Decimal, dimension: str) -> str:
@@ -69,14 +79,19 @@ _RATIOS = (
     Ratio("A260/A280", _compile(r"260\s?/\s?(?:a\s?)?280"), _compile(r"^(?!.*280).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?280\b(?!\s?/)")),
     Ratio("A260/A230", _compile(r"260\s?/\s?(?:a\s?)?230"), _compile(r"^(?!.*230).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?230\b(?!\s?/)")),
 )  # fmt: skip
-_PEAK_ANODIC, _PEAK_CATHODIC = _compile(r"\bep,?a\b|\banodic peak\b(?! current)"), _compile(r"\bep,?c\b|\bcathodic peak\b(?! current)")
+_PEAK_ANODIC, _PEAK_CATHODIC = (
+    _compile(r"\bep,?a\b|\banodic peak\b(?! current)"),
+    _compile(r"\bep,?c\b|\bcathodic peak\b(?! current)"),
+)
 _PEAK_SEPARATION = _compile(r"(?:\bd|Δ|delta\s?)ep\b|\bpeak(?:-to-peak)? separation\b")
 _MIDPOINT = _compile(r"\be\s?(?:1/2|half|½)|\bhalf[- ]wave\b|\bmid-?point potential\b|\bformal potential\b|\be0'")
 _CURRENT_ANODIC, _CURRENT_CATHODIC = _compile(r"\bip,?a\b(?!\s?/)"), _compile(r"(?<!/)(?<!/ )\bip,?c\b")
 _CURRENT_RATIO = _compile(r"\bratio\b|ip,?a\s?/\s?\|?ip,?c")
 _BASELINE = _compile(r"\bf_?0\b(?!.*/f)|\bbaseline\b|\bbefore\b|\bresting\b|\br0\b")
 _PEAK = _compile(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bf ?1\b|\bafter\b")
-_RELATIVE_CHANGE = _compile(r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b")
+_RELATIVE_CHANGE = _compile(
+    r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b"
+)
 _FOLD_CHANGE = _compile(r"(?<![Δd])\bf\s?/\s?f_?0\b")
 
 
@@ -127,13 +142,17 @@ def _check_relative_change(seen: ObservationView, found: list[Claim], gathered: 
     for pattern, name in ((_RELATIVE_CHANGE, "the relative change"), (_FOLD_CHANGE, "F/F0")):
         stated = find_term(found, pattern, ("", "ratio"))
         for pool in (found, gathered) if stated else ():
-            others = [claim for claim in pool if claim is not stated and not claim.matches(pattern) and claim.dimension == ""]
+            others = [
+                claim for claim in pool if claim is not stated and not claim.matches(pattern) and claim.dimension == ""
+            ]
             baseline = find_term(others, _BASELINE)
             peak = find_term([claim for claim in others if not claim.matches(_BASELINE)], _PEAK)
             if stated and baseline and peak and baseline.value > 0:
                 expected = peak.value / baseline.value - (1 if pattern is _RELATIVE_CHANGE else 0)
                 expected *= 100 if stated.dimension == "ratio" else 1
-                yield from compare_computed("L20", seen.path, expected, (baseline, peak), stated, f"{name} is", tolerance=Decimal("0.02"))
+                yield from compare_computed(
+                    "L20", seen.path, expected, (baseline, peak), stated, f"{name} is", tolerance=Decimal("0.02")
+                )
                 break
 
 
@@ -160,7 +179,9 @@ def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
 
 
 _MEAN = _compile(r"\bmean\b|\baverage\b|\bavg\b")
-_RUN = _compile(r"\b(?:run|reading|repl\w*|trial|repeat|measurement)s?\b ?#? ?(?:[0-9]|one|two|three|four|five)?|\brun[0-9]")
+_RUN = _compile(
+    r"\b(?:run|reading|repl\w*|trial|repeat|measurement)s?\b ?#? ?(?:[0-9]|one|two|three|four|five)?|\brun[0-9]"
+)
 
 
 def _check_mean(seen: ObservationView, found: list[Claim]) -> Findings:
@@ -175,5 +196,3 @@ def _check_mean(seen: ObservationView, found: list[Claim]) -> Findings:
         text = f"a mean of {_format(mean.value, mean.dimension)} is outside the readings"
         shown = f"{_format(lowest, mean.dimension)} to {_format(highest, mean.dimension)}"
         yield error_finding("L20", seen.path, shown, _format(mean.value, mean.dimension), text)
-
-

@@ -6,7 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from simulation.checker import arithmetic, concentrations, conditions, identity, observations, settings, tallies, values, volumes, weighing, weights
+from simulation.checker import (
+    arithmetic,
+    concentrations,
+    conditions,
+    cultures,
+    identity,
+    limits,
+    observations,
+    origins,
+    settings,
+    tallies,
+    values,
+    volumes,
+    weighing,
+    weights,
+)
 from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
 from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
@@ -33,7 +48,7 @@ class Check(NamedTuple):
 # To add a check, add one row. The order of the functions does not affect the result: a report sorts its findings.
 CHECKS = (
     Check("L01", "origin of materials", "origin: materials, components and barcodes come from the inputs",
-          "the name is that of a ready-made reagent, or the step mixes nothing; otherwise a warning", (identity.check_origins,)),
+          "the name is that of a ready-made reagent, or the step mixes nothing; otherwise a warning", (origins.check_origins,)),
     Check("L02", "volume balance", "volume: no more comes out than went in, withdrawals are subtracted, additions are added",
           "the volumes are known", (volumes.check_volumes,)),
     Check("L03", "dilution", "C1 V1 = C2 V2, serial factors, the replacement medium after a wash (5%)",
@@ -42,7 +57,7 @@ CHECKS = (
           "amounts are known and no reaction uses them up",
           (concentrations.check_component_amounts, weights.check_masses, weights.check_counted_amounts, weighing.check_weighing)),
     Check("L05", "container capacity", "overfilling, below the minimum filling, a container that the instrument does not take",
-          "capacity or container is known", (volumes.check_containers,)),
+          "capacity or container is known", (volumes.check_containers, limits.check_equipment)),
     Check("L06", "physical state", "frozen, attached, dry: what can be pipetted and measured; materials keep their state",
           "phase or storage condition is known", (conditions.check_physical_states,)),
     Check("L07", "dead volume", "no more is taken than there is above the dead volume", "the volume is known", (volumes.check_overdraw,)),
@@ -51,9 +66,9 @@ CHECKS = (
     Check("L10", "barcode in a text", "no barcode in names, properties and observations (warning)", "always", (values.check_barcodes,), True),
     Check("L11", "fields and allowed values", "required fields and their closed lists; other spellings of a value are accepted",
           "always", (values.check_enumerations,), True),
-    Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (values.check_units,)),
+    Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (values.check_units, limits.check_osmolality)),
     Check("L13", "times and growth", "times in order; growth within the doubling time, or within what any cell can do",
-          "times, densities and duration are known", (conditions.check_times,), True),
+          "times, densities and duration are known", (conditions.check_times, cultures.check_cultures), True),
     Check("L14", "storage conditions", "the storage condition fits temperature and action; in incubators temperature and CO2 are stated",
           "always", (conditions.check_storage_conditions,)),
     Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",
@@ -61,7 +76,7 @@ CHECKS = (
     Check("L16", "settings of the action", "volumes, temperatures, objectives, wavelengths, forces, pores, times and cycles are those that were set",
           "the outcome mentions them", (settings.check_settings, settings.check_sentences)),
     Check("L17", "limits of seeing and pipetting", "nobody sees what is too small; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
-          "the claim is in words", (observations.check_limits,)),
+          "the claim is in words", (observations.check_limits, limits.check_detection)),
     Check("L18", "number of outputs", "as many outputs as the catalogue promises; a remainder if something is left",
           "counts are given", (identity.check_output_count,)),
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
@@ -72,7 +87,7 @@ CHECKS = (
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
           "always", (values.check_coherence,), True),
     Check("L23", "possible values", "pH 0 to 14, temperature above -273.15 °C, parts within the whole, nothing below zero",
-          "a number is given", (values.check_ranges,), True),
+          "a number is given", (values.check_ranges, limits.check_packing), True),
     Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (values.check_prompt_text,), True),
 )  # fmt: skip
 

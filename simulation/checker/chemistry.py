@@ -65,11 +65,12 @@ _IONS = {
 }  # fmt: skip
 ION_WORDS = {word: ion for ion, (_, names) in _IONS.items() for word in (ion, *names.split())}
 # Words of mixtures that bring many ions that their labels do not list.
-MIXED_SOURCES = frozenset(
+_MIXED_TEXT = (
     "medium media buffer serum saline hbss pbs tyrode ringer acsf seawater tap mineral salt electrolyte broth extract lysate tissue blood "
     "soil rock basalt apatite drink juice tea coffee milk dmem rpmi neurobasal lb r2a sample leachate digest unknown culture cell mix master "
-    "kit supplement stock ion brine ash sediment water".split()
-) - {"water", "stock", "mix", "sample"}
+    "kit supplement ion brine ash sediment"
+)
+MIXED_SOURCES = frozenset(_MIXED_TEXT.split()) - {"mix", "sample"}
 _ELEMENT = re.compile(r"([A-Z][a-z]?)([0-9]*)")
 _GROUP = re.compile(r"\(([A-Za-z0-9]+)\)([0-9]*)")
 
@@ -97,7 +98,9 @@ def count_elements(formula: str) -> Counter[str]:
 
 def compute_molar_mass(formula: str) -> Decimal:
     """Return the molar mass of a formula in g/mol."""
-    return sum((Decimal(_ATOMIC_WEIGHTS[element]) * atoms for element, atoms in count_elements(formula).items()), Decimal(0))
+    return sum(
+        (Decimal(_ATOMIC_WEIGHTS[element]) * atoms for element, atoms in count_elements(formula).items()), Decimal(0)
+    )
 
 
 def _count_ions(formula: str) -> dict[str, int]:
@@ -124,12 +127,17 @@ def _build_table() -> dict[frozenset[str], Substance]:
 _SUBSTANCES = _build_table()
 _NAME_WORDS = frozenset(word for names in _SUBSTANCES for word in names)
 # Words that name a substance of the table by themselves.
-SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for word in names) - {"water", "h2o", "mes"}
+SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for word in names) - {
+    "water",
+    "h2o",
+    "mes",
+}
 # Words beside a substance's name that do not make it another substance.
-_ATTRIBUTES = frozenset(
+_ATTRIBUTE_TEXT = (
     "anhydrous dry dried free acid base pure d l weighed portion powder crystal neat hplc grade analytical sublimed solid stock standard of the in "
-    "synthetic phase working solution reagent salt".split()
+    "synthetic phase working solution reagent salt"
 )
+_ATTRIBUTES = frozenset(_ATTRIBUTE_TEXT.split())
 
 
 @lru_cache(maxsize=2048)
@@ -137,8 +145,14 @@ def find_substance(names: frozenset[str]) -> Substance | None:
     """Return the substance that these words name, apart from attributes like "anhydrous", or None."""
     if (substance := _SUBSTANCES.get(names)) is not None:
         return substance
-    core = names - (_ATTRIBUTES - {"acid"}) if "acid" in names and names & {"acetic", "nitric", "citric"} else names - _ATTRIBUTES
-    return _SUBSTANCES.get(frozenset(core)) or _SUBSTANCES.get(frozenset(core | {"acid"}) if "acid" in names else frozenset(core))
+    core = (
+        names - (_ATTRIBUTES - {"acid"})
+        if "acid" in names and names & {"acetic", "nitric", "citric"}
+        else names - _ATTRIBUTES
+    )
+    return _SUBSTANCES.get(frozenset(core)) or _SUBSTANCES.get(
+        frozenset(core | {"acid"}) if "acid" in names else frozenset(core)
+    )
 
 
 def find_only_substance(words: Iterable[str]) -> Substance | None:
@@ -152,7 +166,9 @@ def find_only_substance(words: Iterable[str]) -> Substance | None:
 
 def find_ion(component: str) -> str:
     """Return the ion that a component is, "mg" for "magnesium" and "mg2+", or "" if it is none."""
-    names = [re.sub(r"[0-9]*[+-]+$", "", word) for word in component.split() if word not in ("ion", "total", "dissolved")]
+    names = [
+        re.sub(r"[0-9]*[+-]+$", "", word) for word in component.split() if word not in ("ion", "total", "dissolved")
+    ]
     return ION_WORDS.get(names[0], "") if len(names) == 1 else ""
 
 

@@ -130,6 +130,10 @@ def _check_total(transition: Transition, component: str) -> Findings:
     may_change = transition.family in (words.HEAT, words.TAKE) and not is_evaporation
     if dimension in ("ratio", "fold") or may_change or transition.action == "Wait":
         return
+    # A measurement may write its result into a material of which the concentration was not known.
+    is_new = not any(component in view.concentrations for view in transition.inputs)
+    if is_new and transition.family in words.MEASUREMENTS:
+        return
     total_in = _compute_total(transition.inputs, component, dimension)
     total_out = _compute_total(outputs, component, dimension)
     if total_in is None or total_out is None:

@@ -6,7 +6,8 @@ from decimal import Decimal
 from itertools import combinations
 
 from simulation.checker.findings import Decided, Findings, compare, error_finding, require, undecided_finding
-from simulation.checker.reading import flows, properties, units, words
+from simulation.checker.reading import flows, units, words
+from simulation.checker.reading.leaves import collect_words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
@@ -171,7 +172,7 @@ def check_limits(transition: Transition) -> Findings:
             text = f"{claim} cannot be seen with the naked eye"
             yield from require("L17", not claim, seen.path, "what the naked eye resolves", claim, text)
         elif action == "UseMicroscope" and (claim := _find_claim(seen, _TOO_SMALL)):
-            all_words = properties.collect_words(transition.parameters.leaves) | set(words.tokenize(seen.full_text))
+            all_words = collect_words(transition.parameters.leaves) | set(words.tokenize(seen.full_text))
             if all_words & _FLUORESCENT:
                 yield undecided_finding("L17", seen.path, f"{claim} may be visible by their fluorescence")
             else:

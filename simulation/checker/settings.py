@@ -132,7 +132,9 @@ def _check_temperatures(transition: Transition) -> Findings:
         # A material that is back in storage, or at room temperature, has cooled down or warmed up since the action. On
         # the bench it may still be on its way there.
         is_on_the_way = after.condition == "room_temp" and lowest <= got <= max(set_values)
-        has_adjusted = is_on_the_way or lowest <= got <= highest or (not is_incubated and low <= got <= min(high, highest))
+        has_adjusted = (
+            is_on_the_way or lowest <= got <= highest or (not is_incubated and low <= got <= min(high, highest))
+        )
         if is_tempered or (is_changed and not has_adjusted):
             expected = next((value for value in set_values if abs(value - got) <= 1), set_values[0])
             yield from _compare_setting(after.name, expected, got, "temperature", Decimal(1), Decimal(1))

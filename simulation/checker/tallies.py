@@ -22,21 +22,36 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 # Words of a part of a tally (one corner square, one field, one run), of which there are several.
 _PART = _compile(r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper\b|\beach\b")
-_LIVE, _DEAD = _compile(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"), _compile(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)")
+_LIVE, _DEAD = (
+    _compile(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"),
+    _compile(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)"),
+)
 _TOTAL = _compile(r"\b(?:total|all|sum|overall)\b")
 _VIABILITY = _compile(r"\bviab(?:ility|le)\b")
 _POSITIVE = _compile(r"\b(?:pos(?:itive)?\b|gfp\s?pos|\w*(?:gfp|cherry|ha|rfp|yfp|gcamp|tag)\+)")
 _NEGATIVE = _compile(r"(?:\bneg(?:ative)?\b|\b\w*negative\b|\b(?:gfp|mcherry|rfp|yfp)-(?![a-z0-9]))")
-_PARENT = _compile(r"\bsinglets?\b|\b(?:live |viable |gated )?single(?:s|t cells| cells)?\b|\bgated cells\b|\bgate\b|\blive singles\b")
+_PARENT = _compile(
+    r"\bsinglets?\b|\b(?:live |viable |gated )?single(?:s|t cells| cells)?\b|\bgated cells\b|\bgate\b|\blive singles\b"
+)
 _CELLS = _compile(r"\bcells?\b")
-_PARTICLES = _compile(r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bvir(?:us|ions?|al)\b|\btu\b|\bvg\b|\btransducing\b|\bbacteri\w+\b")
-_PER_CELL = _compile(r"\bmoi\b|\bmultiplicity\b|\b(?:per|for each|for every|to each|on each|a) (?:\w+ )?cell\b|\bratio\b.*\bcells?\b|\b(?:minicell|particle)s?\s?(?:/|:|to|per) ?cells?\b")
+_PARTICLES = _compile(
+    r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bvir(?:us|ions?|al)\b|\btu\b|\bvg\b|\btransducing\b|\bbacteri\w+\b"
+)
+_PER_CELL = _compile(
+    r"\bmoi\b|\bmultiplicity\b|\b(?:per|for each|for every|to each|on each|a) (?:\w+ )?cell\b|\bratio\b.*\bcells?\b|\b(?:minicell|particle)s?\s?(?:/|:|to|per) ?cells?\b"
+)
 _COLONIES = _compile(r"\bcolon(?:y|ies)\w*|\bcounted\b|\bcfu\b(?!\s?(?:/|per))")
-_UNDILUTED = _compile(r"\bundiluted\b|\boriginal\b|\bstock\b|\bneat\b|\binoculum\b|\bsuspension\b|\bculture\b|\bcfu\s?(?:/|per)|\bviable count\b|\btiter\b|\btitre\b")
+_UNDILUTED = _compile(
+    r"\bundiluted\b|\boriginal\b|\bstock\b|\bneat\b|\binoculum\b|\bsuspension\b|\bculture\b|\bcfu\s?(?:/|per)|\bviable count\b|\btiter\b|\btitre\b"
+)
 _PER_PLATE = _compile(r"\bcfu\s?(?:/|per)\s?m ?l\b|\bper ml\b|/ml")
-_NOT_COLONIES = _compile(r"\b(?:minimum|maximum|limit|countable|range|diameter|fluorescent|green|white|replicate|plate [0-9])\b|/ml|per ml")
+_NOT_COLONIES = _compile(
+    r"\b(?:minimum|maximum|limit|countable|range|diameter|fluorescent|green|white|replicate|plate [0-9])\b|/ml|per ml"
+)
 # A genotype with both alleles: "WT/WT", "wt/nacre", "wt nac", "+/-".
-_GENOTYPE = _compile(r"\b(?:wt|wild[- ]?type|nac(?:re)?|mut(?:ant)?|het(?:erozygous|erozygote)?s?|hom(?:ozygous|o)?\w*|no ?call|undetermined|uncalled)\b")
+_GENOTYPE = _compile(
+    r"\b(?:wt|wild[- ]?type|nac(?:re)?|mut(?:ant)?|het(?:erozygous|erozygote)?s?|hom(?:ozygous|o)?\w*|no ?call|undetermined|uncalled)\b"
+)
 _ANIMALS = _compile(r"\bfish\b|\blarvae\b|\bembryos?\b|\banimals?\b|\bprogeny\b|\bsamples?\b|\bsiblings\b|\bn fish\b")
 _NEITHER = _compile(r"\b(?:none|no|not|neither|without|lack\w*|absent|rest|others?|unclear|undecided)\b")
 _SQUARES = Decimal("1e4")  # 1/mL: a large square of a Neubauer chamber holds 0.1 µL
@@ -75,7 +90,10 @@ def _check_viability(subject: str, found: list[Claim]) -> Findings:
             yield from compare_computed("L20", subject, live.value + dead.value, (live, dead), total, text)
         if viability is not None:
             expected = live.value / (live.value + dead.value) * 100
-            text, allowed = f"{live.text} and {dead.text} are a viability of {expected:.1f} %, not {viability.value} %", Decimal(1) + viability.step
+            text, allowed = (
+                f"{live.text} and {dead.text} are a viability of {expected:.1f} %, not {viability.value} %",
+                Decimal(1) + viability.step,
+            )
             shown = f"{expected:.1f} %", f"{viability.value} %"
             yield from compare("L20", subject, expected, viability.value, "ratio", text, allowed, allowed, shown=shown)
 
@@ -89,7 +107,11 @@ def _check_gates(subject: str, found: list[Claim]) -> Findings:
     if positive and negative and parent and positive.value > 1 and negative.value > 1:
         text = f"{positive.text} and {negative.text} add up to"
         yield from compare_computed("L20", subject, positive.value + negative.value, (positive, negative), parent, text)
-    share = find_term([c for c in found if c.dimension == "ratio" and not re.search(r"\bmock\b|\bnet\b|\ball\b|\bblank\b", c.label)], _POSITIVE, ("ratio",))
+    share = find_term(
+        [c for c in found if c.dimension == "ratio" and not re.search(r"\bmock\b|\bnet\b|\ball\b|\bblank\b", c.label)],
+        _POSITIVE,
+        ("ratio",),
+    )
     if positive and parent and share and 1 < positive.value <= parent.value:
         expected, allowed = positive.value / parent.value * 100, Decimal("0.6") + share.step + share.value / 50
         text = f"{positive.text} of {parent.text} are {expected:.1f} %, not {share.value} %"
@@ -99,7 +121,11 @@ def _check_gates(subject: str, found: list[Claim]) -> Findings:
 
 def _find_whole(transition: Transition, found: Sequence[Claim]) -> Claim | None:
     """Return the only number of animals or samples that a record or the materials before the step state, or None."""
-    named = [c for c in found if c.dimension in _COUNTS and c.matches(_ANIMALS) and c.value == int(c.value) and not c.matches(_GENOTYPE)]
+    named = [
+        c
+        for c in found
+        if c.dimension in _COUNTS and c.matches(_ANIMALS) and c.value == int(c.value) and not c.matches(_GENOTYPE)
+    ]
     whole = find_term(named, _ANIMALS, _COUNTS)
     if whole is not None or named:
         return whole
@@ -109,7 +135,11 @@ def _find_whole(transition: Transition, found: Sequence[Claim]) -> Claim | None:
 
 def _check_categories(transition: Transition, subject: str, found: list[Claim]) -> Findings:
     """Yield an error unless the numbers of all genotypes add up to the number of animals."""
-    parts = [c for c in found if c.dimension in _COUNTS and c.matches(_GENOTYPE) and c.value == int(c.value) and not c.matches(_TOTAL)]
+    parts = [
+        c
+        for c in found
+        if c.dimension in _COUNTS and c.matches(_GENOTYPE) and c.value == int(c.value) and not c.matches(_TOTAL)
+    ]
     labels = {claim.label for claim in parts}
     if not 3 <= len(parts) <= 6 or len(labels) != len(parts):
         return
@@ -117,7 +147,9 @@ def _check_categories(transition: Transition, subject: str, found: list[Claim]) 
     whole = find_term(others, _TOTAL, _COUNTS) or _find_whole(transition, others)
     if whole is not None and whole.value > 1:
         total = sum((claim.value for claim in parts), ZERO)
-        yield from compare_computed("L20", subject, total, (), whole, f"{' + '.join(str(c.value) for c in parts)} is", "count")
+        yield from compare_computed(
+            "L20", subject, total, (), whole, f"{' + '.join(str(c.value) for c in parts)} is", "count"
+        )
 
 
 _SENTENCE_COUNT = re.compile(r"(?<![\w.])([0-9]{1,4})\s+(?![0-9%])([a-z]+(?:\s[a-z-]+){0,8})", re.IGNORECASE)
@@ -140,24 +172,45 @@ def _check_sentence(transition: Transition, seen: ObservationView, found: list[C
     total = sum((Decimal(number) for number, _ in matches), ZERO)
     if whole is not None and whole.value > 1 and total > whole.value:
         message = f"{' + '.join(number for number, _ in matches)} is {total}, not {whole.value}"
-        yield from compare("L20", seen.path, whole.value, total, "count", message, above=ZERO, shown=(str(whole.value), str(total)))
+        yield from compare(
+            "L20", seen.path, whole.value, total, "count", message, above=ZERO, shown=(str(whole.value), str(total))
+        )
 
 
 def _check_colonies(transition: Transition, gathered: list[Claim]) -> Findings:
     """Yield an error unless CFU/mL is the number of colonies over the plated volume times the dilution."""
-    colonies = find_term([c for c in gathered if c.dimension in _COUNTS and not c.matches(_NOT_COLONIES) and c.value == int(c.value)], _COLONIES, _COUNTS)
+    colonies = find_term(
+        [c for c in gathered if c.dimension in _COUNTS and not c.matches(_NOT_COLONIES) and c.value == int(c.value)],
+        _COLONIES,
+        _COUNTS,
+    )
     density = _find_density(gathered)
-    volume = next((a for leaf, a in transition.parameters.list_amounts("volume") if {"plated", "spread"} & leaf.word_set), None)
+    volume = next(
+        (a for leaf, a in transition.parameters.list_amounts("volume") if {"plated", "spread"} & leaf.word_set), None
+    )
     factor = transition.parameters.find_dilution_factor()
-    if colonies and density and volume and factor and colonies.value > 0 and transition.find_replicate_count() in (None, 1):
+    if (
+        colonies
+        and density
+        and volume
+        and factor
+        and colonies.value > 0
+        and transition.find_replicate_count() in (None, 1)
+    ):
         expected = colonies.value / (volume.value / 1000) * factor
         text = f"{colonies.value} colonies from {units.format_value(volume.value, 'volume')} diluted {factor}-fold are"
-        yield from compare_computed("L20", "colony count", expected, (colonies,), density, text, "number_density", Decimal("0.05"))
+        yield from compare_computed(
+            "L20", "colony count", expected, (colonies,), density, text, "number_density", Decimal("0.05")
+        )
 
 
 def _find_density(gathered: list[Claim]) -> Claim | None:
     """Return the only density of the undiluted suspension, or None."""
-    found = [c for c in gathered if (c.dimension == "number_density" or (c.dimension == "" and c.matches(_PER_PLATE))) and c.matches(_UNDILUTED)]
+    found = [
+        c
+        for c in gathered
+        if (c.dimension == "number_density" or (c.dimension == "" and c.matches(_PER_PLATE))) and c.matches(_UNDILUTED)
+    ]
     return find_term(found, _UNDILUTED, ("", "number_density"))
 
 

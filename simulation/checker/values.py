@@ -8,7 +8,8 @@ from typing import Any
 from simulation.checker import concentrations
 from simulation.checker.findings import Decided, Finding, Findings, error_finding, require, warning_finding
 from simulation.checker.reading import flows, properties, units, words
-from simulation.checker.reading.properties import Leaf, MaterialView
+from simulation.checker.reading.leaves import Leaf
+from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
@@ -73,7 +74,9 @@ _PROMPT_PHRASES = re.compile(
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
-_CHANGE = re.compile(r"\b(?:differen\w+|chang\w+|drift\w*|shift\w*|loss|gain\w*|net|minus|delta|drop\w*)\b|Δ", re.IGNORECASE)
+_CHANGE = re.compile(
+    r"\b(?:differen\w+|chang\w+|drift\w*|shift\w*|loss|gain\w*|net|minus|delta|drop\w*)\b|Δ", re.IGNORECASE
+)
 _UNCHANGED_BY_FAILURE = ("properties", "available_for_use", "environmental_condition", "material_type")
 # Texts that simulators write instead of null.
 _NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})

@@ -22,20 +22,34 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_GROSS = _compile(r"\bgross\b|\bfull\b|\bfilled\b|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid)\b|\+ ?(?:agcl|precipitate|ppt|sample)\b|\bloaded\b")
+_GROSS = _compile(
+    r"\bgross\b|\bfull\b|\bfilled\b|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid)\b|\+ ?(?:agcl|precipitate|ppt|sample)\b|\bloaded\b"
+)
 _TARE = _compile(r"\btare\b|\bempty\b|\btare weight\b|\bvessel alone\b")
-_NET = _compile(r"\bnet\w*\b|\bby diff(?:erence|\.)?|\balone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b")
+_NET = _compile(
+    r"\bnet\w*\b|\bby diff(?:erence|\.)?|\balone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
+)
 # A weighing of an earlier time, of which the record may give the mass beside the present one.
-_EARLIER = _compile(r"\bfirst\b|\bbefore\b|\bmoist\b|\bwet\b|\bdamp\b|\bprevious\b|\binitial\b|\bearlier\b|\bstart\b|\bsample\b|\baliquot\b")
-_LOSS = _compile(r"\bloss\b|\blost\b|\bgiven up\b|\bevaporated\b|\bwater removed\b|\bmoisture\b|\bvapou?r\b|\bdecrease\b|\bloses\b")
+_EARLIER = _compile(
+    r"\bfirst\b|\bbefore\b|\bmoist\b|\bwet\b|\bdamp\b|\bprevious\b|\binitial\b|\bearlier\b|\bstart\b|\bsample\b|\baliquot\b"
+)
+_LOSS = _compile(
+    r"\bloss\b|\blost\b|\bgiven up\b|\bevaporated\b|\bwater removed\b|\bmoisture\b|\bvapou?r\b|\bdecrease\b|\bloses\b"
+)
 _WHOLE_MASS = _compile(r"\bmass\b|\bweight\b|\bgross\b|\bdry\b|\bwet\b|\bdamp\b")
 _DRYING = ("DryingOven", "Desiccate", "Lyophilize", "Evaporate", "Grind", "Incubate", "Wait", "Autoclave", "Microwave")
-_TOTAL = _compile(r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b")
-_NOT_TOTAL = _compile(r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b")
+_TOTAL = _compile(
+    r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b"
+)
+_NOT_TOTAL = _compile(
+    r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
+)
 _PER_VOLUME = {"mass": "mass_concentration", "count": "number_density", "amount": "molar_concentration"}
 _MOLAR_MASS = _compile(r"\bmolar\b|\bmolecular\b|^m\b|\bmw\b|\bg/mol\b|^.*\bformula weight\b")
 _WEIGHED = _compile(r"\bmass\b|\bweigh\w*\b|\bamount\b|\bportion\b|\bpowder\b|\bsolid\b")
-_NAME_CONCENTRATION = re.compile(r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|mol/L|mmol/L|µmol/L|millimolar|micromolar|ng/mL|µg/mL|mg/mL|mg/L|g/L)\s(?:of )?([A-Za-z][\w-]+)")
+_NAME_CONCENTRATION = re.compile(
+    r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|mol/L|mmol/L|µmol/L|millimolar|micromolar|ng/mL|µg/mL|mg/mL|mg/L|g/L)\s(?:of )?([A-Za-z][\w-]+)"
+)
 _FORMULA = re.compile(r"(?<![\w(])(?:[A-Z][a-z]?[0-9]{0,2}|\((?:[A-Z][a-z]?[0-9]{0,2}){1,4}\)[0-9]{0,2}){2,9}(?![\w)])")
 
 
@@ -74,8 +88,16 @@ def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
 
 def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], observed: list[Claim]) -> Findings:
     """Yield an error unless what was lost is the mass before minus the mass after."""
-    old = find_term([c for c in before if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_MOLAR_MASS)], _WHOLE_MASS, _MASS)
-    mine = [c for c in own if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_EARLIER) and not c.matches(_NET)]
+    old = find_term(
+        [c for c in before if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_MOLAR_MASS)],
+        _WHOLE_MASS,
+        _MASS,
+    )
+    mine = [
+        c
+        for c in own
+        if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_EARLIER) and not c.matches(_NET)
+    ]
     new = find_term(mine, _WHOLE_MASS, _MASS)
     lost = find_term([*own, *observed], _LOSS, _MASS)
     if old and new and lost and old.value > new.value:
@@ -130,7 +152,12 @@ def _check_molarities(transition: Transition) -> Findings:
     weighed = [(view, own, mass) for view, own in solids if (mass := _find_weighed(view, own)) is not None]
     for view in transition.usable_outputs:
         yield from _check_both_concentrations(view, [own for _, own in solids])
-        if len(weighed) != 1 or transition.family != words.ADD or not view.liquid_volume or transition.find_input(view) not in (None, weighed[0][0]):
+        if (
+            len(weighed) != 1
+            or transition.family != words.ADD
+            or not view.liquid_volume
+            or transition.find_input(view) not in (None, weighed[0][0])
+        ):
             continue
         source, own, mass = weighed[0]
         molar_mass = _find_molar_mass(source, own)
@@ -138,21 +165,27 @@ def _check_molarities(transition: Transition) -> Findings:
         names = {word for word in source.all_words if len(word) > 2}
         if molar_mass is None:
             continue
-        stated = [(name, amount) for name, amount in view.concentrations.items() if amount.dimension == "molar_concentration"]
+        stated = [
+            (name, amount) for name, amount in view.concentrations.items() if amount.dimension == "molar_concentration"
+        ]
         stated += [pair for pair in iter_name_concentrations(view.name) if pair[1].dimension == "molar_concentration"]
         for name, amount in stated:
             if set(name.split()) <= names or not name:
                 # µg over g/mol is µmol; over µL it is mol/L, and the base unit is µmol/L.
                 expected = mass.value / molar_mass / volume * 1_000_000
                 text = f"{mass.text} of {molar_mass:.5g} g/mol in {units.format_value(volume, 'volume')} are"
-                yield from compare_computed("L04", view.name, expected, (mass,), _as_claim(amount), text, tolerance=Decimal("0.03"))
+                yield from compare_computed(
+                    "L04", view.name, expected, (mass,), _as_claim(amount), text, tolerance=Decimal("0.03")
+                )
 
 
 def _find_weighed(view: MaterialView, own: list[Claim]) -> Claim | None:
     """Return the mass of a weighed solid of one substance, or None."""
     if view.volume is not None or view.concentrations:
         return None
-    masses = [c for c in own if c.dimension == "mass" and not c.matches(_TARE) and not c.matches(_GROSS) and c.value > 0]
+    masses = [
+        c for c in own if c.dimension == "mass" and not c.matches(_TARE) and not c.matches(_GROSS) and c.value > 0
+    ]
     return masses[0] if len({claim.value for claim in masses}) == 1 else None
 
 
@@ -160,10 +193,15 @@ def _check_both_concentrations(view: MaterialView, sources: list[list[Claim]]) -
     """Yield an error unless a mass concentration and a molar concentration of one substance agree."""
     if len(view.concentrations) > 1:
         return
-    leaves = [(leaf, leaf.parse_amount("mass_concentration"), leaf.parse_amount("molar_concentration")) for leaf in view.leaves]
+    leaves = [
+        (leaf, leaf.parse_amount("mass_concentration"), leaf.parse_amount("molar_concentration"))
+        for leaf in view.leaves
+    ]
     by_mass = [amount for leaf, amount, _ in leaves if amount and "concentration" in leaf.word_set]
     by_number = [amount for leaf, _, amount in leaves if amount and "concentration" in leaf.word_set]
-    stated = [claim for own in sources for claim in own if claim.matches(_MOLAR_MASS) and claim.dimension == "molecular_mass"]
+    stated = [
+        claim for own in sources for claim in own if claim.matches(_MOLAR_MASS) and claim.dimension == "molecular_mass"
+    ]
     # "medium without glucose" names what it does not contain.
     is_negated = {"no", "without", "free", "minus"} & set(view.name_words)
     substance = None if is_negated else chemistry.find_only_substance(view.name_words)
@@ -171,20 +209,30 @@ def _check_both_concentrations(view: MaterialView, sources: list[list[Claim]]) -
     if len(by_mass) == len(by_number) == 1 and molar_mass:
         expected = by_mass[0].value / molar_mass * 1000
         text = f"{units.format_value(by_mass[0].value, 'mass_concentration')} of {molar_mass:.5g} g/mol are"
-        yield from compare_computed("L04", view.name, expected, (_as_claim(by_mass[0]),), _as_claim(by_number[0]), text, tolerance=Decimal("0.03"))
+        yield from compare_computed(
+            "L04",
+            view.name,
+            expected,
+            (_as_claim(by_mass[0]),),
+            _as_claim(by_number[0]),
+            text,
+            tolerance=Decimal("0.03"),
+        )
 
 
 def _check_element_masses(transition: Transition) -> Findings:
     """Yield an error if a product has more of an element than the only weighed substance of that element brought."""
     solids = []
     for view in transition.inputs:
-        mass = view.mass or next((a for leaf in view.leaves if leaf.word_set == {"mas"} and (a := leaf.parse_amount("mass"))), None)
+        mass = view.mass or next(
+            (a for leaf in view.leaves if leaf.word_set == {"mas"} and (a := leaf.parse_amount("mass"))), None
+        )
         formula = _find_formula(view)
         if mass is not None and formula is not None and view.volume is None:
             solids.append((view, mass, formula))
     if len(solids) != 1:
         return
-    source, mass, substance = solids[0]
+    _, mass, substance = solids[0]
     elements = chemistry.count_elements(substance.formula)
     for output in transition.usable_outputs:
         for claim in claims.list_claims(transition, [output]):

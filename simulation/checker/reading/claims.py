@@ -11,18 +11,24 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import properties, units
+from simulation.checker.reading import leaves, units
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 
 _MAX_CLAIMS = 300  # of one material or observation; bounds the time on hostile input
 # Not part of a name ("RB-4", "A260"), of a power ("10^-5"), of a ratio or of a range ("30-300").
-_NUMBER = re.compile(r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^)",
+    re.IGNORECASE,
+)
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
 _CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s|\s(?:and|while|then|with|but)\s|\s->\s|\s[–—]\s")
 _BRACKET = re.compile(r"\([^()]{0,200}\)")
 _LAST_WORDS = re.compile(r"[;,]\s|\.\s|[0-9]")
-_APPROXIMATE = re.compile(r"~|≈|\b(?:about|approx\w*|ca|circa|roughly|nearly|around|some|almost|estimated|expected|nominal\w*)\b", re.IGNORECASE)
+_APPROXIMATE = re.compile(
+    r"~|≈|\b(?:about|approx\w*|ca|circa|roughly|nearly|around|some|almost|estimated|expected|nominal\w*)\b",
+    re.IGNORECASE,
+)
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RULE = re.compile(r"^[\s|:-]+$")
@@ -53,7 +59,7 @@ class Claim:
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
     text = _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000]))
-    if text.count("|") >= 2 and "\n" in text or " | " in text:
+    if (text.count("|") >= 2 and "\n" in text) or " | " in text:
         return [claim for row_label, cell in _iter_cells(text) for claim in _read_prose(cell, row_label or label)]
     return _read_prose(text, label)
 
@@ -117,7 +123,9 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     full_label = f"{label if is_first else ''} {named} {after if named is not after else ''}"
     if not re.search(r"[A-Za-zΔ]", full_label):
         full_label = label
-    return Claim(_clean_label(full_label), value, dimension, step, f"{before[-20:]}{number}{after[:20]}".strip(), is_approximate)
+    return Claim(
+        _clean_label(full_label), value, dimension, step, f"{before[-20:]}{number}{after[:20]}".strip(), is_approximate
+    )
 
 
 def _clean_label(label: str) -> str:
@@ -129,12 +137,14 @@ def read_value(value: Any, label: str = "") -> list[Claim]:
     if isinstance(value, str):
         return read_text(value, label)
     claims: list[Claim] = []
-    for leaf in properties.flatten_properties({label: value} if not isinstance(value, Mapping) else value):
+    for leaf in leaves.flatten_properties({label: value} if not isinstance(value, Mapping) else value):
         name = f"{leaf.path_text} {leaf.key}" if leaf.path_text != leaf.key else leaf.key
         if isinstance(leaf.value, str) and not leaf.unit:
             claims += read_text(leaf.value, name)
         elif (amount := leaf.parse_amount()) is not None:
-            claims.append(Claim(_clean_label(name), amount.value, amount.dimension, amount.step, f"{name} {amount.text}"))
+            claims.append(
+                Claim(_clean_label(name), amount.value, amount.dimension, amount.step, f"{name} {amount.text}")
+            )
         elif (number := units.split_number(leaf.value)) is not None:
             claims.append(Claim(_clean_label(name), number[0], "", number[1], f"{name} {leaf.value_text}"))
     return claims[:_MAX_CLAIMS]

@@ -2,26 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from simulation.checker.reading import units, words
+from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab.materials import NOT_AVAILABLE
 
-_SCALARS = (str, int, float, Decimal)
-_LONGEST_CACHED = 200  # characters of a value; bounds the memory
-_MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties stay far below both
-# camelCase and snake_case: each part of a key may be a unit.
-_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_PARTS = re.compile(r"[_\s-]")
-_VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
-_UNIT_KEYS = ("unit", "units", "uom")
-# Keys whose text names what the number beside it belongs to: {"name": "Ca", "amount": 4.9, "unit": "mg"}.
-_NAME_KEYS = ("name", "analyte", "component", "substance", "species", "parameter")
 # Words of a key that describe an amount other than the one in the vessel now.
 _OTHER_AMOUNT_WORDS = word_set(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
@@ -61,39 +52,6 @@ _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
 _ANTIFREEZE = word_set(
     "glycerol ethanol methanol acetone isopropanol acetonitrile enzyme polymerase ligase hexane chloroform glycol"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """One value of the properties. `words` are those of the whole path, `own_words` those of the value's own key."""
-
-    key: str
-    words: tuple[str, ...]
-    own_words: tuple[str, ...]
-    value: Any
-    unit: str
-    _amounts: dict[tuple[str, ...], Amount | None] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def word_set(self) -> frozenset[str]:
-        return frozenset(self.words)
-
-    @cached_property
-    def path_text(self) -> str:
-        """Return the words of the whole path as one text, or the key if they are the same."""
-        return self.key if len(self.words) == len(self.own_words) else " ".join(word for word in self.words if word != "#")
-
-    @cached_property
-    def value_text(self) -> str:
-        return str(self.value)[:400] if isinstance(self.value, _SCALARS) else ""
-
-    def parse_amount(self, *dimensions: str) -> Amount | None:
-        """Return the value as an amount of one of these dimensions (any if none is named), or None."""
-        if dimensions not in self._amounts:
-            amount = units.parse_amount(self.value, self.unit, dimensions)
-            is_suitable = amount and (not dimensions or amount.dimension in dimensions)
-            self._amounts[dimensions] = amount if is_suitable else None
-        return self._amounts[dimensions]
 
 
 @dataclass(frozen=True)
@@ -166,11 +124,6 @@ class MaterialView:
         return None if is_unclear else True
 
 
-def collect_words(leaves: Iterable[Leaf]) -> frozenset[str]:
-    """Return all words of the keys and values."""
-    return frozenset(word for leaf in leaves for word in (*leaf.words, *words.tokenize(leaf.value_text)))
-
-
 class _Reading(NamedTuple):
     """What the leaves and the name of a material determine of its view."""
 
@@ -227,92 +180,6 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
         phase=_find_phase(leaves, name, has_volume),
         concentrations=_collect_concentrations(leaves),
     )
-
-
-def flatten_properties(data: Any) -> tuple[Leaf, ...]:
-    """Return the leaves of nested properties, up to a maximum depth and number."""
-    leaves: list[Leaf] = []
-    _add_leaves(leaves, data, (), "", 0)
-    return tuple(leaves)
-
-
-def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, depth: int) -> None:
-    if depth > _MAX_DEPTH or len(leaves) >= _MAX_LEAVES or data is None:
-        return
-    # Texts first: most values are, and the other questions take longer.
-    if isinstance(data, str):
-        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
-    elif isinstance(data, Mapping):
-        # An object like {"value": 1, "unit": "mL"} is one value.
-        by_key = {str(name)[:40].lower(): inner for name, inner in data.items()}
-        unit = next((by_key[name] for name in _UNIT_KEYS if isinstance(by_key.get(name), str)), None)
-        value = next((by_key[name] for name in _VALUE_KEYS if isinstance(by_key.get(name), (str, int, float))), None)
-        if unit is not None and value is not None:
-            named = next((by_key[name] for name in _NAME_KEYS if isinstance(by_key.get(name), str)), "")
-            # The name replaces the "#" of a list: the item is the only one with this name.
-            path = (*(word for word in path if word != "#"), *_key_words(named[:300])) if named else path
-            leaves.append(_make_leaf(f"{key} {named[:100]}".strip(), path, value, unit[:40]))
-            return
-        for name, inner in data.items():
-            _add_leaves(leaves, inner, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
-    # A list of one value is read as that value; only longer lists get the marker "#".
-    elif isinstance(data, list | tuple) and len(data) == 1:
-        _add_leaves(leaves, data[0], path, key, depth + 1)
-    elif isinstance(data, list | tuple):
-        for inner in data[:_MAX_LEAVES]:
-            # "#" marks a list item: several values share one key, so none of them is the value of the key.
-            _add_leaves(leaves, inner, (*path, "#"), key, depth + 1)
-    else:
-        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
-
-
-def _make_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:
-    is_cached = isinstance(value, _SCALARS) and (not isinstance(value, str) or len(value) <= _LONGEST_CACHED)
-    return (_get_leaf if is_cached else _get_leaf.__wrapped__)(key, path, value, unit)
-
-
-# Most properties of a material stay as they were in the step before, and so does what the checks read in them.
-@lru_cache(maxsize=8192, typed=True)
-def _get_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:
-    return Leaf(key, path, words.tokenize(key), value, unit)
-
-
-@lru_cache(maxsize=4096)
-def _key_words(key: str) -> tuple[str, ...]:
-    """Return the words of a key without the unit at its end."""
-    key_words = list(words.tokenize(key))
-    unit_words = {*words.tokenize(_find_unit_in_key(key[:200])), "per"}
-    while len(key_words) > 1 and len(unit_words) > 1 and key_words[-1] in unit_words:
-        key_words.pop()
-    return tuple(key_words)
-
-
-@lru_cache(maxsize=4096)
-def _find_unit_in_key(key: str) -> str:
-    """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
-    for opened, closed in ("()", "[]"):
-        bracket = key.partition(opened)[2].partition(closed)[0].strip()
-        if bracket and units.find_dimension(bracket):
-            return bracket
-    # "titer TU/mL" and "cells/mL" end in a unit that is written with a stroke.
-    if "/" in key and units.find_dimension(key.split()[-1] if key.split() else ""):
-        return key.split()[-1]
-    # "mg_per_mL" in the usual spelling of units would be cut in two.
-    plain = re.sub(r"(?<=[_ ])([nµum]?)L$", r"\1l", key)
-    parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))
-    if len(parts) > 3 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
-        return f"{parts[-3]}/{parts[-1]}"
-    if len(parts) > 2 and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):
-        return f"{parts[-2]}/{parts[-1]}"
-    last_part = _PARTS.split(key.strip("_ )]"))[-1]
-    # "vol_uL" ends in a unit that the camelCase split would cut in two.
-    last = last_part if last_part != key and units.find_dimension(last_part) else parts[-1] if len(parts) > 1 else ""
-    # "c" alone means °C only in a key with "temp".
-    if last.lower() == "c" and "temp" in key.lower():
-        return "°C"
-    # A single letter is a unit only if unambiguous; "in" and "at" are prepositions in keys.
-    is_long_unit = len(last) > 1 and last not in ("in", "at") and units.find_dimension(last)
-    return last if is_long_unit or last in ("s", "h", "g", "L") else ""
 
 
 def is_temperature(leaf: Leaf) -> bool:

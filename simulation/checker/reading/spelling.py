@@ -21,7 +21,9 @@ _SUPERSCRIPT = re.compile(r"(?<=10)[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}")
 # "ng µl-1" and "mg mL⁻¹" as ng/µl and mg/mL. Not "10 mL-1": a unit must precede.
 _PER = re.compile(r"(?<=[A-Za-zµ%])[ ·]?\s?(ml|mL|µl|µL|ul|uL|l|L|mol|min|s|h|cm|kg|g)(?:\^?-1|⁻¹)(?![0-9A-Za-z])")
 _POWER = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,4})?)\s?[x*·]\s?10\^?([+-]?[0-9]{1,2})(?![0-9.])")
-_DECIMAL_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9,])|(?<![\w.,])0,[0-9]{1,9}(?![0-9,])")
+_DECIMAL_COMMA = re.compile(
+    r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9,])|(?<![\w.,])0,[0-9]{1,9}(?![0-9,])"
+)
 _MIXED_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]{1,9}(?![0-9,])")
 _DECIMAL_POINT = re.compile(r"(?<![\w.,])[0-9]{1,9}\.[0-9]{1,9}(?![0-9.,])")
 _ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9,])")
@@ -37,7 +39,9 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _WORD_AND_NUMBER = re.compile(
     rf"\b(?:{_WORD})(?:[- ](?:{_WORD}|point|hundred|and|thousand))*\s?\((-?[0-9][0-9.]*)\)", re.IGNORECASE
 )
-_UNIT_AFTER = r"(?=\s(?:%|mL|ml|µL|µl|uL|ul|L|mg|µg|ug|ng|g|kg|mM|µM|uM|nM|M|h|min|s|days?|hours?|minutes?|seconds?)(?![\w/]))"
+_UNIT_AFTER = (
+    r"(?=\s(?:%|mL|ml|µL|µl|uL|ul|L|mg|µg|ug|ng|g|kg|mM|µM|uM|nM|M|h|min|s|days?|hours?|minutes?|seconds?)(?![\w/]))"
+)
 _NUMBER_WORDS = re.compile(
     rf"\b(minus )?({_WORD})(?:[- ](one|two|three|four|five|six|seven|eight|nine))?((?: point)(?: (?:{_WORD}))+)?(?:{_UNIT_AFTER}|$)",
     re.IGNORECASE,

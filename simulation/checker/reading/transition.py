@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from simulation.checker.reading import linking, properties, spelling, units, words
-from simulation.checker.reading.properties import Leaf, MaterialView
+from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
+from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab.actions import ActionType, Catalogue
@@ -215,7 +216,7 @@ class Transition:
     @cached_property
     def input_words(self) -> frozenset[str]:
         """Return all words of the inputs and the parameters."""
-        return properties.collect_words(self.parameters.leaves).union(*(view.all_words for view in self.inputs))
+        return collect_words(self.parameters.leaves).union(*(view.all_words for view in self.inputs))
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -228,7 +229,7 @@ class Transition:
     def list_settings(self, dimension: str) -> list[tuple[Leaf, Amount]]:
         """Return the amounts set, the catalogue's defaults of parameters not set, and amounts in the parameters' texts."""
         if (key := f"settings {dimension}") not in self.memo:
-            leaves = (*self.parameters.leaves, *properties.flatten_properties(self.defaults))
+            leaves = (*self.parameters.leaves, *flatten_properties(self.defaults))
             amounts = [(leaf, amount) for leaf in leaves if (amount := leaf.parse_amount(dimension))]
             texts = ((leaf, leaf.value_text) for leaf in self.parameters.leaves)
             amounts += [(leaf, amount) for leaf, text in texts for amount in units.find_amounts(text, dimension)]
@@ -277,7 +278,7 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
 
 def parse_parameters(data: Any, inputs: Iterable[MaterialView]) -> Parameters:
     parameters = data if isinstance(data, Mapping) else {}
-    leaves = properties.flatten_properties(parameters)
+    leaves = flatten_properties(parameters)
     return Parameters(leaves, dict(_iter_named_materials(leaves, list(inputs))), parameters)
 
 
@@ -315,7 +316,10 @@ def _build_observations(data: Any) -> tuple[ObservationView, ...]:
         raise TransitionError(f"new_observations must be a list of at most {_MAX_ENTRIES} objects")
     return tuple(
         ObservationView(
-            f"new_observations[{index}]", entry, _short_text(entry.get("description")), _short_text(_write_out(entry.get("value")))
+            f"new_observations[{index}]",
+            entry,
+            _short_text(entry.get("description")),
+            _short_text(_write_out(entry.get("value"))),
         )
         for index, entry in enumerate(data)
     )
@@ -325,7 +329,7 @@ def _write_out(value: Any) -> Any:
     """Return nested values as one text, "A260: 0.764; A280: 0.415", and any other value unchanged."""
     if not isinstance(value, Mapping | list):
         return value
-    leaves = properties.flatten_properties(value)
+    leaves = flatten_properties(value)
     texts = [f"{leaf.value_text} {leaf.unit}".strip() for leaf in leaves]
     if isinstance(value, list) and all("#" in leaf.words and not leaf.own_words for leaf in leaves):
         return ", ".join(texts)

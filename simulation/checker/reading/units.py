@@ -63,6 +63,7 @@ _MORE_UNITS = {
     "cells/l": ("number_density", "0.001"), "million cells/ml": ("number_density", "1000000"),
     "m cells/ml": ("number_density", "1000000"), "million cells": ("count", "1000000"), "µl/ml": ("ratio", "0.1"),
     "osm/kg": ("osmolality", "1000"), "osmol/kg": ("osmolality", "1000"),
+    "pl": ("volume", "0.000001"), "fl": ("volume", "0.000000001"),
     "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cl": ("volume", "10000"),
 }  # fmt: skip
 
@@ -195,7 +196,9 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
     usual = _LITRES.sub(r"\1L", spelling.lower()).replace("uL", "µL").replace("ug", "µg")
     for dimension in (*(name for name in dimensions if name in _DIMENSION_ORDER), *_DIMENSION_ORDER):
         # "mM" is in the usual spelling; in lower case it would be a length.
-        for candidate in (spelling,) if quantities.spell_unit(unit) else (spelling, spelling.replace("u", "µ", 1), usual):
+        for candidate in (
+            (spelling,) if quantities.spell_unit(unit) else (spelling, spelling.replace("u", "µ", 1), usual)
+        ):
             try:
                 # The strict parser decides; it raises for a spelling that is no unit of this dimension.
                 return dimension, quantities.parse_quantity(f"1 {candidate}", dimension).value

@@ -1,0 +1,156 @@
+"""L13: the age of a culture and its growth agree with the time that passed."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+from simulation.checker.arithmetic import compare_computed, find_term
+from simulation.checker.findings import Findings, require
+from simulation.checker.reading import claims, units, words
+from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.words import word_set
+
+_DAY, _HOUR = 86_400, 3600
+# Counters of time in names and properties: pattern, seconds of one unit, and tolerance in units. Days are counted from
+# 0 or 1 and rounded, so one day of difference is no error.
+_AGES = (
+    (
+        "DIV",
+        re.compile(
+            r"\bDIV[\s:_-]{0,2}([0-9]{1,3})\b|\b([0-9]{1,3}) ?DIV\b|\bdays? in vitro[\s:]{0,2}([0-9]{1,3})",
+            re.IGNORECASE,
+        ),
+        _DAY,
+        Decimal("1.3"),
+    ),
+    ("dpf", re.compile(r"\b([0-9]{1,3}) ?dpf\b", re.IGNORECASE), _DAY, Decimal("1.3")),
+    ("dpi", re.compile(r"\b([0-9]{1,3}) ?dp[it]\b", re.IGNORECASE), _DAY, Decimal("1.3")),
+    ("hpf", re.compile(r"\b([0-9]{1,3}) ?hp[fit]\b", re.IGNORECASE), _HOUR, Decimal(4)),
+    ("day", re.compile(r"\bday[\s_-]?([0-9]{1,3})\b", re.IGNORECASE), _DAY, Decimal("1.3")),
+)
+_PASSAGE = re.compile(
+    r"\bpassage(?: number| no\.?)?[\s:_]{0,2}([0-9]{1,3})\b|(?<![\w-])P([0-9]{1,2})\b(?![-_/ ]?[0-9A-Za-z])"
+)
+_SPLITTING = word_set("Transfer Aliquot Dilute Combine Resuspend SerialDilute Wash FillToVolume")
+# Shortest doubling times in seconds below which no report of healthy cultures lies. HEK293T double in 18 to 24 h, HeLa in 20 to 24,
+# CHO in 14 to 20; E. coli in 20 min, Vibrio natriegens in 10. Neurons do not divide.
+_DOUBLING = (
+    (word_set("neuron neuronal neurons hippocampal cortical"), Decimal(10) ** 9, "neurons"),
+    (word_set("hek293t hek293 hek hela u2os a549 nih3t3 fibroblast cos7"), Decimal(12 * _HOUR), "cells of this line"),
+    (word_set("cho jurkat mammalian"), Decimal(9 * _HOUR), "animal cells"),
+)
+_CELLS = re.compile(r"\bcells?\b", re.IGNORECASE)
+_NOT_CELLS = re.compile(
+    r"\bmini-?cells?|\bline\b|\btype\b|/|\bsize\b|\bdiameter\b|\bdead\b|\bpassage\b|\bparticle|\bdoubling",
+    re.IGNORECASE,
+)
+_PER_AREA = re.compile(r"\bper (well|dish|cm2|ml|flask|plate)\b", re.IGNORECASE)
+_COUNTING = Decimal("1.3")  # factor of a count: two estimates by eye or counter
+_FOLD = re.compile(r"\bfold\b(?!.*dilut)", re.IGNORECASE)
+_DOUBLINGS, _DOUBLING_TIME = (
+    re.compile(r"\bdoublings?\b(?!.*time)", re.IGNORECASE),
+    re.compile(r"\bdoubling time\b|\bgeneration time\b", re.IGNORECASE),
+)
+
+
+def check_cultures(transition: Transition) -> Findings:
+    """L13: yield an error if the age, passage or number of cells of a culture does not fit the time that passed."""
+    durations = (
+        transition.parameters.list_values("duration")
+        if transition.family == words.HEAT or transition.action in ("Wait", "Storage")
+        else []
+    )
+    elapsed = max(durations, default=Decimal(0))
+    is_known = bool(durations) or transition.family in (words.READ, words.INERT, words.ADD, words.MOVE)
+    for before, after in transition.list_kept_pairs():
+        if is_known and not before.is_empty_vessel:
+            yield from _check_age(before, after, elapsed)
+        if transition.action not in _SPLITTING:
+            yield from _check_passage(before, after)
+        if durations and transition.family == words.HEAT:
+            yield from _check_cells(transition, before, after, elapsed)
+
+
+def _find_age(view: MaterialView, kind: str, pattern: re.Pattern[str]) -> Decimal | None:
+    """Return the age that the properties state, else that of the name, or None if there is none or several differ."""
+    for texts in (_iter_property_texts(view), [view.name]):
+        values = {
+            next(group for group in match if group) for text in texts for match in _as_groups(pattern.findall(text))
+        }
+        if len(values) == 1:
+            return Decimal(values.pop())
+        if values:
+            return None
+    return None
+
+
+def _iter_property_texts(view: MaterialView) -> Iterator[str]:
+    for leaf in view.leaves:
+        yield f"{leaf.key} {leaf.value_text}".replace("_", " ")
+
+
+def _as_groups(matches: list[str] | list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [match if isinstance(match, tuple) else (match,) for match in matches]
+
+
+def _check_age(before: MaterialView, after: MaterialView, elapsed: Decimal) -> Findings:
+    for kind, pattern, unit, tolerance in _AGES:
+        old, new = _find_age(before, kind, pattern), _find_age(after, kind, pattern)
+        if old is None or new is None:
+            continue
+        expected = old + elapsed / unit
+        # A name or a property may still have the age before the step.
+        holds = abs(new - expected) <= tolerance or (new == old and kind == "day")
+        text = f"{after.name} had an age of {old} ({kind}); after {units.format_value(elapsed, 'duration')} it cannot be {new}"
+        yield from require("L13", holds, after.name, f"about {expected:.3g} {kind}", f"{new} {kind}", text)
+
+
+def _check_passage(before: MaterialView, after: MaterialView) -> Findings:
+    values = []
+    for view in (before, after):
+        texts = [text for text in _iter_property_texts(view) if "passage" in text.lower()]
+        found = {next(group for group in match if group) for text in texts for match in _PASSAGE.findall(text)}
+        values.append(found.pop() if len(found) == 1 else None)
+    old, new = values
+    if old is not None and new is not None:
+        text = f"{after.name} was at passage {old} and is at passage {new} without having been split"
+        yield from require("L13", old == new, after.name, f"passage {old}", f"passage {new}", text)
+
+
+def _find_cells(found: list[Claim]) -> tuple[Decimal, str] | None:
+    """Return (number of cells, what it is per) that a material states, or None if it states none or several."""
+    counts = [
+        c
+        for c in found
+        if c.dimension in ("", "count") and c.matches(_CELLS) and not c.matches(_NOT_CELLS) and c.value > 100
+    ]
+    if len({claim.value for claim in counts}) != 1:
+        return None
+    basis = _PER_AREA.search(" ".join(claim.label for claim in counts))
+    return counts[0].value, basis[1].lower() if basis else ""
+
+
+def _check_cells(transition: Transition, before: MaterialView, after: MaterialView, elapsed: Decimal) -> Findings:
+    """Yield an error if cells divide faster than their kind can, or if the stated growth does not follow from the counts."""
+    shortest, kind = next(
+        ((time, kind) for names, time, kind in _DOUBLING if names & (before.all_words | after.all_words)), (None, "")
+    )
+    own = claims.list_claims(transition, [after])
+    old, new = _find_cells(claims.list_claims(transition, [before])), _find_cells(own)
+    if old is None or new is None or old[1] != new[1] or old[0] <= 0:
+        return
+    if shortest is not None and new[0] > old[0]:
+        generations = min(Decimal(40), elapsed / shortest)
+        maximum = old[0] * Decimal(2) ** generations * _COUNTING
+        hours = units.format_value(elapsed, "duration")
+        text = f"{after.name} went from {old[0]:.3g} to {new[0]:.3g} cells in {hours}, faster than {kind} divide"
+        yield from require(
+            "L13", new[0] <= maximum, after.name, f"at most {maximum:.3g} cells", f"{new[0]:.3g} cells", text
+        )
+    fold = find_term(own, _FOLD)
+    if fold is not None and new[0] > old[0]:
+        yield from compare_computed(
+            "L13", after.name, new[0] / old[0], (), fold, "the cells grew by a factor of", tolerance=Decimal("0.05")
+        )

@@ -114,21 +114,31 @@ def _visible_properties(entry: Mapping[str, Any]) -> dict[str, Any]:
         if not content["known"]:
             # The experiment has to find out an unknown concentration, so only the ledger contains it.
             continue
-        if "concentration" in content:
+        if "concentration" in content and not _is_attached(entry, component, content):
             dimension, value = parse_concentration(content)
             # Formatted by the same function as outcomes: a differently written value would look like a change.
             properties[f"{component} concentration"] = quantities.format_concentration(component, value, dimension)
-        elif "volume" not in properties:
-            dimension, amount = parse_content(content, None)
+        elif "volume" not in properties or "concentration" in content:
+            dimension, amount = parse_content(content, _parse_volume(entry))
             properties.setdefault(f"{component} amount", quantities.format_quantity(amount, dimension))
     return properties
+
+
+def _is_attached(entry: Mapping[str, Any], component: str, content: Mapping[str, Any]) -> bool:
+    """Return whether a component is on the wall of its vessel, so that it has no concentration in the liquid."""
+    kind = content.get("kind") or ("cells" if "cells" in component else "dissolved")
+    return kind == "attached" or (kind == "cells" and entry["properties"].get("phase") == "adherent culture")
+
+
+def _parse_volume(entry: Mapping[str, Any]) -> Decimal | None:
+    text = entry["properties"].get("volume")
+    return quantities.parse_quantity(text, "volume").value if text else None
 
 
 def _build_ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the hidden ledger. Amounts are in the base unit of their dimension; the volume is in µL, or None."""
     # Decimal text, because JSON numbers would be read back as binary fractions.
-    volume_text = entry["properties"].get("volume")
-    volume = quantities.parse_quantity(volume_text, "volume").value if volume_text else None
+    volume = _parse_volume(entry)
     ledger = {
         "key": entry["key"],
         "components": {name: _build_component(content, volume) for name, content in entry.get("contents", {}).items()},

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
-from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration
+from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_yield
 from simulation.offline.ledger import ONE, ZERO, Component, Contents, round_to_grain, sum_known
 from simulation.offline.vessels import Vessel
 
@@ -21,17 +21,8 @@ def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
     for reaction in context.list_declared("reactions"):
         _apply_reaction(context, vessel, reaction)
     for growth in context.list_declared("growth"):
-        if vessel.contents.has_components(growth.get("needs", ())):
-            doubling = quantities.parse_quantity(growth["doubling_time"], "duration").value
-            factor = Decimal(2) ** (context.get_number("duration") / doubling)
-            density = vessel.contents.compute_concentration(growth["components"][0])
-            if "limit" in growth and density:
-                # At least 1: a culture already above the limit stops growing but does not shrink.
-                factor = max(ONE, min(factor, parse_concentration(growth["limit"])[1] / density))
-            for name in growth["components"]:
-                if part := vessel.contents.components.get(name):
-                    amount = None if part.amount is None else round_to_grain(part.amount * factor)
-                    vessel.contents = vessel.contents.with_component(name, part._replace(amount=amount, known=False))
+        if vessel.contents.has_components([*growth.get("needs", ()), *growth.get("consumes", ())]):
+            _apply_growth(vessel, growth, context.get_number("duration"))
     for killing in context.list_declared("survival"):
         _apply_survival(vessel, killing)
 
@@ -58,7 +49,7 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
     for name, amount in remainders.items():
         if part := vessel.contents.components.get(name):
             # A remainder of zero is certain; any other remainder is unknown until somebody measures it.
-            part = part._replace(amount=amount, known=part.known and amount == 0)
+            part = part.change_amount(amount) if amount != 0 else part._replace(amount=amount)
             vessel.contents = vessel.contents.with_component(name, part)
     for name in reaction.get("uses", ()):
         part = vessel.contents.components[name]
@@ -69,9 +60,8 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
     if product.amount is not None:
         noise = context.compute_noise_factor(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
         # Rounded after the noise, because a noise factor has more digits than the ledger counts.
-        made = round_to_grain(product.amount * noise)
-        product = product._replace(amount=sum_known((vessel.contents.get_amount(name), made)))
-    vessel.contents = vessel.contents.with_component(name, product._replace(kind=reaction.get("kind", "")))
+        product = product._replace(amount=round_to_grain(product.amount * noise))
+    _add_product(vessel, name, product._replace(kind=reaction.get("kind", "")))
 
 
 _Remainders = dict[str, Decimal | None]  # what remains of the substances that a reaction partly consumes
@@ -137,6 +127,46 @@ def _compute_converted_product(
     return product, {reaction["from"]: source.amount - converted}
 
 
+def _apply_growth(vessel: Vessel, growth: Mapping[str, Any], seconds: Decimal) -> None:
+    """Let cells double until the time, the declared density or the scarcest substrate is used up."""
+    doubling = quantities.parse_quantity(growth["doubling_time"], "duration").value
+    factor = Decimal(2) ** (seconds / doubling)
+    density = vessel.contents.compute_concentration(growth["components"][0])
+    if "limit" in growth and density:
+        # At least 1: a culture already above the limit stops growing but does not shrink.
+        factor = max(ONE, min(factor, parse_concentration(growth["limit"])[1] / density))
+    parts = {name: part for name in growth["components"] if (part := vessel.contents.components.get(name))}
+    cells = sum_known(part.amount for part in parts.values() if part.dimension == "count")
+    consumption = {name: parse_yield(text)[1] for name, text in growth.get("consumes", {}).items()}
+    new_cells = None if cells is None else cells * (factor - 1)
+    for name, per_cell in consumption.items():
+        available = vessel.contents.get_amount(name)
+        if cells and new_cells is not None and available is not None:
+            new_cells = min(new_cells, available / per_cell)
+            factor = 1 + new_cells / cells
+    for name, part in parts.items():
+        grown = None if part.amount is None else round_to_grain(part.amount * factor)
+        vessel.contents = vessel.contents.with_component(name, part.change_amount(grown))
+    for name, per_cell in consumption.items():
+        part = vessel.contents.components[name]
+        left = None
+        if new_cells is not None and part.amount is not None:
+            left = max(ZERO, part.amount - round_to_grain(new_cells * per_cell))
+        vessel.contents = vessel.contents.with_component(name, part.change_amount(left))
+    for name, text in growth.get("forms", {}).items():
+        dimension, per_cell = parse_yield(text)
+        formed = None if new_cells is None else round_to_grain(new_cells * per_cell)
+        _add_product(vessel, name, Component(dimension, formed, False))
+
+
+def _add_product(vessel: Vessel, name: str, product: Component) -> None:
+    """Add a product, whose amount nobody has measured. If people knew of the component before, they still do."""
+    before = vessel.contents.components.get(name)
+    named = before is not None and (before.known or before.named)
+    amount = sum_known((vessel.contents.get_amount(name), product.amount))
+    vessel.contents = vessel.contents.with_component(name, product._replace(amount=amount, named=named))
+
+
 def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
     """Keep the share 1 / (1 + (c/half)^n) of each component at a concentration c of the agent (a Hill curve)."""
     dose = vessel.contents.compute_concentration(killing["agent"])
@@ -146,11 +176,12 @@ def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
             continue
         # An unknown dose leaves an unknown number alive, not all of them.
         if dose is None or part.amount is None:
-            vessel.contents = vessel.contents.with_component(name, part._replace(amount=None, known=False))
+            vessel.contents = vessel.contents.with_component(name, part.change_amount(None))
             continue
         half_concentration = parse_concentration(killing["half"])[1]
         alive = round_to_grain(part.amount / (1 + (dose / half_concentration) ** Decimal(killing["n"])))
-        vessel.contents = vessel.contents.with_component(name, part._replace(amount=alive, known=False))
+        vessel.contents = vessel.contents.with_component(name, part.change_amount(alive))
         if "into" in killing:
             dead = sum_known((vessel.contents.get_amount(killing["into"]), part.amount, -alive))
-            vessel.contents = vessel.contents.with_component(killing["into"], part._replace(amount=dead, known=False))
+            remains = part._replace(amount=dead, known=False, named=False)
+            vessel.contents = vessel.contents.with_component(killing["into"], remains)

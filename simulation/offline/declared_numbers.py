@@ -68,6 +68,19 @@ def split_slope(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=4096)
+def parse_yield(text: str) -> tuple[str, Decimal]:
+    """Return (dimension, amount per cell in its base unit) of what a culture consumes or forms as it grows.
+
+    It is written as an amount per number of cells: "9.5 mg per 1e9 cells". Raises QuantityError.
+    """
+    amount, _ = split_slope(text)
+    quantity = quantities.find_quantity(amount, "mass", "amount")
+    if quantity is None or quantity.value <= 0:
+        raise quantities.QuantityError(f"{text!r} is not an amount per cells")
+    return quantity.dimension, parse_amount_ratio(text, quantity.dimension, "count")
+
+
+@lru_cache(maxsize=4096)
 def parse_amount_ratio(text: str, dimension: str, per_dimension: str) -> Decimal:
     """Return how much of one substance there is per amount of another, both in the base units of their dimensions.
 

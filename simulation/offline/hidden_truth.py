@@ -11,7 +11,7 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   every x the unit of what it measures ("4 µM"), a slope both ("0.22 AU per µg/mL"). If a component in `requires` is
   missing, the reading is that of x = 0. If a component in `within` is missing, there is no reading. There is also no
   reading unless the material that each selector in `chosen` names has the given property, as in
-  {"reference_electrode": {"electrode type": ...}}, or contains the component given under "holds"
+  {"reference_electrode": {"electrode type": ...}}, or contains a component given under "holds"
 - fractions: the share of positive events in cytometry, `part` over `of`; each is one component or several together
 - lookups: a text for each key of an initial material, if all components in `requires` and none in `without` are
   present. `about` lists words; a visual inspection gives the text only if its question contains one of them
@@ -19,7 +19,8 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
   the part converted during the action), or follows from `per_volume`, `poisson` or `consumes` (as much as the scarcest
   substance allows). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
-- growth: `components` double in every `doubling_time`, up to the density `limit`
+- growth: `components` double in every `doubling_time`, up to the density `limit`. Each new cell `consumes` some of each
+  substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
   component `into`
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
@@ -38,7 +39,7 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import CONTENT_KINDS
 from simulation.lab.parameters import Parameter
 from simulation.offline.declarations import ANY_ACTION
-from simulation.offline.declared_numbers import CONCENTRATIONS, parse_number
+from simulation.offline.declared_numbers import CONCENTRATIONS, parse_number, parse_yield
 from simulation.offline.responses import CURVES
 from simulation.offline.truth_units import (
     check_limit_units,
@@ -68,6 +69,13 @@ def _is_list_of_texts(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     try:
         return parse_number(value) is not None
+    except quantities.QuantityError:
+        return False
+
+
+def _is_yield(value: Any) -> bool:
+    try:
+        return _is_text(value) and parse_yield(value) is not None
     except quantities.QuantityError:
         return False
 
@@ -138,6 +146,7 @@ a_scale = _allow(
     "an object with parameter, reference (and power)",
     lambda value: _has_fields(value, {"parameter": _is_text, "reference": _is_text}, {"power": _is_number}),
 )
+a_yield = _allow('an amount per cells, like "9.5 mg per 1e9 cells"', _is_yield)
 a_table = _allow('a list of at least two points, like ["2 µM", "7.1"]', _is_table)
 
 
@@ -150,7 +159,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     "responses": (
         {"signal": a_text, "unit": any_text, "noise": a_share},
         {
-            "component": a_text, "per": one_or_more, "chosen": an_object_of(an_object_of(a_text)), "components": an_object_of(a_number), "parameter": a_text,
+            "component": a_text, "per": one_or_more, "chosen": an_object_of(an_object_of(one_or_more)), "components": an_object_of(a_number), "parameter": a_text,
             "slope": a_text, "intercept": a_text, "hill": a_hill_curve, "table": a_table,
             "log10": an_object_of(a_text, ("slope", "intercept", "at")),
             "requires": a_list_of_texts, "within": a_list_of_texts, "noise_floor": a_text,
@@ -159,7 +168,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
     "lookups": (
-        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "chosen": an_object_of(an_object_of(a_text))},
+        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "chosen": an_object_of(an_object_of(one_or_more))},
     ),
     "reactions": (
         {"needs": a_list_of_texts},
@@ -171,7 +180,9 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
         },
     ),
     "growth": (
-        {"components": a_list_of_texts, "doubling_time": a_quantity("duration")}, {"limit": a_concentration, "needs": a_list_of_texts},
+        {"components": a_list_of_texts, "doubling_time": a_quantity("duration")}, {
+            "limit": a_concentration, "needs": a_list_of_texts, "consumes": an_object_of(a_yield), "forms": an_object_of(a_yield),
+        },
     ),
     "survival": (
         {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero}, {"into": a_text},
@@ -232,6 +243,7 @@ def _check_references(truth: Mapping[str, Any], components: Collection[str], key
         if isinstance(entry, Mapping)
     ]
     products = [entry.get(name) for _, entry in entries for name in ("makes", "into")]
+    products += [name for _, entry in entries for name in _list_names(entry.get("forms"))]
     known_components = {*components, *(product for product in products if isinstance(product, str))}
     problems = []
     for path, entry in entries:
@@ -291,7 +303,7 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
         problems.append(f"{path}.makes: needs exactly one of {', '.join(_PRODUCT_FIELDS)}")
     if "from" in entry and "ratio" not in entry:
         problems.append(f"{path}.ratio: is missing")
-    if "consumes" in entry and "dimension" not in entry:
+    if kind == "reactions" and "consumes" in entry and "dimension" not in entry:
         problems.append(f"{path}.dimension: is missing; allowed: {', '.join(AMOUNTS)}")
     return problems
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simulation.offline.vessels import Vessel
 
 ZERO, ONE = Decimal(0), Decimal(1)
+NOT_DETERMINED = "not determined"  # the amount of a component that people know to be there
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")
 
@@ -24,13 +25,18 @@ class Component(NamedTuple):
 
     `amount` is the total in the base unit of its dimension, or None if unknown. `known` is whether people may see it.
     `kind` is the state of the substance: dissolved, cells or particles (both settle and stay on a filter), or attached
-    to the vessel.
+    to the vessel. `named` is whether people know that it is there although its amount has changed since they knew it.
     """
 
     dimension: str
     amount: Decimal | None
     known: bool
     kind: str = ""
+    named: bool = False
+
+    def change_amount(self, amount: Decimal | None) -> "Component":
+        """Return the component with another amount that nobody has measured. Who knew of it still does."""
+        return self._replace(amount=amount, known=False, named=self.known or self.named)
 
 
 DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
@@ -66,7 +72,13 @@ class Contents:
     @classmethod
     def from_ledger(cls, ledger: Mapping[str, Any]) -> Self:
         components = {
-            name: Component(part["dimension"], _parse_decimal(part.get("amount")), part["known"], part.get("kind", ""))
+            name: Component(
+                part["dimension"],
+                _parse_decimal(part.get("amount")),
+                part["known"],
+                part.get("kind", ""),
+                part.get("named", False),
+            )
             for name, part in ledger.get("components", {}).items()
         }
         origins = {key: Decimal(share) for key, share in ledger.get("origins", {}).items()}
@@ -77,6 +89,7 @@ class Contents:
         ledger["components"] = {
             name: {"dimension": part.dimension, "amount": _format_decimal(part.amount), "known": part.known}
             | ({"kind": part.kind} if part.kind else {})
+            | ({"named": True} if part.named else {})
             for name, part in self.components.items()
         }
         ledger["origins"] = {name: _format_decimal(share) for name, share in self.origins.items()}
@@ -154,7 +167,9 @@ class Contents:
         for name, part in other.components.items():
             if (own := components.get(name)) is not None:
                 amount = sum_known((own.amount, part.amount))
-                part = Component(own.dimension, amount, own.known and part.known, own.kind)
+                known = own.known and part.known
+                named = not known and (own.known or own.named or part.known or part.named)
+                part = Component(own.dimension, amount, known, own.kind, named)
             components[name] = part
         for name, share in other.origins.items():
             origins[name] = origins.get(name, ZERO) + share
@@ -168,14 +183,19 @@ class Contents:
             del components[name]
         return replace(self, components=components)
 
-    def format_known_components(self) -> dict[str, str]:
-        """Return the concentrations and amounts that people may see, as properties of a material."""
+    def format_known_components(self, settled: Collection[str] = ()) -> dict[str, str]:
+        """Return the concentrations and amounts that people may see, as properties of a material.
+
+        Components that are `settled` or attached are given per vessel: they are not in the volume of the liquid.
+        """
         properties = {}
         for name, part in self.components.items():
             # Amounts that nobody measured stay in the ledger and must not be displayed.
+            if part.named or (part.known and part.amount is None):
+                properties[f"{name} amount"] = NOT_DETERMINED
             if not part.known or part.amount is None:
                 continue
-            concentration = self.compute_concentration(name)
+            concentration = None if name in settled else self.compute_concentration(name)
             if concentration is None:
                 properties[f"{name} amount"] = quantities.format_quantity(part.amount, part.dimension)
             else:

@@ -8,7 +8,7 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.parameters import Parameter
-from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_number
+from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_number, parse_yield
 from simulation.offline.instrument_ranges import find_range
 from simulation.offline.ledger import ONE, ZERO, Contents, sum_known
 from simulation.offline.responses import build_curve, parse_point
@@ -82,6 +82,10 @@ def compute_occurring_concentrations(spec: ExperimentSpec) -> OccurringConcentra
     for growth in spec.truth.get("growth", ()):
         for name, concentration in _list_grown(growth, materials):
             _raise_highest(highest, name, concentration)
+        for name, text in growth.get("forms", {}).items():
+            # As much as the cells at the limit have formed.
+            limit = parse_concentration(growth["limit"])[1] if "limit" in growth else None
+            _raise_highest(highest, name, None if limit is None else limit * parse_yield(text)[1])
     # A product may be made from another product, so the reactions are applied until nothing changes.
     before: _Highest = {}
     while before != highest:

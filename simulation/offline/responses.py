@@ -64,14 +64,19 @@ def compute_signal(context: ActionContext, measured: Contents, response: Mapping
     return None if x is None else _evaluate_response(context, response, x)
 
 
-def matches_chosen_materials(context: ActionContext, requested: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether the material that each selector names has these properties and the component under "holds"."""
+def list_names(value: str | Sequence[str]) -> list[str]:
+    """Return one name, or several, as a list."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def matches_chosen_materials(context: ActionContext, requested: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether the material that each selector names has these properties and a component under "holds"."""
     for selector, properties in requested.items():
         vessel = context.vessels.get(context.values.get(selector) or "")
         if vessel is None:
             return False
         for name, value in properties.items():
-            if name == "holds" and not vessel.contents.has_components([value]):
+            if name == "holds" and not any(vessel.contents.has_components([part]) for part in list_names(value)):
                 return False
             if name != "holds" and vessel.properties.get(name) != value:
                 return False

@@ -13,6 +13,7 @@ from simulation.offline.declared_numbers import (
     parse_amount_ratio,
     parse_concentration,
     parse_reading,
+    parse_yield,
     split_slope,
 )
 from simulation.offline.instrument_ranges import RANGES
@@ -32,6 +33,10 @@ def resolve_dimensions(truth: Mapping[str, Any], known: Mapping[str, str]) -> di
     reactions, killings = (
         [entry for entry in truth.get(kind) or () if isinstance(entry, Mapping)] for kind in ("reactions", "survival")
     )
+    for growth in truth.get("growth") or ():
+        for name, text in (growth.get("forms") or {}).items() if isinstance(growth, Mapping) else ():
+            if quantity := quantities.find_quantity(split_slope(str(text))[0], *CONCENTRATIONS.values()):
+                dimensions.setdefault(name, quantity.dimension)
     # A product may be made from another product, so the lists are repeated until nothing is added.
     before = -1
     while len(dimensions) > before:
@@ -182,7 +187,11 @@ def check_reaction_units(path: str, reaction: Mapping[str, Any], dimensions: Map
 
 
 def check_limit_units(path: str, entry: Mapping[str, Any], dimensions: Mapping[str, str]) -> Iterator[str]:
-    """Yield a problem if the limit of a growth, or the half dose of a survival, is not one of its component."""
+    """Yield a problem if the limit of a growth, the half dose of a survival or a substrate has the wrong dimension."""
+    for name, text in (entry.get("consumes") or {}).items():
+        if name in dimensions and parse_yield(text)[0] != dimensions[name]:
+            example = f"5 {quantities.base_unit(dimensions[name])} per 1e9 cells"
+            yield f"{path}.consumes.{name}: {format_problem(text, f'an amount per cells, like {example!r}')}"
     for field, name in (("limit", (entry.get("components") or [""])[0]), ("half", entry.get("agent", ""))):
         dimension = dimensions.get(name, "")
         if field in entry and dimension and parse_concentration(entry[field])[0] != dimension:

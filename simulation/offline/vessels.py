@@ -359,7 +359,7 @@ class Vessel:
         if mass is not None and (mass > 0 or self.phase in Phase.SOLIDS):
             visible["mass"] = quantities.format_quantity(mass, "mass")
         others = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
-        return {**visible, **others, **self.contents.format_known_components()}
+        return {**visible, **others, **self.contents.format_known_components(self.settled_components)}
 
 
 def format_volume(volume: Decimal) -> str:

@@ -1,6 +1,6 @@
-"""Instruments, probes, balances, gels and immunoassays.
+"""Instruments, probes, balances and immunoassays.
 
-A number or band is recorded, with seeded noise, only if the true state or a declared response gives it. Probes leave the
+A number is recorded, with seeded noise, only if the true state or a declared response gives it. Probes leave the
 sample unchanged or use up a little of it; what is loaded is used up.
 """
 
@@ -12,7 +12,6 @@ from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
-from simulation.offline.ledger import Contents
 from simulation.offline.responses import record_responses
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
@@ -30,9 +29,6 @@ _FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates"
 # Actions whose reading may depend on the contents of the reagents.
 _BINDING = ("BioLayerInterferometry", "qPCR", "ELISA", "CapillaryELISA", "CapillaryWestern")
 _ICP_TAKES = Decimal(500)  # µL for a steady flow into the plasma
-# Only these show DNA. Protein stains leave the declared products invisible.
-_DNA_STAINS = ("SYBR Safe", "GelGreen", "SYBR Gold", "ethidium bromide")
-_LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run together
 _FROM_CURVE = "Signals follow the declared curve of the true content, with the declared noise."
 
 
@@ -298,33 +294,6 @@ def measure_melting_point(context: ActionContext) -> None:
         loading.record_readings(context, vessel, measured)
 
 
-@handles("sequence", "The declared sequence of the animal or strain the DNA came from.")
-def sequence_dna(context: ActionContext) -> None:
-    samples = loading.get_measured_samples(context)
-    loading.draw_reagents(context, len(samples), len(samples))
-    for vessel in samples:
-        vessel.require_liquid("sequenced")
-        loaded = loading.draw_load(vessel, context.get_number("sample_volume"))
-        lookups = context.list_declared("lookups")
-        for lookup in lookups:
-            value = loading.find_lookup_text(loaded, lookup) or "no readable signal"
-            context.record_observation(f"{context.describe_run(vessel)}: {lookup['signal']}", "instrumental", value)
-        if not lookups:
-            context.record_run(vessel)
-
-
-@handles("gel", "A band is seen where the lane holds at least the declared mass of a declared product.", actions=_LANES)
-def run_agarose_gel(context: ActionContext) -> None:
-    _run_gel(context, f"Agarose gel, {quantities.format_number(context.get_number('agarose'))} %")
-
-
-@handles(
-    "page", "Bands are told by declared readings, or by declared products where a DNA stain shows them.", actions=_LANES
-)
-def run_polyacrylamide_gel(context: ActionContext) -> None:
-    _run_gel(context, f"Polyacrylamide gel, {quantities.format_number(context.get_number('gel_percent'))} %")
-
-
 @handles("western", "Bands are declared readings of the true content; an antibody counts as what is in its tube.")
 def run_western_blot(context: ActionContext) -> None:
     """Load each capillary with sample and the selected diluted antibodies, and record the declared bands."""
@@ -362,49 +331,3 @@ def amplify_dna(context: ActionContext) -> None:
         needed, reaction_volume = format_volume(total_volume), format_volume(context.get_number("reaction_volume"))
         raise RefusalError(f"too much volume: {needed} of template and reagents in a reaction of {reaction_volume}")
     run_assay(context, "pipetted")
-
-
-def _run_gel(context: ActionContext, name: str) -> None:
-    """Run all samples on one slab, one lane each."""
-    ladder = context.vessels.get(context.values["ladder"] or "")
-    samples, lane_count = context.get_samples(), _LANES[context.action_type.name]
-    if len(samples) > lane_count:
-        raise RefusalError(f"too many samples: {len(samples)} for {lane_count} lanes")
-    # What is loaded stays in the slab, so that amounts are conserved.
-    slab = Vessel("", {}, Contents(), Phase.GEL)
-    for vessel in samples:
-        vessel.require_liquid("loaded")
-        loaded = loading.draw_load(vessel, context.get_number("load_volume"))
-        slab.contents += loaded
-        slab.sources.add_from_vessel(vessel, loaded)
-        _record_lane(context, vessel, loaded, ladder)
-    slab.name = context.reserve_name(name)
-    slab.properties["lanes"] = "; ".join(f"{lane}: {vessel.name}" for lane, vessel in enumerate(samples, start=1))
-    context.new_vessels.append(slab)
-
-
-def _record_lane(context: ActionContext, vessel: Vessel, loaded: Contents, ladder: Vessel | None) -> None:
-    description = f"Gel lane of {vessel.name}"
-    if vessel is ladder:
-        context.record_observation(description, "visual", "ladder, steps resolved")
-        return
-    bands = _describe_bands(context, loaded, ladder is not None)
-    if bands:
-        context.record_observation(description, "visual", bands)
-    if not loading.record_declared(context, vessel, loaded) and not bands:
-        context.record_observation(f"{description}: run completed, data file recorded", "visual")
-
-
-def _describe_bands(context: ActionContext, loaded: Contents, has_ladder: bool) -> str:
-    """Return a description of the declared bands in a lane; "" if none is declared or the stain does not show DNA."""
-    if "bands" not in context.truth or context.values["stain"] not in _DNA_STAINS:
-        return ""
-    bands = []
-    for band in context.truth["bands"]:
-        mass = loaded.get_amount(band["component"])
-        if mass and mass >= quantities.parse_quantity(band["minimum"], "mass").value:
-            # Two significant digits: a length is not read more precisely against a ladder.
-            length = Context(prec=2).plus(quantities.parse_quantity(band["length"], "base_pairs").value)
-            read = f" at about {quantities.format_quantity(length, 'base_pairs')}"
-            bands.append(f"one band{read if has_ladder else ', length not read for want of a ladder'}")
-    return "; ".join(bands) or "no band"

@@ -320,7 +320,7 @@ def _split_first_runnings(passed: Contents, discarded: Decimal) -> tuple[Content
 
 def _mark_unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:
     parts = contents.components.items()
-    return {name: part._replace(amount=None, known=False) for name, part in parts if name not in excluded}
+    return {name: part.change_amount(None) for name, part in parts if name not in excluded}
 
 
 def _list_beads(vessel: Vessel) -> tuple[str, ...]:

@@ -139,4 +139,6 @@ def test_unknown_amount_stays_unknown_after_a_transfer():
     small.run_step("Transfer", "soil water", source="@soil", amount="100 µL")
     assert small["water"].ledger["components"]["iron"]["amount"] == ""
     assert small["soil"].ledger["components"]["iron"]["amount"] == ""
-    assert not any("iron" in name for key in ("soil", "water") for name in small[key].properties)
+    # A label names what is in the material, also if nobody knows how much.
+    assert [small.get_property(key, "iron amount") for key in ("soil", "water")] == ["not determined"] * 2
+    assert not any(small.get_property(key, "iron concentration") for key in ("soil", "water"))

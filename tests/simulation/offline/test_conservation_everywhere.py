@@ -89,7 +89,7 @@ def list_changing_components(truth):
     for reaction in truth.get("reactions", ()):
         names |= {reaction.get("makes"), reaction.get("from"), *reaction.get("uses", ()), *reaction.get("consumes", {})}
     for entry in (*truth.get("growth", ()), *truth.get("survival", ())):
-        names |= {*entry["components"], entry.get("into")}
+        names |= {*entry["components"], entry.get("into"), *entry.get("consumes", ()), *entry.get("forms", ())}
     return names
 
 

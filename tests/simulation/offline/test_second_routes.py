@@ -364,7 +364,8 @@ def progeny_by_sequence_alone(lab):
     for part, volume in (("forward_primer", 1), ("reverse_primer", 1), ("water", 6), ("pcr_mix", 10)):
         lab.run_step("Dilute", f"{reactions} {part}", solvent=f"@{part}", volume=f"{volume} µL")
     lab.run_step("Thermocycler", reactions, cycles=35)
-    lab.decisive("DNASequencing", reactions, direction="forward", template="PCR product", sample_volume="5 µL")
+    lab.decisive("DNASequencing", f"{reactions} forward_primer", direction="forward", template="PCR product",
+           primer_tube="@forward_primer", sample_volume="5 µL")  # fmt: skip
 
 
 ROUTES = {

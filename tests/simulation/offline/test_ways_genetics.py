@@ -252,7 +252,7 @@ def test_a_colony_pcr_shows_which_colonies_hold_an_insert_but_not_whether_it_is_
         plan_step("Transfer", ["colony_4", "pcr_4"], source="@colony_4", amount="1 µL"),
         plan_step("Thermocycler", tubes, annealing_temperature="56 °C", cycles=30),
         plan_step("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="1 %", ladder="@ladder"),
-        plan_step("DNASequencing", tubes, direction="both"),
+        plan_step("DNASequencing", [*tubes, "primer_f"], direction="forward", primer_tube="@primer_f"),
         SUBMIT,
     ]
     bench, verdict = run_attempt(lab, "gfp-colony-screening", steps)

@@ -176,8 +176,8 @@ def colonies_by_long_reads_of_whole_plasmids(lab):
     lab.decisive("DNASequencing", everything, method="nanopore", template="plasmid", read_length="6 kb", coverage=100)
 
 
-def p2a_seen_from_the_mcherry_side(lab):
-    """Anti-mCherry instead of anti-GFP; uncleavable and untransfected wells beside; one lysate diluted for the range."""
+def p2a_with_its_linear_range_shown_by_anti_mcherry(lab):
+    """One lysate diluted for the range of anti-mCherry; anti-GFP on all lysates; one uncleavable and one untransfected well."""
     lab.run_step("Aliquot", "cells plates", "p1 p2 p3 u n", volume="2 mL", count=5, label="Well")
     lab.run_step("CellCultureIncubate", "p1 p2 p3 u n", duration="24 h")
     for mix, plasmid, wells, share in (("mp", "plasmid", "p1 p2 p3", 3), ("mu", "uncleavable", "u", 1)):
@@ -203,6 +203,8 @@ def p2a_seen_from_the_mcherry_side(lab):
     lab.run_step("Dilute", f"{lysates} sample_buffer", solvent="@sample_buffer", volume="200 µL")
     lab.run_step("SerialDilute", "lp1 sample_buffer microtubes", "half quarter", diluent="@sample_buffer", factor=2,
            dilutions=2, transfer_volume="20 µL")  # fmt: skip
+    lab.run_step("CapillaryWestern", f"{lysates} anti_gfp secondary anti_actin", primary_antibody="@anti_gfp",
+                 secondary_antibody="@secondary", loading_control_antibody="@anti_actin")  # fmt: skip
     lab.decisive("CapillaryWestern", f"{lysates} half quarter anti_mcherry secondary anti_actin",
                  primary_antibody="@anti_mcherry", secondary_antibody="@secondary",
                  loading_control_antibody="@anti_actin")  # fmt: skip
@@ -375,7 +377,7 @@ ROUTES = {
     biofilm_dissolved_in_ethanol_and_read_in_cuvettes: "biofilm-forming-microbes",
     acidifiers_followed_over_time_with_washed_cells: "acidifying-microbes",
     colonies_by_long_reads_of_whole_plasmids: "gfp-colony-screening",
-    p2a_seen_from_the_mcherry_side: "p2a-cleavage-efficiency",
+    p2a_with_its_linear_range_shown_by_anti_mcherry: "p2a-cleavage-efficiency",
     puromycin_counted_under_the_microscope: "puromycin-concentration-optimization",
     titer_from_volumes_and_pictures: "lentivirus-moi-optimization",
     minicells_held_constant_on_more_or_fewer_cells: "minicell-uptake",

@@ -103,8 +103,14 @@ def weathering_by_centrifuge_and_single_calibrators(lab):
     for name in (*microbes, "sterile"):
         lab.run_step("Aliquot", "medium flasks", three(f"flask_{name}"), volume="25 mL", count=3, label=f"Flask {name}")
     lab.run_step("Transfer", f"apatite {flasks}", source="@apatite", mass="250 mg")
+    bare = " ".join(f"flask_bare_{name}" for name in microbes)
+    lab.run_step("Aliquot", "medium flasks", bare, volume="25 mL", count=5, label="Flask without mineral")
+    lab.run_step("UsePhotospectrometer", " ".join(microbes), mode="absorbance", wavelength="600 nm")
     for name in microbes:
-        lab.run_step("Transfer", f"{name} {three(f'flask_{name}')}", source=f"@{name}", amount="0.5 mL")
+        lab.run_step(
+            "Transfer", f"{name} {three(f'flask_{name}')} flask_bare_{name}", source=f"@{name}", amount="0.5 mL"
+        )
+    flasks = f"{flasks} {bare}"
     lab.run_step("CellCultureIncubate", flasks, duration="14 day", temperature="28 °C", carbon_dioxide="0 %")
     lab.run_step("Centrifuge", flasks, force="4000 x g", duration="20 min")
     samples = flasks.replace("flask", "sample")

@@ -29,17 +29,18 @@ def left_in_the_cold(steps):
 
 def first_flask_filtered_three_times(steps):
     """Three filtrates of one flask of each microbe pass as three flasks."""
-    keys = list(steps[9]["materials"])
-    assert steps[9]["action"] == "Filter" and keys[:3] == ["s1_1", "s1_2", "s1_3"]
+    at = next(number for number, step in enumerate(steps) if step["action"] == "Filter")
+    keys = list(steps[at]["materials"])
+    assert keys[:3] == ["s1_1", "s1_2", "s1_3"]
     ones = [key for key in keys if key.endswith("_1")]
-    labels = list(steps[9]["yields"])
+    labels = list(steps[at]["yields"])
     filtering = []
     for number in (1, 2, 3):
         # What a Filter step gives: the samples it changed, then one filtrate for each.
-        yields = {key.replace("_1", f"_{number}") + "_f": len(ones) + at for at, key in enumerate(ones)}
+        yields = {key.replace("_1", f"_{number}") + "_f": len(ones) + position for position, key in enumerate(ones)}
         assert set(yields) <= set(labels)
-        filtering.append({**steps[9], "materials": [*ones, *keys[-2:]], "yields": yields})
-    return [*steps[:9], *filtering, *steps[10:]]
+        filtering.append({**steps[at], "materials": [*ones, *keys[-2:]], "yields": yields})
+    return [*steps[:at], *filtering, *steps[at + 1 :]]
 
 
 def other_portions_weighed_than_used(steps):

@@ -310,14 +310,14 @@ def test_ended_attempt_is_compared_with_the_reference_protocol(staff_client: Cli
     data = build_action_data(human_episode, "MeasureVolume", find_barcode(human_episode, "Brewed coffee"))
     staff_client.post(bench_url(human_episode), data)
     run_to_end(human_episode.run)
-    # Before the end it would show what to do. 17 steps of the protocol, the submission not counted.
+    # Before the end it would show what to do. 19 steps of the protocol, the submission not counted.
     assert "reference protocol" not in get_text(staff_client.get(bench_url(human_episode)))
     Episode.objects.filter(pk=human_episode.pk).update(status="quit", awaits_person=False)
     page = get_text(staff_client.get(bench_url(human_episode)))
     protocol = benches.get_specification(human_episode.experiment).protocol
     assert "MeasureVolume" not in {step["action"] for step in protocol}
     found = compare_with_reference(human_episode, ["MeasureVolume"])
-    assert found and found.own == 1 and found.expected == 16 and found.lines[-1] == ("MeasureVolume", 0, 1)
+    assert found and found.own == 1 and found.expected == 19 and found.lines[-1] == ("MeasureVolume", 0, 1)
     assert "You took <strong>1</strong> accepted action" in page and 'class="pill">in addition' in page
 
 

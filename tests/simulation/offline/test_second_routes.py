@@ -177,7 +177,7 @@ def colonies_by_long_reads_of_whole_plasmids(lab):
     lab.run_step("SeparateWells", "plate", colonies)
     everything = f"{colonies} verified empty_vector"
     lab.run_step("Centrifuge", everything, force="4000 x g", duration="10 min")
-    lab.run_step("AttemptDNAExtraction", f"{everything} kit", method="alkaline lysis")
+    lab.run_step("AttemptDNAExtraction", f"{everything} kit", method="alkaline lysis", lysis_time="5 min", rnase=True)
     lab.run_step("NucleicAcidQuantification", everything)
     lab.decisive("DNASequencing", everything, method="nanopore", template="plasmid", read_length="6 kb", coverage=100)
 

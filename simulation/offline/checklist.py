@@ -62,6 +62,11 @@ class ChecklistClassifier:
             raise LabError("this checklist belongs to another goal")
         return _build_verdict(self.evaluate_lines(transcript))
 
+    def measure_evidence(self, transcript: Sequence[TranscriptStep]) -> float:
+        """Return the share of the judged lines that are met: from 0 to 1, and 1 if the record is sufficient."""
+        judged = _select_judged_lines(self.evaluate_lines(transcript))
+        return sum(finding.met for finding in judged) / len(judged)
+
     def evaluate_lines(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
         """Return a finding for every line of the rubric, in its order."""
         all_readings = collect_readings(transcript)
@@ -248,17 +253,21 @@ def _list_signals(finding: Finding) -> list[Decimal]:
     return [reading.first_number for reading in finding.counted if reading.first_number is not None]
 
 
-def _build_verdict(findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
+def _select_judged_lines(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that decide: of all required lines, and of the route with the largest share of lines met."""
     required = _select_judged([finding for finding in findings if not finding.line.route])
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
             routes.setdefault(finding.line.route, []).append(finding)
-    # Of the routes, the one with the largest share of lines met counts.
     ways = [_select_judged(route) for route in routes.values()]
     best = max(ways, key=lambda way: sum(finding.met for finding in way) / len(way), default=[])
-    judged = [*required, *best]
+    return [*required, *best]
+
+
+def _build_verdict(findings: Sequence[Finding]) -> Verdict:
+    """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
+    judged = _select_judged_lines(findings)
     missed = [f"{finding.line.text} ({finding.reason})" for finding in judged if not finding.met]
     met, sufficient = len(judged) - len(missed), not missed
     support = "directly supports" if sufficient else "partially supports" if met else "does not support"

@@ -13,9 +13,10 @@ import gymnasium
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
+from simulation.lab.environment.gym_env import Reward, SimulatedRoles, WetLabEnv
 from simulation.lab.errors import CatalogueError
 from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.gym_env import SimulatedRoles, WetLabEnv
+from simulation.lab.truths import truth_seeds
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.rules import RuleBasedTransitionModel
 
@@ -32,16 +33,22 @@ def environment_id(slug: str) -> str:
 
 
 def make_environment(
-    slug: str, render_mode: str | None = None, manifest: bool = False, directory: Path = FIXTURES
+    slug: str,
+    render_mode: str | None = None,
+    manifest: bool = False,
+    truths: str = truth_seeds.TRAIN,
+    reward: Reward = "binary",
+    discount: float = 1.0,
+    directory: Path = FIXTURES,
 ) -> WetLabEnv:
     """Return the environment of one experiment. Raises CatalogueError if it is unknown or a data file is wrong."""
-    return WetLabEnv(
-        _load_experiment(slug, directory), _load_catalogue(directory), build_offline_roles, render_mode, manifest
-    )
+    experiment, actions = _load_experiment(slug, directory), _load_catalogue(directory)
+    return WetLabEnv(experiment, actions, build_offline_roles, render_mode, manifest, truths, reward, discount)
 
 
 def build_offline_roles(spec: ExperimentSpec, seed: int) -> SimulatedRoles:
-    return SimulatedRoles(RuleBasedTransitionModel(seed, spec.truth), ChecklistClassifier(spec.rubric))
+    classifier = ChecklistClassifier(spec.rubric)
+    return SimulatedRoles(RuleBasedTransitionModel(seed, spec.truth), classifier, classifier.measure_evidence)
 
 
 @cache

@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -17,9 +17,10 @@ from simulation.calls import ModelConnection, rate_limit
 from simulation.casts import RoleConfig, RunConfig, run_config
 from simulation.engine import runner
 from simulation.lab.actions import QUIT, SUBMIT, Action
-from simulation.lab.bench import Step, step_from_json
+from simulation.lab.bench import Bench, Step, step_from_json
+from simulation.lab.environment import chat, tool_schemas
 from simulation.lab.errors import LabError
-from simulation.lab.outcomes import Outcome
+from simulation.lab.outcomes import Outcome, Verdict
 from simulation.lab.rendering import render_situation
 from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
@@ -33,6 +34,7 @@ from wetbench_site.text import hash_json
 _REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
 _RUN_FIELDS = ("cast", "seed", "manifest", "truths", "setup")  # recorded and restored as they are
 _EPISODE_FIELDS = ("replicate", "seed", "initial", "truth_seed", "truth")  # the same for each episode
+MESSAGES_SCHEMA = "wetbench-messages/1"
 RULE_ENDINGS = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
 _FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
 
@@ -209,8 +211,15 @@ class ExportResult(NamedTuple):
     left_out: Counter[str]
 
 
-def write_trajectories(run: Run, path: Path) -> ExportResult:
-    """Write one line per episode that ended by the rules. Raise OSError if the file cannot be written."""
+BuildLine = Callable[[Episode], dict[str, Any]]
+
+
+def write_trajectories(run: Run, path: Path, build_line: BuildLine | None = None) -> ExportResult:
+    """Write one line per episode that ended by the rules: its trajectory, or what `build_line` returns.
+
+    Raises OSError if the file cannot be written.
+    """
+    build_line = build_line or build_trajectory
     number_written, left_out = 0, Counter[str]()
     rows = run.episodes.select_related("experiment", "run").order_by("experiment__slug", "replicate", "pk")
     # Written under another name and renamed, so that the file is either complete or absent.
@@ -219,7 +228,7 @@ def write_trajectories(run: Run, path: Path) -> ExportResult:
         with part.open("x", encoding="utf-8") as file:
             for episode in rows.iterator(chunk_size=20):
                 try:
-                    file.write(json.dumps(build_trajectory(episode)) + "\n")
+                    file.write(json.dumps(build_line(episode)) + "\n")
                     number_written += 1
                 except LeftOutError as reason:
                     left_out[str(reason)] += 1
@@ -233,18 +242,48 @@ def write_trajectories(run: Run, path: Path) -> ExportResult:
 
 def build_trajectory(episode: Episode) -> dict[str, Any]:
     """Return an episode as `trajectories.replay_trajectory` expects it. Raise LeftOutError if it cannot be replayed."""
+    bench, verdict = _prepare_export(episode)
+    steps = trajectories.build_steps(bench, _iter_steps(episode), verdict, episode.memory.get("thoughts", {}))
+    _check_ending(episode, bench)
+    return {
+        "schema": trajectories.SCHEMA,
+        **_build_facts(episode),
+        "plan": episode.memory.get("plan", ""),
+        "steps": steps,
+        "final_observation": render_situation(bench.get_situation()),
+        "ending": episode.status,
+        "verdict": verdict.to_json() if verdict else None,
+    }
+
+
+def build_chat(episode: Episode, with_tools: bool = False) -> dict[str, Any]:
+    """Return an episode as chat messages with tool calls and results. Raise LeftOutError if it cannot be replayed."""
+    bench, verdict = _prepare_export(episode)
+    messages = chat.episode_to_messages(bench, _iter_steps(episode), episode.memory.get("thoughts", {}))
+    _check_ending(episode, bench)
+    tools = {"tools": tool_schemas.build_tools(bench.catalogue)} if with_tools else {}
+    reward = 1.0 if verdict and verdict.sufficient and episode.status == "submitted" else 0.0
+    facts = {"schema": MESSAGES_SCHEMA, **_build_facts(episode), "ending": episode.status, "reward": reward}
+    return {**facts, "messages": messages, **tools}
+
+
+def _prepare_export(episode: Episode) -> tuple[Bench, Verdict | None]:
+    """Return the bench at the start of an episode and its verdict. Raise LeftOutError if it cannot be replayed."""
     if episode.status not in RULE_ENDINGS:
         raise LeftOutError(episode.get_status_display())
     if episode.experiment.sha256 != episode.experiment_sha256:
         raise LeftOutError("the experiment has changed since")
-    bench = benches.build_bench(episode, before=1)
     review = episode.reviews.filter(primary=True).first()
-    verdict = trajectories.parse_verdict(review.verdict) if review else None
-    steps = trajectories.build_steps(bench, _iter_steps(episode), verdict, episode.memory.get("thoughts", {}))
+    return benches.build_bench(episode, before=1), trajectories.parse_verdict(review.verdict) if review else None
+
+
+def _check_ending(episode: Episode, bench: Bench) -> None:
     if str(bench.ending or "") != episode.status:
         raise LeftOutError("the action catalogue has changed since")
+
+
+def _build_facts(episode: Episode) -> dict[str, Any]:
     return {
-        "schema": trajectories.SCHEMA,
         "run": str(episode.run.code),
         "episode": str(episode.code),
         "experiment": episode.experiment.slug,
@@ -256,11 +295,6 @@ def build_trajectory(episode: Episode) -> dict[str, Any]:
         "truth_seed": episode.truth_seed,
         "manifest": episode.run.manifest,
         "practice": episode.run.practice,
-        "plan": episode.memory.get("plan", ""),
-        "steps": steps,
-        "final_observation": render_situation(bench.get_situation()),
-        "ending": episode.status,
-        "verdict": verdict.to_json() if verdict else None,
     }
 
 

@@ -13,8 +13,8 @@ import gymnasium
 from simulation.lab import rendering
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step
+from simulation.lab.environment.gym_env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import LabError
-from simulation.lab.gym_env import SimulatedRoles, WetLabEnv
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import Situation, TranscriptStep
@@ -72,7 +72,8 @@ def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
     first difference.
     """
     lab_env = _get_matching_env(env, trajectory)
-    env.reset(seed=0)
+    # Trajectories of before the draws have no truth seed; their episodes had the reference truth.
+    env.reset(seed=0, options={"truth_seed": trajectory.get("truth_seed")})
     seed, verdict = trajectory["seed"], trajectory["verdict"]
     # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
     inventory = build_inventory(lab_env.experiment.initial_materials(), seed)

@@ -9,7 +9,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from simulation.lab.actions import Action
-from simulation.lab.gym_env import ActionSpace, UnicodeText
+from simulation.lab.environment.gym_env import ActionSpace, UnicodeText
+from simulation.lab.environment.tool_schemas import build_call
+from simulation.lab.errors import LabError
+from simulation.lab.truths import truth_seeds
 from simulation.offline import gym
 from simulation.offline.agents import ProtocolAgent
 
@@ -209,3 +212,70 @@ def test_gym_import_registers_every_experiment_without_django():
     assert done.returncode == 0, done.stderr
     files = sorted(path.stem for path in (REPOSITORY / "fixtures" / "experiments").glob("*.json"))
     assert len(files) >= 3 and done.stdout.split() == [f"WetBench/{slug}-v0" for slug in files]
+
+
+def as_tool_call(action: Action) -> dict:
+    return build_call(action.name, list(action.materials), action.parameters, "call-x")
+
+
+def test_gym_accepts_tool_calls_and_answers_each_in_a_message_with_its_id():
+    env = make(FISH).unwrapped
+    assert play(env, as_tool_call) == play(make(FISH), as_text)
+    system, opening, *turns = env.messages
+    assert (system["role"], opening["role"]) == ("system", "user") and "GOAL: " in opening["content"]
+    for call, result in zip(turns[::2], turns[1::2], strict=True):
+        assert call["role"] == "assistant" and call["tool_calls"][0]["id"] == "call-x" == result["tool_call_id"]
+    assert turns[-1]["content"].endswith("ENDED: submitted")
+    assert env.action_space.contains(turns[0]) and env.action_space.contains(turns[0]["tool_calls"][0])
+
+
+def test_gym_counts_an_unreadable_tool_call_as_a_rejected_step():
+    env = make(FISH).unwrapped
+    env.reset(seed=1)
+    *_, info = env.step({"id": "a", "function": {"name": "Wait", "arguments": "{"}})
+    assert info["step"] == 1 and info["rejected_by"] == "parser" and "JSON" in info["rejected"]
+    assert [message["role"] for message in env.messages[2:]] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_shaped_rewards_add_up_to_the_binary_reward_whatever_the_episode(discount):
+    env = make(COFFEE, reward="shaped", discount=discount).unwrapped
+    shaped = [entry[2] for entry in play(env, as_text)[1:]]
+    # Discounted differences of a potential that begins and ends at zero cancel out: what is left is the last reward.
+    total = sum(reward * discount**number for number, reward in enumerate(shaped))
+    assert total == pytest.approx(discount ** (len(shaped) - 1))
+    assert sum(reward > 0 for reward in shaped) >= 4 and max(shaped) < 1
+
+
+def test_shaped_reward_is_the_share_of_lines_and_is_lost_without_a_submission():
+    env = make(FISH, reward="shaped").unwrapped
+    env.reset(seed=3)
+    barcodes = {material.name: material.barcode for material in env.bench.inventory}
+    fish = [barcodes[f"Tail fin clip, fish {number}"] for number in range(1, 6)]
+    question = {"question": "Are there pigmented lines on the fin?"}
+    _, first, *_ = env.step({"name": "VisualInspection", "materials": fish[:4], "parameters": question})
+    assert first == 0.0 == env.measure_evidence()
+    _, second, *_ = env.step({"name": "VisualInspection", "materials": fish[4:], "parameters": question})
+    assert second == pytest.approx(env.measure_evidence()) and second > 0
+    _, last, *_ = env.step("ACTION: Quit\nMATERIALS:\nPARAMETERS:")
+    assert last == pytest.approx(-second)
+
+
+def test_gym_draws_a_truth_of_its_split_for_each_episode():
+    env = make(COFFEE, truths="validation").unwrapped
+    seeds = [env.reset(seed=1)[1]["truth_seed"], *(env.reset()[1]["truth_seed"] for _ in range(3))]
+    assert len(set(seeds)) == 4 and all(truth_seeds.find_split(seed) == "validation" for seed in seeds)
+    assert env.reset(seed=1)[1]["truth_seed"] == seeds[0]
+    assert env.reset(options={"truth_seed": 5})[1]["truth_seed"] == 5
+    assert make(COFFEE, truths="reference").reset(seed=1)[1]["truth_seed"] is None
+    ledgers = []
+    for seed in seeds[:2]:
+        env.reset(options={"truth_seed": seed})
+        ledgers.append(env.bench.inventory.materials[0].ledger["components"]["caffeine"]["amount"])
+    assert ledgers[0] != ledgers[1]
+
+
+@pytest.mark.parametrize("wrong", [{"reward": "dense"}, {"discount": 0}, {"truths": "dev"}])
+def test_gym_rejects_an_unknown_reward_discount_or_split(wrong):
+    with pytest.raises((ValueError, LabError), match="allowed: "):
+        make(COFFEE, **wrong)

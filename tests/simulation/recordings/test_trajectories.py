@@ -141,6 +141,24 @@ def test_trajectory_with_a_wrong_reward_is_refused(line, env):
         trajectories.replay_trajectory(env, line)
 
 
+def test_messages_have_a_call_and_a_result_for_each_step_and_no_hidden_information(run, tmp_path):
+    [line] = exported(run, tmp_path / "run.jsonl", "--format", "messages", "--tools")
+    episode = run.episodes.get()
+    assert (line["schema"], line["ending"], line["reward"]) == ("wetbench-messages/1", "submitted", 1.0)
+    assert [message["role"] for message in line["messages"][:2]] == ["system", "user"]
+    turns = line["messages"][2:]
+    assert len(turns) == 2 * (episode.transitions.count() + 1)  # the submission is a turn too
+    for call, result in zip(turns[::2], turns[1::2], strict=True):
+        assert call["tool_calls"][0]["id"] == result["tool_call_id"]
+        assert isinstance(json.loads(call["tool_calls"][0]["function"]["arguments"]), dict)
+    assert "caffeine peak area" in json.dumps(line["messages"])
+    written = json.dumps([line["messages"], {**line, "tools": []}], ensure_ascii=False)
+    assert not [secret for secret in ("ledger", "reasoning", "0.412 mg/mL", "0.187 mg/mL") if secret in written]
+    assert "Transfer" in {tool["function"]["name"] for tool in line["tools"]}
+    with pytest.raises(CommandError, match="--tools is for --format messages"):
+        exported(run, tmp_path / "other.jsonl", "--tools")
+
+
 def test_export_leaves_out_and_counts_episodes_that_did_not_end_by_the_rules(run, tmp_path, capsys):
     episode = run.episodes.get()
     more = create.create_episode_run([episode.experiment], "offline", 2, seed=8)

@@ -1,7 +1,7 @@
 """The laboratory as a Gymnasium environment: episodes of one experiment, and the spaces of actions and observations."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
@@ -11,16 +11,19 @@ from simulation.lab import action_format, rendering
 from simulation.lab.action_format import MAX_LENGTH
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import MANIFEST, Bench, Ending, Step
+from simulation.lab.environment import chat, tool_schemas
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
-from simulation.lab.roles import EvidenceClassifier, TransitionModel
+from simulation.lab.roles import EvidenceClassifier, TranscriptStep, TransitionModel
+from simulation.lab.truths import truth_seeds
 from wetbench_site.text import is_storable
 
 # Samples are drawn from these: enough to show what a text may contain, few enough to read.
 _LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
 _MAX_SAMPLE_LENGTH = 200  # characters of a random sample; the space itself is larger
 _UNREADABLE = "(unreadable)"
+Reward = Literal["binary", "shaped"]
 _SEEDS = 2**31  # number of possible seeds for roles and barcodes; 31 bits fit into any integer column
 
 
@@ -55,7 +58,7 @@ class UnicodeText(spaces.Space[str]):
 
 
 class ActionSpace(UnicodeText):
-    """The space of agents' actions: text, or an object with a name and optionally materials and parameters."""
+    """The space of agents' actions: text, an action as an object with a name, a tool call, or a message with one."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(MAX_LENGTH, seed)
@@ -63,15 +66,21 @@ class ActionSpace(UnicodeText):
     def contains(self, x: Any) -> bool:
         if isinstance(x, Mapping):
             # Only the shape is checked: the environment accepts an unknown action and records it as a rejected step.
+            if tool_schemas.is_tool_call(x):
+                return True
             return isinstance(x.get("name"), str) and set(x) <= {"name", "materials", "parameters"}
         return super().contains(x)
 
 
 class SimulatedRoles(NamedTuple):
-    """The roles besides the agent: the transition model and the evidence classifier."""
+    """The roles besides the agent: the transition model and the evidence classifier.
+
+    `measure_evidence` returns the share of evidence that a transcript has, from 0 to 1; the shaped reward needs it.
+    """
 
     transition_model: TransitionModel
     evidence_classifier: EvidenceClassifier
+    measure_evidence: Callable[[Sequence[TranscriptStep]], float] | None = None
 
 
 class MakeRoles(Protocol):
@@ -81,12 +90,16 @@ class MakeRoles(Protocol):
 
 
 class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
-    """An environment for one experiment. An action is text in the action format or an object; an observation is text.
+    """An environment for one experiment. An action is text, an object or a tool call; an observation is text.
 
-    The reward is 1.0 for a submission judged sufficient, otherwise 0. An episode is terminated by submitting, quitting
-    or three consecutive rejections, and truncated when all steps are used. Text that cannot be parsed as an action
-    counts as a rejected step. ManifestMaterials is off unless `manifest` is True. Nothing here reads a clock: the same
-    seed and the same actions give the same episode.
+    The binary reward is 1.0 for a submission judged sufficient, otherwise 0. The shaped reward adds
+    discount * potential(after) - potential(before), where the potential is the share of evidence lines that are met, and
+    0 once the episode has ended: so the best policy is the same as for the binary reward (Ng, Harada and Russell 1999).
+
+    An episode is terminated by submitting, quitting or three consecutive rejections, and truncated when all steps are used.
+    What cannot be parsed as an action counts as a rejected step. ManifestMaterials is off unless `manifest` is True. Each
+    episode has a hidden truth of a seed of the split `truths`. Nothing here reads a clock: the same seed and the same
+    actions give the same episode.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
@@ -98,9 +111,18 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         players: MakeRoles,
         render_mode: str | None = None,
         manifest: bool = False,
+        truths: str = truth_seeds.TRAIN,
+        reward: Reward = "binary",
+        discount: float = 1.0,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
+        if reward not in ("binary", "shaped"):
+            raise ValueError(f"reward is {reward!r}; allowed: binary, shaped")
+        if not 0 < discount <= 1:
+            raise ValueError(f"discount is {discount!r}; allowed: above 0, at most 1")
+        truth_seeds.get_truth_seed(truths, 0)  # raises LabError for an unknown split
+        self.truths, self.reward, self.discount = truths, reward, discount
         self.experiment, self.make_players = experiment, players
         self.manifest = tuple(draft for _, draft in experiment.manifest) if manifest else None
         self.catalogue = catalogue if manifest else catalogue.without_action(MANIFEST)
@@ -109,6 +131,18 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         self.action_space, self.observation_space = ActionSpace(), UnicodeText()
         self.bench: Bench | None = None
         self.verdict: Verdict | None = None
+        self.messages: list[chat.Message] = []  # the episode so far, for chat models
+        self._potential = 0.0
+
+    def build_tools(self, style: tool_schemas.ToolStyle = "openai") -> list[dict[str, Any]]:
+        """Return the actions as tools of a chat model, each with the JSON schema of its arguments."""
+        return tool_schemas.build_tools(self.catalogue, style)
+
+    def measure_evidence(self) -> float:
+        """Return the share of evidence lines that the record meets, from 0 to 1. Raises ValueError if nothing can measure it."""
+        if self.players.measure_evidence is None:
+            raise ValueError("the roles of this environment cannot measure evidence")
+        return self.players.measure_evidence(self.bench.get_transcript()) if self.bench else 0.0
 
     @property
     def instructions(self) -> str:
@@ -118,7 +152,9 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         # Each episode draws its seed from Gymnasium's generator: the same reset seed gives the same series of episodes.
-        number = int(self.np_random.integers(_SEEDS))
+        number, truth_number = (int(drawn) for drawn in self.np_random.integers(_SEEDS, size=2))
+        truth_seed = truth_seeds.get_truth_seed(self.truths, truth_number)
+        self.experiment = self.experiment.draw_truth((options or {}).get("truth_seed", truth_seed))
         self.players = self.make_players(self.experiment, number)
         self.bench = Bench(
             goal=self.experiment.goal,
@@ -128,19 +164,24 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             max_steps=self.experiment.max_steps,
             manifest=self.manifest,
         )
-        self.verdict = None
-        return rendering.render_situation(self.bench.get_situation()), self._build_info(self.bench, None)
+        self.verdict, situation = None, self.bench.get_situation()
+        self._potential = self.measure_evidence() if self.reward == "shaped" else 0.0
+        self.messages = chat.build_opening(situation)
+        return rendering.render_situation(situation), self._build_info(self.bench, None)
 
     def step(self, action: str | Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         bench = self.bench
         if bench is None or bench.ending is not None:
             raise gymnasium.error.ResetNeeded("The episode has ended or has not begun: call reset() first")
-        last_step = self._try_action(bench, action)
+        last_step, call_id = self._try_action(bench, action)
+        self.messages += chat.build_turn(bench, last_step, call_id=call_id)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
             # The classifier is called only after a submission: no other ending claims that the evidence is sufficient.
             self.verdict = self.players.evidence_classifier.judge_evidence(bench.goal, bench.get_transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
+        if self.reward == "shaped":
+            reward += self._shape_reward(ended=ending is not None)
         truncated = ending == Ending.TRUNCATED
         observation = rendering.render_situation(bench.get_situation())
         return observation, reward, ending is not None and not truncated, truncated, self._build_info(bench, last_step)
@@ -157,13 +198,25 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         state = "VALID" if verdict.sufficient else "INVALID"
         return f"{text}\n\nVERDICT: {state} ({verdict.confidence}). {verdict.reasoning}"
 
-    def _try_action(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
+    def _shape_reward(self, ended: bool) -> float:
+        """Return the difference of potentials that this step adds to the reward, and keep the potential."""
+        # At the end the potential is zero however the episode ends. Otherwise evidence that is gathered and never
+        # submitted would be worth something, and the best policy would change.
+        before, self._potential = self._potential, 0.0 if ended else self.measure_evidence()
+        return self.discount * self._potential - before
+
+    def _try_action(self, bench: Bench, action: str | Mapping[str, Any]) -> tuple[Step, str]:
+        """Return the step that this action gives, and the id of the tool call, "" if it is none."""
+        call_id = ""
         try:
+            if isinstance(action, Mapping) and tool_schemas.is_tool_call(action):
+                call_id, action = tool_schemas.read_tool_call(action)
             parsed = action_format.parse_action(action)
         except action_format.ActionFormatError as error:
             # Recorded like any rejected step, so that it counts against the limits.
-            return bench.record_outcome(Action(_UNREADABLE), Outcome.make_rejected(str(error), RejectedBy.PARSER))
-        return bench.take_step(parsed, self.players.transition_model)
+            rejected = Outcome.make_rejected(str(error), RejectedBy.PARSER)
+            return bench.record_outcome(Action(_UNREADABLE), rejected), call_id
+        return bench.take_step(parsed, self.players.transition_model), call_id
 
     def _build_info(self, bench: Bench, done: Step | None) -> dict[str, Any]:
         outcome = done.outcome if done else None
@@ -175,4 +228,5 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             "fidelity": outcome.fidelity if outcome else "",
             "ending": str(bench.ending) if bench.ending else "",
             "verdict": self.verdict.to_json() if self.verdict else None,
+            "truth_seed": self.experiment.truth_seed,
         }

@@ -26,7 +26,7 @@ from bench.reader_worlds import (
     compute_pair_agreements,
     compute_pair_kappas,
 )
-from ratings.stats import Estimate, areas, coefficients, detection, human_model, mrmc, pairwise, proportions
+from ratings.stats import Estimate, areas, coefficients, detection, human_model, mrmc, pairwise, proportions, retest
 from ratings.stats.ratings_table import Bools, Floats
 from ratings.stats.resampling import compute_percentile_interval, compute_symmetric_interval, sample_item_weights
 
@@ -371,7 +371,7 @@ def compute_model_intervals(study: SimulatedStudy, resamples: int) -> Iterator[M
 
 def compute_retest_intervals(study: SimulatedStudy, resamples: int) -> Iterator[MeasuredInterval]:
     """Yield the intervals for items rated twice by the same rater."""
-    estimates = EstimateIndex(coefficients.estimate_retest(study.repeats, resamples=resamples))
+    estimates = EstimateIndex(retest.estimate_retest(study.repeats, resamples=resamples))
     mix = study.design.source_shares
     new = compute_same_verdict(get_population(), mix).mean()
     row = estimates("retest_agreement")

@@ -22,7 +22,7 @@ from ratings.raters.simulated_raters import Skill
 from ratings.results.analyses import rating_columns, sections_contrasts, sections_raters
 from ratings.results.analyses.document import MIN_OVERLAP
 from ratings.results.rating_rows import RatingRow
-from ratings.stats import Estimate, dawid_skene, summary, summary_text
+from ratings.stats import Estimate, dawid_skene, summary, summary_text, u_statistic
 from ratings.stats.contrasts import build_rating_pool
 from ratings.stats.estimates import FEW_ITEMS, build_estimate
 from ratings.studies import designs, freeze, lifecycle
@@ -30,12 +30,14 @@ from ratings.studies.freeze import OpeningPreview
 
 # Names of statistics in the results of ratings.stats.
 DETECTION = (
-    "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity",
+    "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "mrmc_u_auc",
+    "sensitivity", "specificity",
     "dprime", "criterion_c",
 )  # fmt: skip
 AGREEMENT = (
     "avg_pairwise_agreement", "avg_pairwise_kappa", "avg_pairwise_kappa_weighted", "kappa_max", "fleiss_kappa",
-    "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger", "percent_agreement", "cohen_kappa",
+    "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger", "avg_pairwise_weighted_kappa",
+    "percent_agreement", "cohen_kappa", "weighted_kappa",
 )  # fmt: skip
 FEWEST_RATERS = 3  # least number of raters for an interval for new raters
 
@@ -155,6 +157,7 @@ SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; others are the defaul
 # Beginnings of reasons that no change of the design can remove: the interval is in another result, or does not exist.
 _BY_CONSTRUCTION = (
     "beside ", "ratings of one item and of one rater go together", "unweighted mean of", "items have a known", dawid_skene.LABEL,
+    u_statistic.COMPONENT_REASON,
 )  # fmt: skip
 # Parts of reasons, as ratings.stats words them, that depend on the answers and not on the design alone.
 _BY_ANSWERS = (

@@ -29,14 +29,17 @@ ITEMS_ONLY = "fewer than three raters: only items are resampled, for these rater
 MAX_CELLS = 4_000_000  # counts in memory at once while resampling: 32 MB
 
 
-def estimate_areas(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
-    """Return all areas of a table in a fixed order; the list is empty if the table is not binary."""
+def estimate_areas(table: Ratings, seed: int, resamples: int, *, show_unstable: bool = False) -> list[Estimate]:
+    """Return all areas of a table in a fixed order; the list is empty if the table is not binary.
+
+    `show_unstable` also gives the intervals of pooled areas of several raters, and of mean areas of two raters.
+    """
     if not table.is_binary:
         return []
     sources = (None, *table.error_sources)
     rows = [estimate_confidence_correct(table, seed, resamples)]
-    rows += [row for source in sources for row in estimate_unsigned_truth(table, source)]
-    rows += [estimate_signed(table, source) for source in sources]
+    rows += [row for source in sources for row in estimate_unsigned_truth(table, source, show_unstable)]
+    rows += [estimate_signed(table, source, show_unstable) for source in sources]
     return rows + estimate_type2(table, seed, resamples)
 
 
@@ -67,20 +70,24 @@ def estimate_type2(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     return [*rows, _estimate_resampled(TYPE2, float(np.mean(values)), n, OVER_RATERS, judged, seed, resamples)]
 
 
-def estimate_unsigned_truth(table: Ratings, source: str | None = None) -> list[Estimate]:
+def estimate_unsigned_truth(table: Ratings, source: str | None = None, show_unstable: bool = False) -> list[Estimate]:
     """Return auc_unsigned_truth (`source` None: all errors): pooled, then the mean over raters, new and these."""
     ratings, args = table.select_comparison(source)
-    pooled = _estimate_pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args)
-    return [pooled, *mrmc.estimate_mean_area(UNSIGNED_TRUTH, ratings, ratings.confidence, {**args, **OVER_RATERS})]
+    pooled = _estimate_pooled(UNSIGNED_TRUTH, ratings, ratings.confidence, args, show_unstable)
+    mean_args = {**args, **OVER_RATERS}
+    means = mrmc.estimate_mean_area(UNSIGNED_TRUTH, ratings, ratings.confidence, mean_args, show_unstable=show_unstable)
+    return [pooled, *means]
 
 
-def estimate_signed(table: Ratings, source: str | None = None) -> Estimate:
+def estimate_signed(table: Ratings, source: str | None = None, show_unstable: bool = False) -> Estimate:
     """Return auc_signed, pooled over ratings; without `source` it mixes easy and difficult errors."""
     ratings, args = table.select_comparison(source)
-    return _estimate_pooled(SIGNED, ratings, ratings.signed_ratings, args)
+    return _estimate_pooled(SIGNED, ratings, ratings.signed_ratings, args, show_unstable)
 
 
-def _estimate_pooled(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
+def _estimate_pooled(
+    stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str], show_unstable: bool
+) -> Estimate:
     """Return one area for all ratings together, with an interval only if all ratings are by one rater."""
     has_score = np.isfinite(scores)
     scored_ratings = ratings.select_ratings(has_score)
@@ -90,7 +97,9 @@ def _estimate_pooled(stat: str, ratings: Ratings, scores: Floats, args: Mapping[
         return build_estimate(stat, None, n, args=args, reason=mrmc.explain_no_area(ratings, scores))
     # DeLong's interval treats ratings as independent; for several raters its coverage was 73 to 86 % (bench/results/coverage.md).
     if n["raters"] > 1:
-        return build_estimate(stat, area.value, n, args=args, reason=POOLED)
+        interval = area.interval if show_unstable else None
+        row = build_estimate(stat, area.value, n, args, interval, area.method, POOLED)
+        return row._replace(withheld=area.interval is not None)
     return build_estimate(stat, area.value, n, args, area.interval, area.method, area.reason)
 
 

@@ -1,23 +1,23 @@
-"""Agreement of any number of raters, with missing ratings (Fleiss, Krippendorff, Gwet, Brennan-Prediger), and retest."""
+"""Agreement of any number of raters, with missing ratings (Fleiss, Krippendorff, Gwet, Brennan-Prediger)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ratings.stats import resampling
-from ratings.stats.estimates import Estimate, build_estimate, build_generator
+from ratings.stats.estimates import Estimate, build_generator
 from ratings.stats.pairwise import MIN_ITEMS_FOR_INTERVAL
-from ratings.stats.proportions import compute_clustered_interval
 from ratings.stats.rater_pairs import build_sum_matrix
-from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings, RepeatedRating
-from wetbench_site.text import natural_sort_key
+from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 
 MAX_CATEGORIES = 200  # more distinct verdicts than this are free text, not categories
 CHUNK_SIZE = 20_000  # ratings processed together, to limit the memory that their terms take
 NO_PAIR = "no item has two ratings"
 ALL_ALIKE = "0/0: all ratings are one and the same"
 ALPHA = "krippendorff_alpha"
+WEIGHTS = ("linear", "quadratic")
+CONFIDENCE_LEVELS = (1, 2, 3, 4, 5)
 SIGNED_LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)
 
 
@@ -117,12 +117,31 @@ def _coincidence_terms(counts: Floats) -> Floats:
 
 def _compute_ordinal_alpha(sums: Floats, q: int) -> Floats:
     """Return ordinal alpha: distances are squared numbers of values between categories, ends counting half."""
+    values = sums.reshape(*sums.shape[:-1], q, q).sum(axis=-1)
+    middle = np.cumsum(values, axis=-1) - values / 2
+    return _compute_metric_alpha(sums, q, (middle[..., :, None] - middle[..., None, :]) ** 2)
+
+
+def _compute_metric_alpha(sums: Floats, q: int, distance: Floats) -> Floats:
+    """Return alpha from coincidences with these squared distances between categories, shape (q, q) or (..., q, q)."""
     coincidences = sums.reshape(*sums.shape[:-1], q, q)
     values = coincidences.sum(axis=-1)
-    middle = np.cumsum(values, axis=-1) - values / 2
-    distance = (middle[..., :, None] - middle[..., None, :]) ** 2
     by_chance = np.sum(values[..., :, None] * values[..., None, :] * distance, axis=(-2, -1))
     return _compute_alpha(np.sum(coincidences * distance, axis=(-2, -1)), by_chance, values.sum(axis=-1))
+
+
+def compute_squared_distances(numbers: Sequence[int], level: str) -> Floats:
+    """Return Krippendorff's squared distances between numbers, shape (q, q): (c - d)^2, or its ratio to (c + d)^2.
+
+    `level` is interval or ratio; two zeros have the ratio distance 0.
+    """
+    values = np.array(numbers, dtype=np.float64)
+    distance: Floats = np.subtract.outer(values, values) ** 2
+    if level == "ratio":
+        total = np.add.outer(values, values)
+        # Two equal values have no distance, also two zeros, whose ratio is 0/0.
+        distance = np.divide(distance, total**2, out=np.zeros_like(distance), where=total != 0)
+    return distance
 
 
 def _compute_alpha(observed: Floats, by_chance: Floats, total: Floats) -> Floats:
@@ -146,10 +165,25 @@ def _list_verdict_coefficients() -> list[Coefficient]:
     ]
 
 
-def _list_scale_coefficients(answer: str, q: int) -> list[Coefficient]:
+def _list_scale_coefficients(answer: str, numbers: Sequence[int]) -> list[Coefficient]:
+    """Return the coefficients of answers that are numbers: alpha by level, and AC2 unless the answer is the signed rating."""
     args = {"level": "ordinal", "of": answer}
-    ordinal = Coefficient(ALPHA, args, _coincidence_terms, _compute_ordinal_alpha, ALL_ALIKE)
-    return [ordinal, *(build_gwet_ac2(answer, q, kind) for kind in ("linear", "quadratic") if answer != "signed")]
+    coefficients = [Coefficient(ALPHA, args, _coincidence_terms, _compute_ordinal_alpha, ALL_ALIKE)]
+    coefficients.append(build_alpha(answer, numbers, "interval"))
+    # Ratios need a true zero, which counts and amounts can have. A confidence from 1 to 5 has none.
+    if answer == "verdict" and min(numbers) >= 0:
+        coefficients.append(build_alpha(answer, numbers, "ratio"))
+    kinds = () if answer == "signed" else WEIGHTS
+    return [*coefficients, *(build_gwet_ac2(answer, len(numbers), kind) for kind in kinds)]
+
+
+def build_alpha(answer: str, numbers: Sequence[int], level: str) -> Coefficient:
+    """Return Krippendorff's alpha of numbers, at the "interval" or "ratio" level."""
+    distance = compute_squared_distances(numbers, level)
+    args = {"level": level, "of": answer}
+    return Coefficient(
+        ALPHA, args, _coincidence_terms, lambda sums, q: _compute_metric_alpha(sums, q, distance), ALL_ALIKE
+    )
 
 
 def build_gwet_ac2(answer: str, q: int, kind: str) -> Coefficient:
@@ -161,39 +195,49 @@ def build_gwet_ac2(answer: str, q: int, kind: str) -> Coefficient:
 
 
 class AnswerColumn(NamedTuple):
-    """One kind of answer as codes 0 to q - 1, with its coefficients and the ratings that have it."""
+    """One kind of answer as codes 0 to q - 1, with its coefficients and the ratings that have it.
+
+    `is_scale`: the codes are in the order of a scale.
+    """
 
     answer: str
     ratings: Ratings
     codes: Ints
     q: int
     coefficients: Sequence[Coefficient]
+    is_scale: bool
 
 
-def _list_answer_columns(table: Ratings) -> list[AnswerColumn]:
+def list_answer_columns(table: Ratings) -> list[AnswerColumn]:
     """Return a column for the verdict and, if ratings have confidences, for the confidence and signed rating (10 levels)."""
     q, of_verdicts = len(table.categories), _list_verdict_coefficients()
     # Verdicts that are whole numbers in three or more categories are also a scale.
-    if q > 2 and all(isinstance(category, int) for category in table.categories):
-        of_verdicts += _list_scale_coefficients("verdict", q)
-    columns = [AnswerColumn("verdict", table, table.verdict, q, of_verdicts)]
+    if is_scale := q > 2 and all(isinstance(category, int) for category in table.categories):
+        of_verdicts += _list_scale_coefficients("verdict", table.categories)
+    columns = [AnswerColumn("verdict", table, table.verdict, q, of_verdicts, is_scale)]
     rated = table.select_ratings(np.isfinite(table.confidence))
     if len(rated):
         codes = rated.confidence.astype(np.int64) - 1
-        columns.append(AnswerColumn("confidence", rated, codes, 5, _list_scale_coefficients("confidence", 5)))
+        of_confidence = _list_scale_coefficients("confidence", CONFIDENCE_LEVELS)
+        columns.append(AnswerColumn("confidence", rated, codes, len(CONFIDENCE_LEVELS), of_confidence, True))
     if len(rated) and table.is_binary:
         codes, q = np.searchsorted(SIGNED_LEVELS, rated.signed_ratings.astype(np.int64)), len(SIGNED_LEVELS)
-        columns.append(AnswerColumn("signed", rated, codes, q, _list_scale_coefficients("signed", q)))
+        of_signed = _list_scale_coefficients("signed", SIGNED_LEVELS)
+        columns.append(AnswerColumn("signed", rated, codes, q, of_signed, True))
     return columns
 
 
-def estimate_coefficients(table: Ratings, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
+def estimate_coefficients(
+    table: Ratings, *, seed: int = 0, resamples: int = 2000, show_unstable: bool = False
+) -> list[Estimate]:
     """Return every coefficient over all sources and within each, for these raters and for new raters.
 
-    `table.categories` has every declared category, used or not. Ratings with confidences add ordinal alpha of
-    confidence and signed rating, and AC2.
+    `table.categories` has every declared category, used or not. Ratings with confidences add ordinal and interval alpha of
+    confidence and signed rating, and AC2. `show_unstable` gives the intervals that are otherwise withheld.
     """
-    return [row for column in _list_answer_columns(table) for row in _estimate_column(column, seed, resamples)]
+    return [
+        row for column in list_answer_columns(table) for row in _estimate_column(column, seed, resamples, show_unstable)
+    ]
 
 
 def compute_coefficient(coefficient: Coefficient, counts: Floats) -> float | None:
@@ -202,7 +246,7 @@ def compute_coefficient(coefficient: Coefficient, counts: Floats) -> float | Non
     return None if np.isnan(number) else number
 
 
-def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterator[Estimate]:
+def _estimate_column(column: AnswerColumn, seed: int, resamples: int, show_unstable: bool) -> Iterator[Estimate]:
     reason = "" if len(column.ratings) else "there are no ratings"
     if not 2 <= column.q <= MAX_CATEGORIES:
         few = "only one category is declared"
@@ -225,7 +269,8 @@ def _estimate_column(column: AnswerColumn, seed: int, resamples: int) -> Iterato
             # A scope without a source is the sum over all sources.
             of_scope = [by_source[column.ratings.sources.index(name)] for name in scope.args.values()]
             sums: Floats = np.sum(of_scope or list(by_source.values()), axis=0)
-            yield from _build_coefficient_rows(column, coefficient, scope, counts, coefficient.formula(sums, column.q))
+            replicates = coefficient.formula(sums, column.q)
+            yield from _build_coefficient_rows(column, coefficient, scope, counts, replicates, show_unstable)
 
 
 def _resample_terms(
@@ -249,7 +294,12 @@ def _resample_terms(
 
 
 def _build_coefficient_rows(
-    column: AnswerColumn, coefficient: Coefficient, scope: resampling.Scope, counts: Floats, replicates: Floats
+    column: AnswerColumn,
+    coefficient: Coefficient,
+    scope: resampling.Scope,
+    counts: Floats,
+    replicates: Floats,
+    show_unstable: bool,
 ) -> Iterator[Estimate]:
     in_scope = np.ones(len(column.ratings), dtype=np.bool_)
     if "source" in scope.args:
@@ -282,6 +332,7 @@ def _build_coefficient_rows(
         widening=resampling.compute_widening(n["items"], len(np.unique(scope.ratings.source))),
         withheld=withheld,
         withheld_new=withheld_new,
+        show_unstable=show_unstable,
     )
     point = resampling.PointEstimate(coefficient.stat, {**coefficient.args, **scope.args}, value, n, reason)
     yield from resampling.build_interval_rows(point, uncertainty)
@@ -303,110 +354,3 @@ def _compute_leave_one_out(
         change = coefficient.terms(after) - coefficient.terms(before)
         sums += build_sum_matrix(rater[start : start + CHUNK_SIZE], len(raters)) @ change
     return coefficient.formula(sums, column.q)
-
-
-_RETEST = ("retest_agreement", "retest_kappa")
-_ALL_REPEATS_ALIKE = "all repeats are alike; the interval treats them as independent"
-MIN_REPEATS = 10  # repeats; with fewer, intervals of kappa did not reach 95% coverage
-
-
-class RepeatAnswers(NamedTuple):
-    """Repeated answers as columns, one entry per item and rater: indices, and codes of two verdicts in `q` categories."""
-
-    item: Ints
-    rater: Ints
-    first: Ints
-    second: Ints
-    raters: tuple[str, ...]
-    q: int
-
-    def select_rater(self, rater: int) -> "RepeatAnswers":
-        is_rater = self.rater == rater
-        return self._replace(**{name: getattr(self, name)[is_rater] for name in self._fields[:4]})
-
-    @property
-    def sample_sizes(self) -> dict[str, int]:
-        return {"items": len(np.unique(self.item)), "raters": len(np.unique(self.rater)), "repeats": len(self.item)}
-
-
-def estimate_retest(repeats: Sequence[RepeatedRating], *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
-    """Return retest_agreement and retest_kappa of first and second verdicts: for all repeats together, then for each rater (args).
-
-    The interval of the agreement is the clustered Wilson interval; that of kappa comes from resampled items.
-    The means over raters follow (args mean_over: raters); raters without a kappa are left out of the mean kappa.
-    """
-    if not repeats:
-        n = {"items": 0, "raters": 0, "repeats": 0}
-        return [build_estimate(stat, None, n, reason="no item was judged twice") for stat in _RETEST]
-    answers = _encode_repeats(repeats)
-    rng = build_generator(seed, "retest_kappa")
-    rows = list(_estimate_agreement_and_kappa(answers, {}, rng, resamples))
-    for index, name in enumerate(answers.raters):
-        rows += _estimate_agreement_and_kappa(answers.select_rater(index), {"rater": name}, rng, resamples)
-    for place, stat in enumerate(_RETEST):
-        by_rater = [row.value for row in rows[2 + place :: 2]]
-        values = [value for value in by_rater if value is not None]
-        counts = {"raters_used": len(values), "raters_undefined": len(answers.raters) - len(values)}
-        reason = "unweighted mean of the raters' values, without an interval" if values else "undefined for every rater"
-        mean = float(np.mean(values)) if values else None
-        n = {**answers.sample_sizes, **counts}
-        rows.append(build_estimate(stat, mean, n, {"mean_over": "raters"}, reason=reason))
-    return rows
-
-
-def _encode_repeats(repeats: Iterable[RepeatedRating]) -> RepeatAnswers:
-    ordered = sorted(repeats, key=lambda repeat: (natural_sort_key(repeat.rater), repeat.item))
-    items = {name: index for index, name in enumerate(sorted({repeat.item for repeat in ordered}))}
-    raters = tuple(sorted({repeat.rater for repeat in ordered}, key=natural_sort_key))
-    codes: dict[Any, int] = {}
-    for repeat in ordered:
-        codes.setdefault(repeat.first, len(codes))
-        codes.setdefault(repeat.second, len(codes))
-    columns = [
-        (items[item], raters.index(rater), codes[first], codes[second]) for item, rater, first, second in ordered
-    ]
-    item_codes, rater_codes, first_codes, second_codes = np.array(columns, dtype=np.int64).T
-    return RepeatAnswers(item_codes, rater_codes, first_codes, second_codes, raters, len(codes))
-
-
-def _estimate_agreement_and_kappa(
-    answers: RepeatAnswers, args: dict[str, str], rng: np.random.Generator, resamples: int
-) -> Iterator[Estimate]:
-    n = answers.sample_sizes
-    is_same = (answers.first == answers.second).astype(np.float64)
-    agreement = compute_clustered_interval(is_same, answers.item, answers.rater)
-    reason = agreement.reason or (_ALL_REPEATS_ALIKE if np.isnan(agreement.deff) else "")
-    yield build_estimate("retest_agreement", is_same.mean(), n, args, agreement.interval, agreement.method, reason)
-    kappa = float(_compute_kappas(answers, np.ones((1, n["repeats"])))[0])
-    if np.isnan(kappa):
-        yield build_estimate("retest_kappa", None, n, args=args, reason="0/0: one and the same verdict throughout")
-        return
-    resampled = _resample_kappa(answers, rng, resamples)
-    yield build_estimate("retest_kappa", kappa, n, args, resampled.interval, "item_bootstrap_any", resampled.reason)
-
-
-def _resample_kappa(answers: RepeatAnswers, rng: np.random.Generator, resamples: int) -> resampling.ResampledInterval:
-    n, commonest = len(answers.item), np.argmax(np.bincount(np.concatenate([answers.first, answers.second])))
-    co_minority = float(np.sum(answers.first != commonest) * np.sum(answers.second != commonest) / n)
-    if n < MIN_REPEATS or co_minority < resampling.CO_MINORITY:
-        return resampling.ResampledInterval(
-            None, reason="too few repeats with the rarer verdict for an interval of kappa"
-        )
-    items, item = np.unique(answers.item, return_inverse=True)
-    # All items form one stratum: the number of repeated items per source is random, not part of the design, and intervals
-    # resampled within sources included the true value less often.
-    weight_chunks = resampling.iter_weight_chunks(np.zeros(len(items), dtype=np.int64), resamples, rng)
-    chunks = [_compute_kappas(answers, weights[:, item].astype(np.float64)) for weights in weight_chunks]
-    return resampling.compute_percentile_interval(
-        np.concatenate([np.empty(0), *chunks]), widening=resampling.compute_widening(len(items))
-    )
-
-
-def _compute_kappas(answers: RepeatAnswers, weights: Floats) -> Floats:
-    """Return Cohen's kappa of first and second verdicts for each row of weights, shape (rows, repeats); NaN for 0/0."""
-    n = weights.sum(axis=1)
-    shares = [weights @ np.equal.outer(codes, np.arange(answers.q)) for codes in (answers.first, answers.second)]
-    by_chance = np.sum(shares[0] * shares[1], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        kappas: Floats = ((weights @ (answers.first == answers.second)) * n - by_chance) / (n**2 - by_chance)
-    return kappas

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats import detection, mrmc, mrmc_comparison
+from ratings.stats import detection, mrmc, mrmc_comparison, u_statistic
 from ratings.stats.differences import ContrastCounts, Side, compare_shares, count_clusters
 from ratings.stats.mrmc import is_extreme
-from ratings.stats.mrmc_comparison import ConditionMean, TwoConditions, build_score_grid
+from ratings.stats.mrmc_comparison import ConditionMean, TwoConditions
 from ratings.stats.ratings_table import Bools, Floats, Ints, Ratings
 
 RATERS, MACHINES = "raters", "raters and machines"
@@ -207,8 +207,10 @@ def _fill_u_statistic(
         return empty_row._replace(reason="a rater has read several versions of one case in one condition")
     raters = sorted(pools[0].rater_names | pools[1].rater_names)
     cases = max(int(pool.case.max(initial=0)) for pool in pools) + 1
-    grids = [build_score_grid(pool.table, pool.table.signed_ratings, pool.case, raters, cases) for pool in pools]
-    statistic = mrmc_comparison.compare_pooled_areas(grids[0], grids[1], paired=mean_areas.parts is not None)
+    grids = [
+        u_statistic.build_score_grid(pool.table, pool.table.signed_ratings, pool.case, raters, cases) for pool in pools
+    ]
+    statistic = u_statistic.compare_pooled_areas(grids[0], grids[1], paired=mean_areas.parts is not None)
     if isinstance(statistic, str):
         return empty_row._replace(reason=statistic)
     row = empty_row._replace(first_value=statistic.first, second_value=statistic.second)
@@ -217,7 +219,7 @@ def _fill_u_statistic(
     df, rater_df = mean_areas.test.df, max(1, mean_areas.raters - 1)
     # The variance for sampling with replacement is large enough even if an area is near 1, and for a single area it is far
     # too large, so the limits of the two areas are not combined.
-    if mrmc_comparison.INCOMPLETE in statistic.reason:
+    if u_statistic.INCOMPLETE in statistic.reason:
         p, low, high = mrmc_comparison.infer_difference(statistic.first - statistic.second, statistic.se, df)
         assert low is not None and high is not None  # the standard error is above 0
         return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=statistic.reason)

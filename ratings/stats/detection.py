@@ -16,6 +16,7 @@ from ratings.stats.estimates import Estimate, build_estimate, normal_quantile
 from ratings.stats.mrmc import UNBOUNDED, RaterColumn
 from ratings.stats.ratings_table import Ratings, explain_missing
 from ratings.stats.resampling import compute_symmetric_interval
+from ratings.stats.u_statistic import estimate_u_statistic
 from wetbench_site.text import natural_sort_key
 
 SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
@@ -76,7 +77,7 @@ def compute_criterion(hit_rate: float, false_alarm_rate: float) -> float:
 COMPUTE = {D_PRIME: compute_d_prime, CRITERION: compute_criterion}
 
 
-def estimate_detection(table: Ratings) -> list[Estimate]:
+def estimate_detection(table: Ratings, *, show_unstable: bool = False) -> list[Estimate]:
     """Return sensitivity, d' and c for all error sources and each, pooled, by rater and as means; specificity once."""
     if not table.is_binary:
         return []
@@ -84,17 +85,19 @@ def estimate_detection(table: Ratings) -> list[Estimate]:
     deff = compute_design_effect(table)
     for source in (None, *table.error_sources):
         ratings, args = table.select_comparison(source)
-        rows += _estimate_all_raters(ratings, args, deff)
+        rows += _estimate_all_raters(ratings, args, deff, show_unstable)
         for name in [table.raters[index] for index in np.unique(table.rater)]:
             rows += _estimate_rater(ratings.select_rater(name), {"rater": name, **args})
     return rows
 
 
-def summarise_detection(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
+def summarise_detection(table: Ratings, seed: int, resamples: int, *, show_unstable: bool = False) -> list[Estimate]:
     """Return all results on detection: areas, signal detection measures, mean areas over raters."""
-    rows = areas.estimate_areas(table, seed, resamples) + estimate_detection(table)
+    rows = areas.estimate_areas(table, seed, resamples, show_unstable=show_unstable)
+    rows += estimate_detection(table, show_unstable=show_unstable)
     for source in (None, *table.error_sources):
-        rows += mrmc.estimate_mean_auc(table, source)
+        rows += mrmc.estimate_mean_auc(table, source, show_unstable=show_unstable)
+        rows += estimate_u_statistic(table, source, show_unstable=show_unstable)
     if not len(table):
         rows = [row._replace(reason=proportions.NO_RATINGS) for row in rows]
     return [row._replace(reference=table.reference_name) for row in rows]
@@ -118,14 +121,18 @@ def compute_design_effect(table: Ratings) -> float:
     return float(np.average(effects, weights=sizes)) if effects else 1.0
 
 
-def _estimate_all_raters(ratings: Ratings, args: Mapping[str, str], deff: float) -> Iterator[Estimate]:
+def _estimate_all_raters(
+    ratings: Ratings, args: Mapping[str, str], deff: float, show_unstable: bool
+) -> Iterator[Estimate]:
     # There is no interval for all raters, because pooled rates mix the criteria of different raters.
     yield from _estimate_rater(ratings, args, deff, is_one_rater=False)
     for stat in COMPUTE:
-        yield _estimate_mean(ratings, count_outcomes(ratings), stat, args)
+        yield _estimate_mean(ratings, count_outcomes(ratings), stat, args, show_unstable)
 
 
-def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[str, str]) -> Estimate:
+def _estimate_mean(
+    ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[str, str], show_unstable: bool
+) -> Estimate:
     """Return the mean of d' or c over raters; the interval allows for raters' differences and shared items."""
     columns, dropped = build_signal_columns(ratings, stat)
     n = {**ratings.sample_sizes, **counts._asdict(), "raters_used": len(columns), "raters_dropped": dropped}
@@ -135,12 +142,14 @@ def _estimate_mean(ratings: Ratings, counts: Outcomes, stat: str, args: Mapping[
         interval = _compute_normal_interval(stat, own_counts, columns[0].value)
         return build_estimate(stat, columns[0].value, n, mean_args, interval, "normal", mrmc.ONE_RATER)
     undefined = _explain_no_d_prime(ratings, counts) or mrmc.explain_no_rater(ratings.reference_name)
-    row = next(mrmc.build_mean_rows(stat, columns, n, mean_args, within=UNBOUNDED, undefined_reason=undefined))
+    options: Any = {"within": UNBOUNDED, "undefined_reason": undefined, "show_unstable": show_unstable}
+    row = next(mrmc.build_mean_rows(stat, columns, n, mean_args, **options))
     # With few misses or false alarms the correction dominates the estimate, and no interval reached 95% coverage.
     if row.half_width is None or abs(shift := compute_shift(stat, counts, columns)) <= MAX_SHIFT * row.half_width:
         return row
     reason = "; ".join(filter(None, (explain_shift(shift, "mean"), row.reason)))
-    return row._replace(low=None, high=None, method="", reason=reason)
+    row = row._replace(reason=reason, withheld=True)
+    return row if show_unstable else row._replace(low=None, high=None, method="")
 
 
 def explain_shift(shift: float, quantity: str) -> str:

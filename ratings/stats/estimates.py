@@ -64,6 +64,8 @@ class Estimate(NamedTuple):
     `args` distinguishes the results of the same statistic (source, rater, raters, level, ...). `n` has the sample sizes:
     items, raters, ratings and other counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS.
     `reference` is a key of ratings_table.REFERENCES if the result compares verdicts with a reference, else "".
+    `withheld`: the sample is too small for this interval to contain the true value as often as it should (`reason` states
+    why). Such an interval is not given unless it was asked for; then it is unstable, and every output marks it.
     """
 
     stat: str
@@ -75,18 +77,30 @@ class Estimate(NamedTuple):
     n: SampleSizes
     reason: str = ""
     reference: str = ""
+    withheld: bool = False
+
+    @property
+    def is_unstable(self) -> bool:
+        """Return whether the result has an interval that is given only because it was asked for."""
+        return self.withheld and self.low is not None
 
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for files and pages; it has no NaN or infinity, and keeps the order of `args` and `n`."""
-        return {**self._asdict(), "args": dict(self.args), "n": dict(self.n)}
+        """Return a dictionary for files and pages; it has no NaN or infinity, and keeps the order of `args` and `n`.
+
+        An interval that is not reliable adds a key that is true: `withheld` if it is left out, `unstable` if it is given.
+        """
+        values = {**self._asdict(), "args": dict(self.args), "n": dict(self.n)}
+        del values["withheld"]
+        return values | ({"unstable" if self.is_unstable else "withheld": True} if self.withheld else {})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Estimate":
-        return cls(**{name: values[name] for name in cls._fields})
+        known = {name: values[name] for name in cls._fields if name != "withheld"}
+        return cls(**known, withheld=bool(values.get("withheld") or values.get("unstable")))
 
 
 def build_estimate(

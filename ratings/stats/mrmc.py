@@ -240,15 +240,18 @@ def analyse_components(mean: float, raters: int, msr: float, cov2: float, var_er
     return OneCondition(mean, raters, msr, cov2, var_error, math.sqrt(error / raters), df, math.sqrt(fixed_variance))
 
 
-def estimate_mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
+def estimate_mean_auc(table: Ratings, source: str | None = None, *, show_unstable: bool = False) -> list[Estimate]:
     """Return the mean area of the signed rating, errors of `source` (None: all), for new and for these raters."""
     if not table.is_binary:
         return []
     ratings, args = table.select_comparison(source)
-    return list(estimate_mean_area(MEAN_AUC, ratings, ratings.signed_ratings, args))
+    rows = estimate_mean_area(MEAN_AUC, ratings, ratings.signed_ratings, args, show_unstable=show_unstable)
+    return list(rows)
 
 
-def estimate_mean_area(stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str]) -> Iterator[Estimate]:
+def estimate_mean_area(
+    stat: str, ratings: Ratings, scores: Floats, args: Mapping[str, str], *, show_unstable: bool = False
+) -> Iterator[Estimate]:
     """Yield the mean over raters of the area of these scores, for new raters, then for these raters."""
     rater_columns, dropped = build_rater_columns(ratings, scores)
     scored = ratings.select_ratings(np.isfinite(scores) & (ratings.reference >= 0))
@@ -256,7 +259,9 @@ def estimate_mean_area(stat: str, ratings: Ratings, scores: Floats, args: Mappin
     n = {**scored.sample_sizes, "raters_used": len(rater_columns), "raters_dropped": dropped}
     n |= {"positives": positives, "negatives": negatives}
     undefined = explain_no_area(ratings, scores)
-    yield from build_mean_rows(stat, rater_columns, n, args, within=AREA_RANGE, undefined_reason=undefined)
+    yield from build_mean_rows(
+        stat, rater_columns, n, args, within=AREA_RANGE, undefined_reason=undefined, show_unstable=show_unstable
+    )
 
 
 def explain_no_area(ratings: Ratings, scores: Floats) -> str:
@@ -286,8 +291,12 @@ def build_mean_rows(
     *,
     within: tuple[float, float],
     undefined_reason: str,
+    show_unstable: bool = False,
 ) -> Iterator[Estimate]:
-    """Yield the mean of the columns' values for new raters and new items, then for these raters and new items."""
+    """Yield the mean of the columns' values for new raters and new items, then for these raters and new items.
+
+    `show_unstable` also gives the interval for new raters of two raters.
+    """
     fixed_args = {**args, **THESE_RATERS}
     if not columns:
         yield build_estimate(stat, None, n, args, reason=undefined_reason)
@@ -299,14 +308,17 @@ def build_mean_rows(
     fixed = _compute_fixed_interval(columns, condition, within) if condition.fixed_se > 0 else None
     fixed_reason = ALL_ALIKE if condition.fixed_se == 0 else "" if fixed else "a rater has one item of a class only"
     use_logit = within == AREA_RANGE and is_extreme(condition.mean)
+    is_withheld = condition.raters == 2 and condition.se > 0
     if condition.raters == 1:
         interval, reason = fixed, _join_reasons(ONE_RATER, fixed_reason)
         method, fixed_method = "newcombe_score" if use_logit else "delong", "or_fixed"
     else:
         reason = TWO_RATERS if condition.raters == 2 else "" if condition.se > 0 else ALL_ALIKE
-        interval = None if reason else compute_new_raters_interval(condition, within)
+        is_given = not reason or (is_withheld and show_unstable)
+        interval = compute_new_raters_interval(condition, within) if is_given else None
         method, fixed_method = ("or_hillis_logit", "or_fixed_logit") if use_logit else ("or_hillis", "or_fixed")
-    yield build_estimate(stat, condition.mean, n, args, interval, method, _join_reasons(reason, left_out))
+    row = build_estimate(stat, condition.mean, n, args, interval, method, _join_reasons(reason, left_out))
+    yield row._replace(withheld=is_withheld)
     fixed_reason = _join_reasons(fixed_reason, left_out)
     yield build_estimate(stat, condition.mean, n, fixed_args, fixed, fixed_method, fixed_reason)
 

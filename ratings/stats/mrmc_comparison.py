@@ -1,9 +1,7 @@
 """Compare the mean figures of merit of two conditions (multi-reader multi-case analysis, MRMC).
 
 The method is that of Obuchowski and Rockette (1995, Communications in Statistics B 24:285) with the degrees of freedom of
-Hillis (2007, Statistics in Medicine 26:596). Areas are also compared by the U-statistic of Gallas (2006, Academic Radiology
-13:353), whose variance is unbiased for any number of missing readings (Gallas and Brown 2008, Neural Networks 21:387).
-A reading is the score of one rater for one case.
+Hillis (2007, Statistics in Medicine 26:596).
 """
 
 import math
@@ -16,16 +14,13 @@ from scipy.special import expit, logit, ndtr, stdtr, stdtrit
 
 from ratings.stats import mrmc
 from ratings.stats.estimates import NORMAL, student_quantile
-from ratings.stats.ratings_table import Floats, Ints, Ratings
 
 MIN_CASES = 3  # least cases of each class in each condition; with two, coverage was 89 to 92%, with one 85%
 MIN_RATERS = 3
 # For an area near 1, the expected number of items ranked in the wrong order is the size of the smaller class times
 # (1 - area). Below this number, the coverage of Student's t was 80 to 92%.
 MIN_ORDER_ERRORS = 2.5
-MIN_CASES_INCOMPLETE = 20  # least cases of each class if readings are missing; with 8 to 10, coverage was 88 to 93%
 MAX_QUANTILE = 8.0  # in normal deviates: p is 1e-15 here, and Student's t with few degrees of freedom is still finite
-MAX_CELLS = 4_000_000  # most pairs of an unperturbed and a planted item for the U-statistic: 32 MB per matrix
 NO_RATERS = "no rater has both unperturbed and planted items in {which}"
 UNPAIRED = "no rater has read both, so the raters of the two are compared as independent groups"
 FEW_COMMON = "fewer than three raters have read both, so the raters of the two are compared as independent groups"
@@ -33,13 +28,6 @@ ONE_RATER = "one rater has read both: the interval is for this rater and new ite
 ONE_ALONE = "only one rater has read both, and no interval for that rater is reliable"
 TWO_RATERS = "only two raters have read both: no interval for new raters is reliable"
 FEW_OF_A_CLASS = "fewer than three unperturbed or planted items in one of the two: no interval is reliable"
-TOO_LARGE = "too many pairs of items for the U-statistic"
-INCOMPLETE = "some readings are missing, so the variance is the one that is too large on average"
-FEW_CASES = (
-    "some readings are missing and a class has only {n} items; below 20 no interval of the U-statistic is reliable"
-)
-NEGATIVE = "the estimate of the variance is not above 0"
-UNDEFINED = "with one rater or one item of a class the U-statistic has no variance"
 NO_VARIANCE = "there is no variance, so there is no interval"
 
 
@@ -260,153 +248,3 @@ def infer_area_difference(
     if compute_excess(MAX_QUANTILE) <= 0:
         return float(2 * ndtr(-MAX_QUANTILE)), low, high
     return float(2 * ndtr(-brentq(compute_excess, 0.0, MAX_QUANTILE, xtol=1e-12))), low, high
-
-
-class ScoreGrid(NamedTuple):
-    """The scores of one condition, shapes (raters, positives) and (raters, negatives); NaN where not read."""
-
-    positive: Floats
-    negative: Floats
-
-    def count_read_cases(self) -> tuple[int, int]:
-        """Return how many unperturbed and planted cases at least one rater has read."""
-        positive, negative = (int(np.isfinite(scores).any(axis=0).sum()) for scores in self)
-        return positive, negative
-
-
-class UStatistic(NamedTuple):
-    """Two areas pooled over pairs of cases, the standard error of their difference, and their own ones."""
-
-    first: float
-    second: float
-    se: float
-    own_se: tuple[float, float] = (math.nan, math.nan)
-    reason: str = ""
-
-
-def build_score_grid(table: Ratings, scores: Floats, case: Ints, raters: Sequence[str], cases: int) -> ScoreGrid:
-    """Return the scores by rater and case. `case`: the case number of each rating, from 0 to `cases` - 1."""
-    rater_row = {name: index for index, name in enumerate(raters)}
-    row = np.array([rater_row.get(name, -1) for name in table.raters], dtype=np.int64)[table.rater]
-    grids = []
-    for reference in (1, 0):
-        grid = np.full((len(raters), cases), np.nan)
-        in_class = (table.reference == reference) & (row >= 0)
-        grid[row[in_class], case[in_class]] = scores[in_class]
-        grids.append(grid)
-    return ScoreGrid(*grids)
-
-
-def compare_pooled_areas(first: ScoreGrid, second: ScoreGrid, paired: bool = True) -> UStatistic | str:
-    """Return the pooled areas of two conditions with the standard error of their difference, or the reason why there is none.
-
-    If every rater has read every case, the variance is the unbiased one. Otherwise it is the one for sampling with
-    replacement, which is too large on average. `paired` is False if the conditions are compared as independent groups of
-    raters.
-    """
-    is_read = [~np.isnan(np.concatenate(grids)).all(axis=0) for grids in zip(first, second, strict=True)]
-    if int(is_read[0].sum()) * int(is_read[1].sum()) > MAX_CELLS:
-        return TOO_LARGE
-    a, b = conditions = [
-        _Moments(grid.positive[:, is_read[0]], grid.negative[:, is_read[1]]) for grid in (first, second)
-    ]
-    if any(condition.pairs == 0 for condition in conditions):
-        return NO_RATERS.format(which="one of the two")
-    complete = [condition.is_complete(only_active=not paired) for condition in conditions]
-    fewest = min(*first.count_read_cases(), *second.count_read_cases())
-    # If readings are missing, the unbiased variance is too variable to be used; with few cases, the variance for sampling
-    # with replacement is also too variable.
-    if not all(complete) and fewest < MIN_CASES_INCOMPLETE:
-        return UStatistic(a.area, b.area, math.nan, reason=FEW_CASES.format(n=fewest))
-    unbiased_flags = [all(complete)] * 2 if paired else complete
-    flagged = zip(conditions, unbiased_flags, strict=True)
-    variances = [condition.estimate_covariance(condition, unbiased) for condition, unbiased in flagged]
-    # Unpaired conditions may share a few cases, but the estimate of their covariance would be mostly noise. It is set to 0.
-    variance = variances[0] + variances[1] - (2 * a.estimate_covariance(b, all(complete)) if paired else 0.0)
-    if not variance > 0:
-        return UStatistic(a.area, b.area, math.nan, reason=NEGATIVE if variance <= 0 else UNDEFINED)
-    reasons = ["" if paired else UNPAIRED, "" if all(complete) else INCOMPLETE]
-    own_se = (math.sqrt(max(variances[0], 0.0)), math.sqrt(max(variances[1], 0.0)))
-    return UStatistic(a.area, b.area, math.sqrt(variance), own_se, "; ".join(filter(None, reasons)))
-
-
-class _Moments:
-    """Sums of the success kernel s = [positive > negative] + [equal]/2 of one condition over raters and pairs of cases.
-
-    For rater r, positive i and negative j, `cell` is the sum over r, shape (I, J); `row` the sum over j, shape (R, I);
-    `column` the sum over i, shape (R, J); `total` the sum over i and j, shape (R,). Each is a list: index 0 has the sums
-    of the kernel, index 1 the numbers of pairs that were read.
-    """
-
-    def __init__(self, positive: Floats, negative: Floats) -> None:
-        readers, shape = len(positive), (positive.shape[1], negative.shape[1])
-        self.positive, self.negative = positive, negative
-        # Only sums are stored: storing the kernels, R matrices of I by J, would take R times the memory.
-        self.cell = [np.zeros(shape), np.zeros(shape)]
-        self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
-        self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
-        for reader in range(readers):
-            for index, values in enumerate(self.compute_kernels(reader)):
-                self.cell[index] += values
-                self.row[index][reader] = values.sum(axis=1)
-                self.column[index][reader] = values.sum(axis=0)
-        self.total = [values.sum(axis=1) for values in self.row]
-        self.sums = (self.total, self.column, self.row)
-        self.pairs = float(self.total[1].sum())
-        self.area = float(self.total[0].sum()) / self.pairs if self.pairs else math.nan
-
-    def compute_kernels(self, reader: int) -> tuple[Floats, Floats]:
-        positive, negative = self.positive[reader][:, None], self.negative[reader][None, :]
-        is_read = np.isfinite(positive) & np.isfinite(negative)
-        return np.where(is_read, (positive > negative) + 0.5 * (positive == negative), 0.0), is_read.astype(np.float64)
-
-    def is_complete(self, only_active: bool) -> bool:
-        """Return whether every case read was read by all raters; `only_active` ignores raters without a pair."""
-        for grid in (self.positive, self.negative):
-            is_read = np.isfinite(grid)
-            rows = is_read[self.total[1] > 0] if only_active else is_read
-            if (rows.all(axis=0) != is_read.any(axis=0)).any():
-                return False
-        return True
-
-    def estimate_covariance(self, other: "_Moments", unbiased: bool = True) -> float:
-        """Return the covariance of the pooled areas of two conditions: unbiased, or as for sampling with replacement.
-
-        The expected product of two kernels depends only on whether they share the rater, the positive and the negative.
-        This gives eight moments, each weighted by its share of all pairs of kernels. The moment of kernels that share
-        nothing estimates the product of the two means and is subtracted.
-        """
-        (any_rater, same_rater), (any_count, same_count) = (self._sum_by_sharing(other, index) for index in (0, 1))
-        counts = np.concatenate([_subtract_shared(any_count - same_count), _subtract_shared(same_count)])
-        weights = counts / (self.pairs * other.pairs)
-        if unbiased:
-            sums = np.concatenate([_subtract_shared(any_rater - same_rater), _subtract_shared(same_rater)])
-            pairs = counts
-        else:
-            sums, pairs = np.concatenate([any_rater, same_rater]), np.concatenate([any_count, same_count])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moments = np.where(pairs > 0, sums / pairs, 0.0)
-        # There are no two kernels that share nothing, so the product of the two means cannot be estimated.
-        if unbiased and counts[0] == 0:
-            return math.nan
-        return float(np.sum(weights * moments) - moments[0])
-
-    def _sum_by_sharing(self, other: "_Moments", index: int) -> tuple[Floats, Floats]:
-        """Return sums of products of kernels (index 0) or counts (1) over pairs: of any two raters, of one rater."""
-        sums = [(own[index], others[index]) for own, others in zip(self.sums, other.sums, strict=True)]
-        same_pair = sum(
-            float((self.compute_kernels(reader)[index] * other.compute_kernels(reader)[index]).sum())
-            for reader in range(len(self.positive))
-        )
-        same_rater = [*((a * b).sum() for a, b in sums), same_pair]
-        any_rater = [
-            *((a.sum(axis=0) * b.sum(axis=0)).sum() for a, b in sums),
-            (self.cell[index] * other.cell[index]).sum(),
-        ]
-        return np.array(any_rater), np.array(same_rater)
-
-
-def _subtract_shared(at_least: Floats) -> Floats:
-    """Return sums over pairs sharing exactly nothing, negative, positive or both, from those sharing at least these."""
-    nothing, negative, positive, both = at_least
-    return np.array([nothing - negative - positive + both, negative - both, positive - both, both])

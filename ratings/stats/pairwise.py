@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -20,12 +21,13 @@ PAIR_STATISTICS = ("percent_agreement", "cohen_kappa")
 NO_COMMON_ITEM = "no item was rated by both"
 NO_PAIRS = "there are fewer than two raters with ratings"
 ONE_ANSWER = "0/0: both gave one and the same answer throughout"
+NO_VARIATION = "the sample does not vary, so there is no interval"
 
 
-def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
+def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP, *, show_unstable: bool = False) -> list[Estimate]:
     """Return percent_agreement and cohen_kappa of every pair of raters, over all sources.
 
-    Below `min_overlap` shared items there is no interval. More than MAX_DISJOINT_LISTED pairs without a shared item
+    Below `min_overlap` shared items there is no interval, unless `show_unstable`. More than MAX_DISJOINT_LISTED pairs without a shared item
     are counted in one row.
     """
     pairs = rater_pairs.tabulate_pairs(table)
@@ -35,7 +37,7 @@ def estimate_pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estim
     for pair in combinations(pairs.raters.tolist(), 2) if lists_all else index_of:
         args = {"raters": [table.raters[index] for index in pair]}
         if pair in index_of:
-            rows += _estimate_pair(pairs, index_of[pair], args, min_overlap)
+            rows += _estimate_pair(pairs, index_of[pair], args, min_overlap, show_unstable)
         else:
             rows += _list_undefined({"items": 0, "raters": 2, "ratings": 0}, args, NO_COMMON_ITEM)
     if lists_all:
@@ -50,23 +52,48 @@ def _list_undefined(n: Mapping[str, int], args: Mapping[str, Any], reason: str) 
 
 
 def _estimate_pair(
-    pairs: rater_pairs.RaterPairs, index: int, args: Mapping[str, Any], min_overlap: int
+    pairs: rater_pairs.RaterPairs, index: int, args: Mapping[str, Any], min_overlap: int, show_unstable: bool
 ) -> list[Estimate]:
     shared_items = int(pairs.shared_items[index])
     n = {"items": shared_items, "raters": 2, "ratings": 2 * shared_items}
-    too_few = ""
-    if shared_items < min_overlap:
-        too_few = f"{FEW_ITEMS}: {format_count(shared_items, 'item')} in common, fewer than {min_overlap}"
-    agreement, kappa = float(pairs.percent_agreement[index]), float(pairs.cohen_kappa[index])
-    interval = None if too_few else compute_wilson_interval(agreement, shared_items, NORMAL)
-    agreement_row = build_estimate("percent_agreement", agreement, n, args, interval, "wilson", too_few)
+    agreement = float(pairs.percent_agreement[index])
+    too_few = explain_little_overlap(shared_items, min_overlap)
+    interval = compute_wilson_interval(agreement, shared_items, NORMAL) if show_unstable or not too_few else None
+    row = build_estimate("percent_agreement", agreement, n, args, interval, "wilson", too_few)
+    kappa_row = estimate_kappa_of_pair("cohen_kappa", pairs, index, args, min_overlap, show_unstable=show_unstable)
+    return [row._replace(withheld=bool(too_few)), kappa_row]
+
+
+def estimate_kappa_of_pair(
+    stat: str,
+    pairs: rater_pairs.RaterPairs,
+    index: int,
+    args: Mapping[str, Any],
+    min_overlap: int,
+    *,
+    show_unstable: bool = False,
+) -> Estimate:
+    """Return the kappa of one pair, weighted if the pairs have weights, with its large-sample interval."""
+    shared_items = int(pairs.shared_items[index])
+    n = {"items": shared_items, "raters": 2, "ratings": 2 * shared_items}
+    kappa = float(pairs.cohen_kappa[index])
     if math.isnan(kappa):
-        return [agreement_row, build_estimate("cohen_kappa", None, n, args, reason=ONE_ANSWER)]
+        return build_estimate(stat, None, n, args, reason=ONE_ANSWER)
+    withheld = explain_little_overlap(shared_items, min_overlap)
+    withheld = withheld or _explain_no_kappa_interval(shared_items, pairs.co_minority[index])
     half_width = NORMAL * math.sqrt(pairs.kappa_variance[index])
-    reason = too_few or _explain_no_kappa_interval(shared_items, pairs.co_minority[index])
-    reason = reason or ("" if half_width else "the sample does not vary, so there is no interval")
-    interval = None if reason else (max(-1.0, kappa - half_width), min(1.0, kappa + half_width))
-    return [agreement_row, build_estimate("cohen_kappa", kappa, n, args, interval, "normal", reason)]
+    if not half_width:
+        return build_estimate(stat, kappa, n, args, reason=withheld or NO_VARIATION)
+    interval = (max(-1.0, kappa - half_width), min(1.0, kappa + half_width))
+    given = interval if show_unstable or not withheld else None
+    return build_estimate(stat, kappa, n, args, given, "normal", withheld)._replace(withheld=bool(withheld))
+
+
+def explain_little_overlap(shared_items: int, min_overlap: int) -> str:
+    """Return that two raters share fewer than `min_overlap` items; "" if they share enough."""
+    if shared_items >= min_overlap:
+        return ""
+    return f"{FEW_ITEMS}: {format_count(shared_items, 'item')} in common, fewer than {min_overlap}"
 
 
 def _explain_no_kappa_interval(fewest_items: float, co_minority: float, floor: float = resampling.CO_MINORITY) -> str:
@@ -91,81 +118,120 @@ def explain_few_items(shared_items: Floats, min_overlap: int) -> str:
     return f"{FEW_ITEMS}: no pair shares {format_count(min_overlap, 'item')}, the most is {largest}; no interval is reliable"
 
 
-class _PairScope:
-    """The pairs of raters in one scope. `used`: those that are averaged."""
+class PairScope:
+    """The pairs of raters in one scope. `used`: those that are averaged. `weights`: see RaterPairs."""
 
-    def __init__(self, scope: resampling.Scope, min_overlap: int) -> None:
-        self.ratings, self.min_overlap = scope.ratings, min_overlap
+    def __init__(
+        self,
+        scope: resampling.Scope,
+        min_overlap: int,
+        *,
+        weights: Floats | None = None,
+        show_unstable: bool = False,
+    ) -> None:
+        self.ratings, self.min_overlap, self.show_unstable = scope.ratings, min_overlap, show_unstable
         self.args = {"min_overlap": min_overlap, **scope.args}
-        self.pairs = rater_pairs.tabulate_pairs(scope.ratings)
+        self.pairs = replace(rater_pairs.tabulate_pairs(scope.ratings), weights=weights)
         chosen = choose_pairs(self.pairs.shared_items, min_overlap)
         self.used = self.pairs.select_pairs(chosen)
         self.few_items = explain_few_items(self.pairs.shared_items, min_overlap)
         self.fewest_items = float(self.used.shared_items.min(initial=np.inf))
-        has_interval = len(self.used) > 0 and not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
+        is_stable = not self.few_items and self.fewest_items >= MIN_ITEMS_FOR_INTERVAL
         # A scope without an interval is resampled without any pairs: this costs nothing and does not change the random draws
         # of the other scopes.
+        has_interval = len(self.used) > 0 and (is_stable or show_unstable)
         self.resampled_pairs = self.used if has_interval else self.pairs.select_pairs(chosen & False)
+        self.widening = resampling.compute_widening(
+            len(np.unique(self.ratings.item)), len(np.unique(self.ratings.source))
+        )
 
     def build_rows(self, resampled: rater_pairs.PairMeans) -> Iterator[Estimate]:
-        used, args = self.used, self.args
-        defined = int(np.isfinite(used.cohen_kappa).sum())
-        below = int((self.pairs.shared_items < self.min_overlap).sum()) + self.pairs.disjoint_pairs
-        counts = {"pairs_used": defined, "pairs_undefined": len(used) - defined, "pairs_below_overlap": below}
-        n = {**self.ratings.sample_sizes, **counts}
-        no_pairs = "" if len(used) else "no pair of raters has an item in common"
-        if len(self.pairs.raters) < 2:
-            no_pairs = NO_PAIRS
-        all_constant = "" if defined else "0/0 in every pair: both raters gave one and the same answer throughout"
-        no_kappa = no_pairs or all_constant
+        """Yield the rows of the mean agreement and the mean kappa, and of the weighted mean and the largest kappa."""
+        used, args, n = self.used, self.args, self.sample_sizes
         values = used.percent_agreement, used.cohen_kappa
-        agreement, kappa, weighted = map(_number_or_none, rater_pairs.compute_pair_means(used.shared_items, *values))
-        # The floor for agreement is 0, because its interval stays reliable where one verdict is rare.
-        floors = (0, resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
-        withheld, withheld_kappa, withheld_new = map(self._explain_no_interval, floors)
-        widening = resampling.compute_widening(n["items"], len(np.unique(self.ratings.source)))
+        agreement, _, weighted = map(_number_or_none, rater_pairs.compute_pair_means(used.shared_items, *values))
         # A pair with an undefined kappa (0/0) still has an agreement.
         agreement_n = {**n, "pairs_used": len(used), "pairs_undefined": 0}
-        without_rater = [rater_pairs.compute_leave_one_out_means(used, of_pairs) for of_pairs in values]
-        basis = resampling.Uncertainty(
-            resampled.agreement,
-            without_rater[0],
-            linear=True,
-            widening=widening,
-            withheld=withheld,
-            withheld_new=withheld,
+        # The floor for agreement is 0, because its interval stays reliable where one verdict is rare.
+        withheld = self.explain_no_interval(0)
+        without_rater = rater_pairs.compute_leave_one_out_means(used, values[0])
+        basis = self._build_uncertainty(resampled.agreement, without_rater, withheld, withheld)._replace(linear=True)
+        point = resampling.PointEstimate(
+            "avg_pairwise_agreement", args, agreement, agreement_n, self._explain_no_pairs()
         )
-        point = resampling.PointEstimate("avg_pairwise_agreement", args, agreement, agreement_n, no_pairs)
         yield from resampling.build_interval_rows(point, basis)
-        basis = resampling.Uncertainty(resampled.kappa, without_rater[1], bias_corrected=True, widening=widening)
-        basis = basis._replace(withheld=withheld_kappa, withheld_new=withheld_new)
-        point = resampling.PointEstimate("avg_pairwise_kappa", args, kappa, n, no_kappa)
-        yield from resampling.build_interval_rows(point, basis)
+        yield from self.build_kappa_rows("avg_pairwise_kappa", args, resampled.kappa)
         largest = _number_or_none(rater_pairs.compute_defined_mean(used.kappa_max))
         for stat, value in (("avg_pairwise_kappa_weighted", weighted), ("kappa_max", largest)):
             reason = self.few_items or "beside avg_pairwise_kappa, which has the interval"
-            yield build_estimate(stat, value, n, args, reason=no_kappa or reason)
+            yield build_estimate(stat, value, n, args, reason=self._explain_no_kappa() or reason)
 
-    def _explain_no_interval(self, floor: float) -> str:
+    def build_kappa_rows(self, stat: str, args: Mapping[str, Any], replicates: Floats) -> Iterator[Estimate]:
+        """Yield the mean kappa of the used pairs for these raters, then for new raters."""
+        kappas = self.used.cohen_kappa
+        mean = _number_or_none(rater_pairs.compute_defined_mean(kappas))
+        floors = (resampling.CO_MINORITY, resampling.CO_MINORITY_NEW)
+        without_rater = rater_pairs.compute_leave_one_out_means(self.used, kappas)
+        basis = self._build_uncertainty(replicates, without_rater, *map(self.explain_no_interval, floors))
+        point = resampling.PointEstimate(stat, args, mean, self.sample_sizes, self._explain_no_kappa())
+        yield from resampling.build_interval_rows(point, basis._replace(bias_corrected=True))
+
+    @property
+    def sample_sizes(self) -> dict[str, int]:
+        """Return the numbers of items, raters, ratings and pairs; a pair counts as used if its kappa is defined."""
+        defined = int(np.isfinite(self.used.cohen_kappa).sum())
+        below = int((self.pairs.shared_items < self.min_overlap).sum()) + self.pairs.disjoint_pairs
+        counts = {"pairs_used": defined, "pairs_undefined": len(self.used) - defined, "pairs_below_overlap": below}
+        return {**self.ratings.sample_sizes, **counts}
+
+    def explain_no_interval(self, floor: float) -> str:
+        """Return why there is no interval, given the least co-minority count; "" if there is one."""
         if self.few_items or not len(self.used):
             return self.few_items
         return _explain_no_kappa_interval(self.fewest_items, float(np.mean(self.used.co_minority)), floor)
 
+    def _build_uncertainty(
+        self, replicates: Floats, without_rater: Floats, withheld: str, withheld_new: str
+    ) -> resampling.Uncertainty:
+        return resampling.Uncertainty(
+            replicates,
+            without_rater,
+            widening=self.widening,
+            withheld=withheld,
+            withheld_new=withheld_new,
+            show_unstable=self.show_unstable,
+        )
+
+    def _explain_no_pairs(self) -> str:
+        if len(self.pairs.raters) < 2:
+            return NO_PAIRS
+        return "" if len(self.used) else "no pair of raters has an item in common"
+
+    def _explain_no_kappa(self) -> str:
+        is_defined = np.isfinite(self.used.cohen_kappa).any()
+        all_constant = "" if is_defined else "0/0 in every pair: both raters gave one and the same answer throughout"
+        return self._explain_no_pairs() or all_constant
+
 
 def estimate_pair_means(
-    table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, resamples: int = 2000
+    table: Ratings,
+    min_overlap: int = MIN_OVERLAP,
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    show_unstable: bool = False,
 ) -> list[Estimate]:
     """Return means of agreement and kappa over the pairs of raters with at least `min_overlap` shared items (Light 1971).
 
-    If no pair shares that many items, the means are over all pairs with a shared item; they have no interval, and a reason
-    that starts with FEW_ITEMS.
+    If no pair shares that many items, the means are over all pairs with a shared item; they have no interval (unless
+    `show_unstable`), and a reason that starts with FEW_ITEMS.
 
     The rows are for all sources together, then for each source: avg_pairwise_agreement (including pairs with an undefined
     kappa) and avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted,
     in which each pair is weighted by its number of shared items; and kappa_max, the mean over pairs of the largest kappa
     possible with the pair's shares of verdicts.
     """
-    scopes = [_PairScope(scope, min_overlap) for scope in resampling.list_scopes(table)]
+    scopes = [PairScope(scope, min_overlap, show_unstable=show_unstable) for scope in resampling.list_scopes(table)]
     scoped = [rater_pairs.ScopedPairs(scope.ratings, scope.resampled_pairs) for scope in scopes]
     rng = build_generator(seed, "avg_pairwise_kappa")
     resampled = rater_pairs.resample_pair_means(scoped, table.item_source, resamples, rng)

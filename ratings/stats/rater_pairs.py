@@ -21,6 +21,10 @@ class RaterPairs:
 
     The cells whose count is not 0 are stored as columns of shape (cells,): `pair`, `first_category` (the verdict of the
     first rater), `second_category`, and `count`, the number of items.
+
+    `weights`: agreement of two categories, 1 if they are equal, a symmetric matrix of shape (categories, categories). With
+    weights, agreement and kappa are Cohen's weighted ones (1968, Psychological Bulletin 70:213). None: equal categories
+    agree, and others do not.
     """
 
     raters: Ints
@@ -30,6 +34,7 @@ class RaterPairs:
     first_category: Ints
     second_category: Ints
     count: Floats
+    weights: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -45,7 +50,7 @@ class RaterPairs:
         first, second = self.first[mask], self.second[mask]
         pair, count = new_index[self.pair[has_cell]], self.count[has_cell]
         categories = self.first_category[has_cell], self.second_category[has_cell]
-        return RaterPairs(np.union1d(first, second), first, second, pair, *categories, count)
+        return RaterPairs(np.union1d(first, second), first, second, pair, *categories, count, self.weights)
 
     @cached_property
     def shared_items(self) -> Floats:
@@ -64,7 +69,7 @@ class RaterPairs:
 
     @cached_property
     def kappa_max(self) -> Floats:
-        """Return the largest kappa possible with the pair's shares of verdicts, shape (pairs,)."""
+        """Return the largest kappa possible with the pair's shares of verdicts, without weights, shape (pairs,)."""
         possible = self._level_sums @ np.minimum(*self._count_margins(self.count))
         return _kappa_from_counts(possible, self.shared_items, self._count_chance_agreement(self.count))
 
@@ -75,13 +80,12 @@ class RaterPairs:
         with np.errstate(divide="ignore", invalid="ignore"):
             chance = self._count_chance_agreement(self.count) / n**2
             share = self.count / n[self.pair]
-            first_counts, second_counts = self._count_margins(self.count)
-            _, first_level, second_level = self._levels
-            row, column = second_counts[first_level] / n[self.pair], first_counts[second_level] / n[self.pair]
-            of_pair, same = kappa[self.pair], self.first_category == self.second_category
-            # The weight of a cell on the diagonal is 1 - (p_c. + p_.c)(1 - kappa), that of another -(p_.c + p_d.)(1 - kappa).
-            weight = np.where(same, 1.0, 0.0) - (row + column) * (1 - of_pair)
-            spread = self._pair_sums @ (share * weight**2) - (kappa - chance * (1 - kappa)) ** 2
+            # The mean agreement of each level with the other rater's verdicts: without weights, that rater's share of it.
+            agreements = [self._average_agreement(counts) for counts in self._count_margins(self.count)]
+            _, _, first_level, second_level = self._levels
+            row, column = agreements[1][first_level] / n[self.pair], agreements[0][second_level] / n[self.pair]
+            influence = self._cell_agreement - (row + column) * (1 - kappa[self.pair])
+            spread = self._pair_sums @ (share * influence**2) - (kappa - chance * (1 - kappa)) ** 2
             # Rounding can leave a variance of 0 slightly negative.
             variance: Floats = np.maximum(spread, 0) / (n * (1 - chance) ** 2)
         return variance
@@ -116,9 +120,39 @@ class RaterPairs:
         return counts
 
     def _count_chance_agreement(self, counts: Floats) -> Floats:
-        """Return n squared times chance agreement: the sum over categories of products of counts."""
-        products: Floats = self._level_sums @ np.multiply(*self._count_margins(counts))
+        """Return n squared times chance agreement: the sum over categories of products of counts, with their weights."""
+        first_counts, second_counts = self._count_margins(counts)
+        products: Floats = self._level_sums @ (first_counts * self._average_agreement(second_counts))
         return products
+
+    def _average_agreement(self, level_counts: Floats) -> Floats:
+        """Return for each level the sum over the pair's levels of count times agreement, for counts of shape (levels, ...)."""
+        if self.weights is None:
+            return level_counts
+        sums: Floats = self._level_agreement @ level_counts
+        return sums
+
+    @cached_property
+    def _cell_agreement(self) -> Floats:
+        """The agreement of the two verdicts of each cell, shape (cells,)."""
+        if self.weights is None:
+            return np.asarray(self.first_category == self.second_category, dtype=np.float64)
+        agreement: Floats = self.weights[self.first_category, self.second_category]
+        return agreement
+
+    @cached_property
+    def _level_agreement(self) -> csr_array:
+        """The agreement of every two levels of the same pair, shape (levels, levels)."""
+        assert self.weights is not None
+        level_pair, categories, *_ = self._levels
+        # Levels are sorted by pair, so the levels of a pair are a run: each is combined with every level of its run.
+        starts = np.flatnonzero(np.append(True, level_pair[1:] != level_pair[:-1])[: len(level_pair)])
+        sizes = np.diff(np.append(starts, len(level_pair)))
+        run = np.repeat(np.arange(len(starts)), sizes)
+        row = np.repeat(np.arange(len(level_pair)), sizes[run])
+        column = starts[run[row]] + np.arange(len(row)) - np.repeat(np.cumsum(sizes[run]) - sizes[run], sizes[run])
+        values = self.weights[categories[row], categories[column]]
+        return csr_array((values, (row, column)), shape=(len(level_pair), len(level_pair)))
 
     @cached_property
     def _pair_sums(self) -> csr_array:
@@ -126,21 +160,22 @@ class RaterPairs:
 
     @cached_property
     def _agreement_sums(self) -> csr_array:
-        return build_sum_matrix(self.pair, len(self), (self.first_category == self.second_category).astype(np.float64))
+        return build_sum_matrix(self.pair, len(self), self._cell_agreement)
 
     @cached_property
-    def _levels(self) -> tuple[Ints, Ints, Ints]:
-        """The pair of each level (a pair and a category that either rater uses), and each cell's levels of both raters."""
+    def _levels(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The pair and the category of each level (a category that either rater of a pair uses), and each cell's two levels."""
         # Only categories that occur are stored, because 200 raters would otherwise need margins over all categories for
         # 20,000 pairs.
         categories = 1 + int(max(self.first_category.max(initial=0), self.second_category.max(initial=0)))
         codes = [self.pair * categories + category for category in (self.first_category, self.second_category)]
         levels, of_cell = np.unique(np.concatenate(codes), return_inverse=True)
-        return levels // categories, of_cell[: len(self.pair)], of_cell[len(self.pair) :]
+        cells = len(self.pair)
+        return levels // categories, levels % categories, of_cell[:cells], of_cell[cells:]
 
     @cached_property
     def _margin_sums(self) -> tuple[csr_array, csr_array]:
-        level_pair, *of_cell = self._levels
+        level_pair, _, *of_cell = self._levels
         return build_sum_matrix(of_cell[0], len(level_pair)), build_sum_matrix(of_cell[1], len(level_pair))
 
     def _count_margins(self, counts: Floats) -> tuple[Floats, Floats]:

@@ -171,7 +171,7 @@ class Uncertainty(NamedTuple):
     percentiles; `widening` corrects for few items (`compute_widening`). For new raters, `use_student` uses Student's t with
     one degree of freedom less than raters; `linear` means that the coefficient is nearly a mean of ratings, so that with
     three raters V_rater and V_item have separate quantiles. `withheld` and `withheld_new`: why the interval for these and for
-    new raters is not given, or "".
+    new raters is not given, or ""; with `show_unstable` it is given all the same, and marked as withheld.
     """
 
     replicates: Floats
@@ -184,6 +184,7 @@ class Uncertainty(NamedTuple):
     widening: float = 1.0
     withheld: str = ""
     withheld_new: str = ""
+    show_unstable: bool = False
 
     @property
     def has_few_raters(self) -> bool:
@@ -225,7 +226,11 @@ def build_interval_rows(point: PointEstimate, basis: Uncertainty) -> Iterator[Es
             variance = basis.widening**2 * compute_replicate_variance(basis.replicates) / (1 - value**2) ** 2
             low, high = compute_symmetric_interval(atanh(value), variance, within=(-inf, inf))
             resampled = resampled._replace(interval=(tanh(low), tanh(high)))
-    these = ResampledInterval(None, reason=basis.withheld) if basis.withheld else resampled
+    these = resampled
+    if basis.withheld and not basis.show_unstable:
+        these = ResampledInterval(None, reason=basis.withheld)
+    elif basis.withheld and resampled.interval:
+        these = resampled._replace(reason=basis.withheld)
     new_raters = resampled
     if resampled.interval or basis.withheld_new:
         new_raters = _compute_new_raters_interval(value, basis)
@@ -233,15 +238,18 @@ def build_interval_rows(point: PointEstimate, basis: Uncertainty) -> Iterator[Es
     if these.interval and new_raters.interval:
         hull = min(these.interval[0], new_raters.interval[0]), max(these.interval[1], new_raters.interval[1])
         if hull != new_raters.interval:
-            new_raters = new_raters._replace(interval=hull, reason=WIDENED)
+            new_raters = new_raters._replace(interval=hull, reason=basis.withheld_new or WIDENED)
     new_method = f"item_bootstrap_rater_jackknife{'_t' * basis.uses_student_t}"
+    # With fewer raters there is no interval to withhold.
+    withheld_new = basis.withheld_new if len(basis.leave_one_out) >= MIN_RATERS else ""
     rows = (
         (these, method, args, basis.withheld),
-        (new_raters, new_method, {**args, **NEW_RATERS}, basis.withheld_new),
+        (new_raters, new_method, {**args, **NEW_RATERS}, withheld_new),
     )
     for (interval, _, reason), method_name, row_args, withheld in rows:
         counts = {"undefined_resamples": resampled.undefined} if resampled.undefined and not withheld else {}
-        yield build_estimate(stat, value, {**n, **counts}, row_args, interval, method_name, reason)
+        row = build_estimate(stat, value, {**n, **counts}, row_args, interval, method_name, reason)
+        yield row._replace(withheld=bool(withheld) and reason == withheld)
 
 
 def compute_these_raters_interval(
@@ -258,7 +266,7 @@ def compute_these_raters_interval(
 
 def _compute_new_raters_interval(value: float, basis: Uncertainty) -> ResampledInterval:
     """Return value +- quantile * sqrt(V_item + V_rater), with V_item from the bootstrap and V_rater from the jackknife."""
-    if basis.withheld_new:
+    if basis.withheld_new and not basis.show_unstable:
         return ResampledInterval(None, reason=basis.withheld_new)
     raters = len(basis.leave_one_out)
     if raters < MIN_RATERS:
@@ -279,7 +287,7 @@ def _compute_new_raters_interval(value: float, basis: Uncertainty) -> ResampledI
         df = raters - 1.0
     elif basis.uses_student_t and rater_variance:
         df = (raters - 1) * (variance / rater_variance) ** 2  # Satterthwaite's degrees of freedom
-    return ResampledInterval(compute_symmetric_interval(value, variance, df=df))
+    return ResampledInterval(compute_symmetric_interval(value, variance, df=df), reason=basis.withheld_new)
 
 
 class Scope(NamedTuple):

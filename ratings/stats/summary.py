@@ -1,17 +1,29 @@
 """Compute every statistic of a table in a fixed order: the summary on a study's page, in its files and in a terminal."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ratings.stats import dawid_skene, detection, pairwise, proportions
-from ratings.stats.coefficients import ALPHA, estimate_coefficients, estimate_retest
+from ratings.stats.coefficients import ALPHA, estimate_coefficients
 from ratings.stats.estimates import Estimate, build_estimate
 from ratings.stats.ratings_table import ALL, REFERENCES, Ratings, RepeatedRating
-from ratings.stats.summary_text import Section, build_sections, escape_unprintable, format_sample_size
+from ratings.stats.retest import estimate_retest
+from ratings.stats.summary_text import (
+    UNSTABLE,
+    Section,
+    build_sections,
+    describe_estimate,
+    escape_unprintable,
+    format_sample_size,
+)
+from ratings.stats.weighted_kappa import MEAN_WEIGHTED_KAPPA, WEIGHTED_KAPPA, estimate_weighted_kappas
+from wetbench_site.text import format_count
 
 BINARY_STATISTICS = (
     "plausibility_rate", "auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc", "dprime", "criterion_c",
-    "mrmc_mean_auc",
+    "mrmc_mean_auc", "mrmc_u_auc",
 )  # fmt: skip
 MAX_LINES = 60  # most lines of one statistic that are printed in a terminal
 _NOT_BINARY = "the verdicts are categories; this statistic needs verdicts of 1 and 0"
@@ -25,21 +37,24 @@ def compute_summary(
     seed: int = 0,
     resamples: int = 2000,
     min_overlap: int = pairwise.MIN_OVERLAP,
+    show_unstable: bool = False,
 ) -> list[Estimate]:
     """Return rates, agreement, retest, detection and, without a reference, the latent truth; most also by source.
 
     Means over pairs are for pairs with `min_overlap` and with 1 shared items. What cannot be computed is undefined,
-    with the reason.
+    with the reason. `show_unstable` also gives the intervals that are withheld because the sample is too small for them.
     """
     n = table.sample_sizes
+    options: Any = {"seed": seed, "resamples": resamples, "show_unstable": show_unstable}
     rows = [*_estimate_rates(table), *pairwise.estimate_prevalence(table)]
-    rows += _estimate_pair_means(table, min_overlap, seed, resamples)
-    rows += _estimate_coefficients(table, seed, resamples)
+    rows += _estimate_pair_means(table, min_overlap, options)
+    rows += _estimate_coefficients(table, options)
+    rows += _estimate_weighted_kappas(table, min_overlap, options)
     no_pairs = [build_estimate(stat, None, n, reason=pairwise.NO_PAIRS) for stat in pairwise.PAIR_STATISTICS]
-    rows += pairwise.estimate_pairs(table, min_overlap) or no_pairs
-    rows += estimate_retest(repeats, seed=seed, resamples=resamples)
+    rows += pairwise.estimate_pairs(table, min_overlap, show_unstable=show_unstable) or no_pairs
+    rows += estimate_retest(repeats, **options)
     if table.is_binary:
-        rows += detection.summarise_detection(table, seed, resamples)
+        rows += detection.summarise_detection(table, seed, resamples, show_unstable=show_unstable)
     else:
         rows += [build_estimate(stat, None, n, reason=_NOT_BINARY) for stat in BINARY_STATISTICS]
     return rows + dawid_skene.estimate_latent_truth(table, seed=seed)
@@ -55,19 +70,19 @@ def _estimate_rates(table: Ratings) -> list[Estimate]:
     return rows + (proportions.estimate_mean_confidences(table, by=by) if by else [])
 
 
-def _estimate_pair_means(table: Ratings, min_overlap: int, seed: int, resamples: int) -> list[Estimate]:
-    rows = pairwise.estimate_pair_means(table, min_overlap, seed=seed, resamples=resamples)
+def _estimate_pair_means(table: Ratings, min_overlap: int, options: Any) -> list[Estimate]:
+    rows = pairwise.estimate_pair_means(table, min_overlap, **options)
     if min_overlap == 1:
         return rows
     if any(row.n["pairs_below_overlap"] for row in rows):
-        return rows + pairwise.estimate_pair_means(table, 1, seed=seed, resamples=resamples)
+        return rows + pairwise.estimate_pair_means(table, 1, **options)
     # If all pairs share enough items, the means with `min_overlap` 1 are over the same pairs and resamples, so they are equal.
     return rows + [row._replace(args={**row.args, "min_overlap": 1}) for row in rows]
 
 
-def _estimate_coefficients(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
+def _estimate_coefficients(table: Ratings, options: Any) -> list[Estimate]:
     """Return the agreement coefficients; alpha of confidence and signed rating is undefined without confidences."""
-    rows = estimate_coefficients(table, seed=seed, resamples=resamples)
+    rows = estimate_coefficients(table, **options)
     present = {row.args.get("of") for row in rows}
     for answer in ("confidence", "signed"):
         if answer not in present:
@@ -75,6 +90,17 @@ def _estimate_coefficients(table: Ratings, seed: int, resamples: int) -> list[Es
             args = {"level": "ordinal", "of": answer}
             rows.append(build_estimate(ALPHA, None, table.sample_sizes, args, reason=reason))
     return rows
+
+
+def _estimate_weighted_kappas(table: Ratings, min_overlap: int, options: Any) -> list[Estimate]:
+    """Return the weighted kappas of ordered answers; undefined if there are none."""
+    rows = estimate_weighted_kappas(table, min_overlap, **options)
+    if rows:
+        return rows
+    n, args = table.sample_sizes, {"of": "confidence"}
+    return [
+        build_estimate(stat, None, n, args, reason=_NO_CONFIDENCE) for stat in (MEAN_WEIGHTED_KAPPA, WEIGHTED_KAPPA)
+    ]
 
 
 def format_json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
@@ -103,12 +129,72 @@ def describe_ratings(table: Ratings, left_out: Mapping[str, int], notes: Iterabl
 
 
 def format_text_lines(rows: Sequence[Estimate], introduction: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a summary for a terminal."""
+    """Yield the lines of a summary for a terminal. Unstable intervals are marked, and withheld ones listed at the end."""
     yield from (escape_unprintable(line) for line in introduction)
     for section in build_sections(rows):
         yield ""
         yield section.title.upper()
         yield from _format_section(section)
+    if withheld := list_withheld(rows):
+        total = sum(entry.intervals for entry in withheld)
+        yield ""
+        yield f"WITHHELD: {format_count(total, 'interval')} that would be too narrow or too variable in a sample like this"
+        for entry in withheld:
+            yield f"  {escape_unprintable(entry.name)}: {entry.intervals:,}, {escape_unprintable(entry.reason)}"
+        yield f"  {ADVICE}"
+
+
+ADVICE = "To print them all the same, marked as unstable, add --show-unstable."
+CSV_COLUMNS = (
+    "stat", "args", "name", "of", "value", "low", "high", "method", "unstable", "withheld", "items", "raters", "ratings", "reason",
+)  # fmt: skip
+
+
+class WithheldIntervals(NamedTuple):
+    """The intervals of one statistic that are withheld for one reason; `reason` is that of the first of them."""
+
+    name: str
+    intervals: int
+    reason: str
+
+
+def list_withheld(rows: Iterable[Estimate]) -> list[WithheldIntervals]:
+    """Return the withheld intervals by statistic and kind of reason, in the order of the rows."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.withheld and not row.is_unstable:
+            line = describe_estimate(row)
+            # The numbers in a reason differ from row to row.
+            groups.setdefault((line.name, _NUMBERS.sub("", row.reason)), []).append(row.reason)
+    return [WithheldIntervals(name, len(reasons), _name_first(reasons)) for (name, _), reasons in groups.items()]
+
+
+_NUMBERS = re.compile(r"[\d.,]+")
+
+
+def _name_first(reasons: Sequence[str]) -> str:
+    return reasons[0] if len(set(reasons)) == 1 else f"such as: {reasons[0]}"
+
+
+def iter_csv_rows(rows: Iterable[Estimate]) -> Iterator[list[Any]]:
+    """Yield the cells of CSV_COLUMNS for each result; `args` are JSON, `name` and `of` the same in words."""
+    for row in rows:
+        line, args = describe_estimate(row), json.dumps(dict(row.args), ensure_ascii=False)
+        sizes = [row.n.get(name) for name in ("items", "raters", "ratings")]
+        flags = row.is_unstable, row.withheld and not row.is_unstable
+        yield [
+            row.stat,
+            args,
+            line.name,
+            line.scope,
+            row.value,
+            row.low,
+            row.high,
+            row.method,
+            *flags,
+            *sizes,
+            row.reason,
+        ]
 
 
 def _format_section(section: Section) -> Iterator[str]:
@@ -126,7 +212,8 @@ def _format_section(section: Section) -> Iterator[str]:
             continue
         previous_reason = ""
         for line in printed:
-            numbers = f"{line.value:>9}  {line.interval or 'no interval':16}  {letters.get(line.method, ' ')}"
+            mark = "?" if line.is_unstable else " "
+            numbers = f"{line.value:>9}  {line.interval or 'no interval':16}{mark} {letters.get(line.method, ' ')}"
             yield f"    {escape_unprintable(line.scope):{width}}  {numbers}  n: {escape_unprintable(line.n)}"
             # Consecutive lines with the same reason print it only once.
             if line.reason and (line.reason != previous_reason or not line.method):
@@ -135,3 +222,5 @@ def _format_section(section: Section) -> Iterator[str]:
         if len(statistic_lines) > len(printed):
             yield f"    and {len(statistic_lines) - len(printed):,} more; --json has all"
     yield from (f"  ({letter}) {method}" for method, letter in letters.items())
+    if any(line.is_unstable for line in section.lines):
+        yield f"  (?) {UNSTABLE}: the interval is too narrow or too variable in a sample like this; it is given because it was asked for"

@@ -9,7 +9,10 @@ from ratings.stats.ratings_table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
 class SummaryLine(NamedTuple):
-    """One result with every field as text; `interval` is "" if there is none."""
+    """One result with every field as text; `interval` is "" if there is none.
+
+    `is_unstable`: the interval is given only because it was asked for (see Estimate.withheld).
+    """
 
     name: str
     scope: str
@@ -18,6 +21,7 @@ class SummaryLine(NamedTuple):
     n: str
     method: str
     reason: str
+    is_unstable: bool = False
 
 
 class Section(NamedTuple):
@@ -34,12 +38,13 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Agreement of raters": (
         "avg_pairwise_agreement", "avg_pairwise_kappa", "avg_pairwise_kappa_weighted", "kappa_max", "fleiss_kappa",
-        "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger",
+        "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "brennan_prediger", "avg_pairwise_weighted_kappa",
     ),
-    "Pairs of raters": ("percent_agreement", "cohen_kappa"),
+    "Pairs of raters": ("percent_agreement", "cohen_kappa", "weighted_kappa"),
     "Test-retest agreement": ("retest_agreement", "retest_kappa"),
     "Areas under ROC curves": (
-        "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc",
+        "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "mrmc_u_auc",
+        "mrmc_u_component",
     ),
     "Signal detection": ("sensitivity", "specificity", "dprime", "criterion_c"),
     "Localisation of errors": ("localisation",),
@@ -49,6 +54,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Estimated latent truth": ("dawid_skene_prevalence", "dawid_skene_errors"),
 }  # fmt: skip
 OTHER_SECTION = "Other"
+UNSTABLE = "unstable"  # first word of the reason of an interval that is given although it is not reliable
 
 MEAN_CONFIDENCE, POOLED = "Mean confidence, 1 to 5", "all together"
 _NAMES: Mapping[str, str] = {
@@ -66,6 +72,8 @@ _NAMES: Mapping[str, str] = {
     "gwet_ac1": "Gwet's AC1",
     "gwet_ac2": "Gwet's AC2",
     "brennan_prediger": "Brennan and Prediger's coefficient (PABAK of two verdicts)",
+    "avg_pairwise_weighted_kappa": "Weighted kappa, mean over pairs of raters",
+    "weighted_kappa": "Weighted kappa of two raters",
     "percent_agreement": "Agreement of two raters",
     "cohen_kappa": "Cohen's kappa of two raters",
     "retest_agreement": "Test-retest agreement",
@@ -75,6 +83,8 @@ _NAMES: Mapping[str, str] = {
     "auc_unsigned_truth": "AUC of confidence regardless of the verdict: {with_error} against {without}",
     "auc_signed": "AUC of the signed rating: {with_error} against {without}, ratings pooled",
     "mrmc_mean_auc": "AUC of the signed rating: {with_error} against {without}, mean over raters",
+    "mrmc_u_auc": "AUC of the signed rating: {with_error} against {without}, U-statistic over raters and items",
+    "mrmc_u_component": "Variance component of the U-statistic",
     "sensitivity": "Sensitivity: {with_error} items rated not plausible",
     "specificity": "Specificity: {without} items rated plausible",
     "dprime": "d', sensitivity in standard deviations",
@@ -89,7 +99,9 @@ _NAMES: Mapping[str, str] = {
     "dawid_skene_prevalence": "Prevalence by Dawid and Skene's model",
     "dawid_skene_errors": "A rater's answers to items of each true class, by Dawid and Skene's model",
 }
-_NAMED_BY_REFERENCE = ("auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity")
+_NAMED_BY_REFERENCE = (
+    "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "mrmc_u_auc", "sensitivity", "specificity",
+)  # fmt: skip
 _ARGS_IN_NAME = ("min_overlap", "level", "of", "weights", "family", "quantity")
 _COUNTS: Mapping[str, str] = {
     "pairs_used": "pairs used",
@@ -131,7 +143,9 @@ def describe_estimate(row: Estimate) -> SummaryLine:
     interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
     n = ", ".join(format_sample_size(name, count) for name, count in row.n.items())
     method = METHODS[row.method] if row.method else ""
-    return SummaryLine(_describe_statistic(row), _describe_args(row.args), value, interval, n, method, row.reason)
+    reason = f"{UNSTABLE}: {row.reason}" if row.is_unstable else row.reason
+    name, scope = _describe_statistic(row), _describe_args(row.args)
+    return SummaryLine(name, scope, value, interval, n, method, reason, row.is_unstable)
 
 
 def escape_unprintable(text: str) -> str:

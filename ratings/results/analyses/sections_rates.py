@@ -17,8 +17,9 @@ from ratings.results.analyses.rating_columns import AnalysisData
 from ratings.results.analyses.tables import Cells, Json, build_table, builds
 from ratings.results.figures.tables import POOLED
 from ratings.results.paper_values import DeclaredModel, PaperValue, find_paper_value, pair_with_reasons
-from ratings.stats import Estimate, pairwise, precision, proportions
+from ratings.stats import Estimate, pairwise, proportions
 from ratings.stats.estimates import FEW_ITEMS
+from ratings.stats.planning import precision
 from ratings.stats.ratings_table import Ints, RatingRecord, Ratings, build_ratings_table
 
 WIDE_APART = 0.02  # a larger difference between a weighted and the unweighted rate gets a note
@@ -191,6 +192,7 @@ def _list_coefficients(min_overlap: int) -> tuple[_Coefficient, ...]:
         _Coefficient("Brennan-Prediger", "brennan_prediger"),
         _Coefficient("Krippendorff's alpha, confidence", "krippendorff_alpha", partial(_has, {"level": "ordinal", "of": "confidence"})),
         _Coefficient("Gwet's AC2, confidence", "gwet_ac2", partial(_has, {"weights": "quadratic"})),
+        _Coefficient("Weighted kappa of confidence, mean of pairs", "avg_pairwise_weighted_kappa", partial(_has, {"weights": "quadratic"})),
         _Coefficient("Krippendorff's alpha, signed ratings", "krippendorff_alpha", partial(_has, {"level": "ordinal", "of": "signed"})),
         _Coefficient("Test-retest agreement", "retest_agreement", _is_pooled),
         _Coefficient("Test-retest agreement, mean of raters", "retest_agreement", _is_mean_over_raters),

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GroupKFold
 
-from ratings.stats.precision import compute_auc_variance
+from ratings.stats.planning.precision import compute_auc_variance
 
 MIN_ITEMS = 20  # items of each kind that share an action with one of the other kind
 MIN_PAIRS = 10

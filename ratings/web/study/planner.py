@@ -156,7 +156,7 @@ def _describe_plan(
 ) -> dict[str, Any]:
     """Return what the page shows of a plan with these values of the form, and of the draft as it is."""
     # It imports scipy: a second and 100 MB that most web processes never need.
-    plan = import_module("ratings.stats.study_plan")
+    plan = import_module("ratings.stats.planning.study_plan")
     raters = values["raters"]
     values = values | ({"per_item": raters} if protocol.is_crossed else {})
     assumed = plan.PlanningValues(

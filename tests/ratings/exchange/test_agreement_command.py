@@ -1,3 +1,4 @@
+import csv
 import io
 import json
 import os
@@ -200,6 +201,57 @@ def test_agreement_reads_standard_input_without_a_database(tmp_path) -> None:
     done = subprocess.run(command, input=BINARY, capture_output=True, text=True, env=environment, check=True)
     assert one(json.loads(done.stdout), "cohen_kappa", raters=["a", "b"])["value"] == pytest.approx(3 / 5)
     assert done.stderr == "" and not list(tmp_path.glob("*.sqlite3"))
+
+
+def test_agreement_names_what_it_withholds_and_how_to_ask_for_it(ratings) -> None:
+    text = run(ratings, "--min-overlap", 31, "--resamples", 20)[0]
+    ending = text[text.index("WITHHELD: ") :]
+    assert "  Cohen's kappa of two raters: 1, few items: 30 items in common, fewer than 31\n" in ending
+    assert ending.endswith("  To print them all the same, marked as unstable, add --show-unstable.\n")
+    error = run(ratings, "--min-overlap", 31, "--resamples", 20, "--json")[1]
+    assert error.startswith("withheld: ") and "--show-unstable" in error
+
+
+def test_agreement_shows_unstable_intervals_marked_in_text_json_and_csv(ratings) -> None:
+    options = ("--min-overlap", 31, "--resamples", 20)
+    plain = one(results(ratings, *options), "cohen_kappa", raters=["a", "b"])
+    assert plain["withheld"] and plain["low"] is None and "unstable" not in plain
+    shown = one(results(ratings, *options, "--show-unstable"), "cohen_kappa", raters=["a", "b"])
+    # kappa 3/5 with margins of 1/2: Var = (1 - 3/5)(1 + 3/5)/30 (Fleiss, Cohen and Everitt 1969), so +- 1.96 * .1461
+    assert (shown["low"], shown["high"]) == (
+        pytest.approx(0.6 - 0.2863, abs=1e-4),
+        pytest.approx(0.6 + 0.2863, abs=1e-4),
+    )
+    assert shown["unstable"] and shown["reason"] == plain["reason"] and "withheld" not in shown
+    text, _ = run(ratings, *options, "--show-unstable")
+    assert "0.314 to 0.886  ? " in text and "(?) unstable: " in text and "WITHHELD" not in text
+    assert "unstable: few items: 30 items in common, fewer than 31" in text
+    rows = list(csv.DictReader(io.StringIO(run(ratings, *options, "--show-unstable", "--csv")[0])))
+    kappa = next(row for row in rows if row["stat"] == "cohen_kappa")
+    assert (kappa["unstable"], kappa["withheld"], json.loads(kappa["args"])) == ("1", "0", {"raters": ["a", "b"]})
+    assert float(kappa["low"]) == shown["low"] and kappa["of"] == "a and b"
+
+
+def test_agreement_with_unstable_intervals_changes_no_other_result(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(
+        "item,rater,verdict,confidence,truth\n"
+        + "".join(
+            f"i{i},{rater},{(i + at * (i % 3 == 0)) % 4 > 0:d},{1 + (2 * i + at) % 5},{i % 2}\n"
+            for i in range(40)
+            for at, rater in enumerate("abcd")
+            if (i + at) % 4
+        )
+    )
+    plain, shown = results(path), results(path, "--show-unstable")
+    assert len(plain) == len(shown) and any(row.get("unstable") for row in shown)
+    pairs = list(zip(plain, shown, strict=True))
+    assert [two for two in pairs if two[0] != two[1] and not two[0].get("withheld")] == []
+
+
+def test_agreement_help_has_examples() -> None:
+    text = load_command_class("ratings", "agreement").create_parser("manage.py", "agreement").format_help()
+    assert "manage.py agreement ratings.csv --min-overlap 10 --show-unstable" in text
 
 
 @pytest.mark.thorough

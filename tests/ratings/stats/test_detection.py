@@ -178,7 +178,8 @@ def test_detection_summary_lists_areas_then_detection_then_mean_areas() -> None:
     table = build_called_ratings(A=(8, 2, 1, 19), B=(4, 6, 3, 17), C=(5, 5, 2, 18))
     stats = list(dict.fromkeys(row.stat for row in detection.summarise_detection(table, 0, 0)))
     areas = ["auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc"]
-    assert stats == [*areas, "sensitivity", "specificity", "dprime", "criterion_c", "mrmc_mean_auc"]
+    reader_studies = ["mrmc_mean_auc", "mrmc_u_auc", "mrmc_u_component"]
+    assert stats == [*areas, "sensitivity", "specificity", "dprime", "criterion_c", *reader_studies]
     keys = [(row.stat, tuple(sorted(row.args.items()))) for row in detection.summarise_detection(table, 0, 0)]
     assert len(set(keys)) == len(keys)
 

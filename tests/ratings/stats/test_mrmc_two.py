@@ -6,8 +6,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from ratings.stats import mrmc, mrmc_comparison
-from ratings.stats.mrmc_comparison import ScoreGrid, compare_conditions, compare_pooled_areas, compute_f_test
+from ratings.stats import mrmc, mrmc_comparison, u_statistic
+from ratings.stats.mrmc_comparison import compare_conditions, compute_f_test
+from ratings.stats.u_statistic import ScoreGrid, compare_pooled_areas
 from tests.support.reader_studies import VAN_DYKE, build_reader_study
 
 
@@ -170,7 +171,7 @@ def test_u_statistic_variance_equals_the_one_computed_from_all_pairs_of_kernels(
     rng = np.random.default_rng(3)
     for _ in range(20):
         first, second = simulate_small_grid(rng), simulate_small_grid(rng)
-        ours = [mrmc_comparison._Moments(*one) for one in (first, second)]
+        ours = [u_statistic._Moments(*one) for one in (first, second)]
         assert ours[0].estimate_covariance(ours[1]) == pytest.approx(
             compute_covariance_by_every_pair(first, second), abs=1e-12
         )
@@ -190,7 +191,7 @@ def test_u_statistic_variance_is_unbiased_for_differences() -> None:
         )
         positive = rng.normal(0.8, 1, (2, 5, 20)) + reader + good
         negative = rng.normal(0, 1, (2, 5, 25)) + bad
-        first, second = (mrmc_comparison._Moments(positive[at], negative[at]) for at in (0, 1))
+        first, second = (u_statistic._Moments(positive[at], negative[at]) for at in (0, 1))
         differences.append(first.area - second.area)
         variances.append(
             first.estimate_covariance(first)
@@ -203,7 +204,7 @@ def test_u_statistic_variance_is_unbiased_for_differences() -> None:
 def test_u_statistic_and_mean_areas_agree_on_a_complete_study(van_dyke) -> None:
     tables = van_dyke
     raters, cases = tables[0].raters, len(tables[0].items)
-    grids = [mrmc_comparison.build_score_grid(one, one.signed_ratings, one.item, raters, cases) for one in tables]
+    grids = [u_statistic.build_score_grid(one, one.signed_ratings, one.item, raters, cases) for one in tables]
     u, average = compare_pooled_areas(*grids), compare_conditions(*map(build_columns, tables))
     # Each reader has read all pairs of cases, so weighting readers by pairs changes nothing.
     assert (u.first, u.second) == (pytest.approx(average.first), pytest.approx(average.second))
@@ -213,9 +214,9 @@ def test_u_statistic_and_mean_areas_agree_on_a_complete_study(van_dyke) -> None:
 def test_u_statistic_that_is_too_large_or_without_pairs_gives_a_reason(monkeypatch) -> None:
     empty = ScoreGrid(np.full((2, 2), np.nan), np.full((2, 2), np.nan))
     assert "no rater has" in compare_pooled_areas(empty, empty)
-    monkeypatch.setattr(mrmc_comparison, "MAX_CELLS", 3)
+    monkeypatch.setattr(u_statistic, "MAX_CELLS", 3)
     full = ScoreGrid(np.ones((2, 2)), np.zeros((2, 2)))
-    assert compare_pooled_areas(full, full) == mrmc_comparison.TOO_LARGE
+    assert compare_pooled_areas(full, full) == u_statistic.TOO_LARGE
 
 
 def add_empty_raters(own: ScoreGrid, before: int, after: int) -> ScoreGrid:
@@ -231,7 +232,7 @@ def test_u_statistic_of_different_raters_adds_the_variances() -> None:
     )
     found = compare_pooled_areas(add_empty_raters(first, 0, 3), add_empty_raters(second, 4, 0), paired=False)
     # Each condition is complete, so both variances are the unbiased ones, and they add up.
-    alone = [mrmc_comparison._Moments(*one) for one in (first, second)]
+    alone = [u_statistic._Moments(*one) for one in (first, second)]
     assert found.se == pytest.approx(math.sqrt(sum(one.estimate_covariance(one) for one in alone)))
     assert found.reason == mrmc_comparison.UNPAIRED
 

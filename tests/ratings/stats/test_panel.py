@@ -1,4 +1,5 @@
 import json
+from itertools import product
 
 import pytest
 
@@ -32,10 +33,11 @@ def test_summary_has_every_statistic_under_its_name(rows) -> None:
         "percent_agreement", "cohen_kappa", "avg_pairwise_agreement", "avg_pairwise_kappa", "fleiss_kappa",
         "krippendorff_alpha", "gwet_ac1", "brennan_prediger", "plausibility_rate", "auc_confidence_correct",
         "auc_unsigned_truth", "auc_signed", "type2_auc", "dprime", "criterion_c", "mrmc_mean_auc",
+        "avg_pairwise_weighted_kappa", "weighted_kappa",
     }  # fmt: skip
     assert {row.args["min_overlap"] for row in rows if row.stat == "avg_pairwise_kappa"} == {20, 1}
     alphas = {(row.args["level"], row.args["of"]) for row in rows if row.stat == "krippendorff_alpha"}
-    assert alphas == {("nominal", "verdict"), ("ordinal", "confidence"), ("ordinal", "signed")}
+    assert alphas == {("nominal", "verdict"), *product(("ordinal", "interval"), ("confidence", "signed"))}
     assert {row.args.get("source") for row in rows if row.stat == "mrmc_mean_auc"} == {None, "obvious", "subtle"}
 
 
@@ -94,10 +96,15 @@ def test_pair_means_for_minimum_overlap_1_and_20_are_equal_if_all_pairs_share_en
 def test_pair_means_copied_for_minimum_overlap_1_equal_computed_ones() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
     whole = build_ratings_table([row._replace(source="all", reference=None) for row in build_study().to_records()])
-    taken = [row for row in summary.compute_summary(whole, resamples=40) if row.args.get("min_overlap") == 1]
-    computed = [
-        row for row in summary.compute_summary(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1
-    ]
+    taken, computed = (
+        [
+            row
+            for row in summary.compute_summary(whole, resamples=40, min_overlap=least)
+            # The weighted kappas are computed for one minimum only.
+            if row.args.get("min_overlap") == 1 and row.stat != "avg_pairwise_weighted_kappa"
+        ]
+        for least in (20, 1)
+    )
     assert taken == computed and taken
 
 
@@ -111,9 +118,12 @@ def test_summary_is_reproducible_and_independent_of_row_order(rows) -> None:
 
 def test_summary_json_is_one_list_with_the_documented_keys(rows) -> None:
     data = json.loads("".join(summary.format_json_lines(rows)))
-    assert all(
-        list(row) == ["stat", "args", "value", "low", "high", "method", "n", "reason", "reference"] for row in data
-    )
+    keys = ["stat", "args", "value", "low", "high", "method", "n", "reason", "reference"]
+    assert all(list(row) == [*keys, "withheld"] if "withheld" in row else list(row) == keys for row in data)
+    # 12 items of a source are too few for an interval of its mean kappa.
+    withheld = [row for row in data if row.get("withheld")]
+    assert {"avg_pairwise_kappa", "avg_pairwise_weighted_kappa"} <= {row["stat"] for row in withheld}
+    assert all(row["value"] is not None and row["low"] is None and row["reason"] for row in withheld)
     assert json.loads("".join(summary.format_json_lines([]))) == []
 
 

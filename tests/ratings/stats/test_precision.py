@@ -7,8 +7,9 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ratings.stats import mrmc, pairwise, precision
-from ratings.stats.precision import AucComponents, Design, VarianceComponents
+from ratings.stats import mrmc, pairwise
+from ratings.stats.planning import precision
+from ratings.stats.planning.precision import AucComponents, Design, VarianceComponents
 from ratings.stats.proportions import estimate_rates
 from ratings.stats.rater_pairs import tabulate_pairs
 from ratings.stats.ratings_table import RatingRecord, Ratings, build_ratings_table

@@ -168,9 +168,34 @@ def test_alpha_of_krippendorffs_four_observers_equals_the_published_one() -> Non
     ) == pytest.approx(0.743, abs=5e-4)
     scale = build_ratings_table([row._replace(confidence=row.verdict, verdict=1) for row in nominal.to_records()])
     rows = estimate_coefficients(scale, resamples=0)
-    assert find_value(rows, "krippendorff_alpha", of="confidence") == pytest.approx(0.815, abs=5e-4)
+    assert find_value(rows, "krippendorff_alpha", of="confidence", level="ordinal") == pytest.approx(0.815, abs=5e-4)
     # All verdicts are 1 here, so the signed rating is the confidence, on ten declared levels instead of five.
-    assert find_value(rows, "krippendorff_alpha", of="signed") == pytest.approx(0.815, abs=5e-4)
+    assert find_value(rows, "krippendorff_alpha", of="signed", level="ordinal") == pytest.approx(0.815, abs=5e-4)
+
+
+@pytest.mark.parametrize(("level", "published"), [("interval", 0.849), ("ratio", 0.797)])
+def test_alpha_of_krippendorffs_four_observers_as_numbers_equals_the_published_one(
+    level: str, published: float
+) -> None:
+    # The same example: interval .849, ratio .797 (Krippendorff 2011, example C; Content Analysis, 3rd ed. 2013, chapter 12).
+    lines = ("123321412...", "1233224125.3", ".3332342251.", "12332441251.")
+    rows = estimate_coefficients(build_from_raters(*lines, categories=range(1, 6)), resamples=0)
+    assert find_value(rows, "krippendorff_alpha", level=level) == pytest.approx(published, abs=5e-4)
+
+
+def test_interval_alpha_of_gwets_five_observers_equals_that_of_two_other_programs() -> None:
+    # irrCAC's cac.raw5obser, first 15 subjects: .77186480877557 by R irr 0.84.1 and by krippendorff 0.9.0.
+    lines = ("".join(marks) for marks in zip(*GWET_FIVE.split()[:15], strict=True))
+    rows = estimate_coefficients(build_from_raters(*lines, categories=range(4)), resamples=0)
+    assert find_value(rows, "krippendorff_alpha", level="interval") == pytest.approx(0.7718648087755707)
+
+
+def test_ratio_alpha_of_two_raters_counts_two_zeros_as_equal() -> None:
+    # Two items, 0 and 0, 1 and 2. Observed: one pair each way of distance (1/3)^2, over n = 4 values: 2/9/4.
+    # By chance, of 12 ordered pairs of the values 0, 0, 1, 2: 0 with 1 or 2 has distance 1 (8 pairs), 1 with 2 has 1/9 (2).
+    # alpha = 1 - (2/9/4) / ((8 + 2/9)/12) = 1 - 6/74
+    rows = estimate_coefficients(build_from_raters("01", "02", categories=range(3)), resamples=0)
+    assert find_value(rows, "krippendorff_alpha", level="ratio") == pytest.approx(1 - 6 / 74)
 
 
 def test_alpha_of_krippendorffs_three_observers_equals_the_published_one() -> None:

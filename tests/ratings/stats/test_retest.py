@@ -1,8 +1,8 @@
 import pytest
 
-from ratings.stats.coefficients import estimate_retest
 from ratings.stats.estimates import METHODS
 from ratings.stats.ratings_table import RepeatedRating
+from ratings.stats.retest import estimate_retest
 from tests.support.rating_tables import find_estimate
 
 

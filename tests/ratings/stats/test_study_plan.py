@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ratings.stats import precision, study_plan
 from ratings.stats.differences import Side, compare_shares
-from ratings.stats.precision import Design, VarianceComponents
+from ratings.stats.planning import precision, study_plan
+from ratings.stats.planning.precision import Design, VarianceComponents
+from ratings.stats.planning.study_plan import PlanningValues, StudyShape
 from ratings.stats.rater_pairs import tabulate_pairs
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
-from ratings.stats.study_plan import PlanningValues, StudyShape
 from tests.ratings.stats.test_precision import find_latent_correlation
 
 VALUES = PlanningValues(plausible=0.9)

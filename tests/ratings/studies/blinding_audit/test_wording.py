@@ -13,7 +13,7 @@ from ratings.blinding import payload_digest
 from ratings.exchange.archive import study_facts
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
-from ratings.stats.precision import compute_auc_variance
+from ratings.stats.planning.precision import compute_auc_variance
 from ratings.studies.blinding_audit import audit_runner, stored_items, style_tests, text_classifier
 from ratings.studies.blinding_audit.stored_items import collect_sealed_values
 from ratings.studies.blinding_audit.text_classifier import Example

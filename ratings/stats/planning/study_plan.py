@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import nct
 
-from ratings.stats import precision, resampling
+from ratings.stats import resampling
 from ratings.stats.estimates import NORMAL, student_quantile
-from ratings.stats.precision import Design, VarianceComponents
+from ratings.stats.planning import precision
+from ratings.stats.planning.precision import Design, VarianceComponents
 
 # Variance of kappa that one rater contributes. In simulated studies of 600 items with the planning values below it was 0.005
 # to 0.008 (tests/ratings/stats/test_study_plan.py compares the intervals).

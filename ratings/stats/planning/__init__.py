@@ -1,0 +1,4 @@
+"""Plan a study: precision with more ratings, precision and power before the first rating, and sample sizes.
+
+May import: nothing else of ours.
+"""

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 from bench.processors import read_tree_seconds
 from bench.services import ROOT, find_free_port, run_process
-from ratings.blinding.material_rows import PropertyRow, align_materials, group_materials
+from ratings.blinding.material_rows import NAME, PropertyRow, group_materials
 
 PACKAGES = ("otree==6.0.15", "psycopg2-binary==2.9.13")  # Python 3.11
 INSTALL_COMMAND = "python -m bench.peers.otree --install"
@@ -77,14 +77,16 @@ def install_otree() -> None:
 
 def build_item(payload: dict[str, Any]) -> dict[str, Any]:
     """Return what the page shows of an item: action, parameters, tables with rows (label, before, after), lines of text."""
-    groups, single_materials = group_materials(align_materials(payload))
+    groups, single_materials = group_materials(payload)
     tables: list[dict[str, Any]] = []
     for group in groups:
-        rows = [build_row(row.label, row) for row in group.shared]
-        for material, own_rows in group.table:
-            name = f"{material.name} {material.ref}"
-            rows += [build_row(f"{name}: {row.label}", row) for row in own_rows] or [(name, "", "")]
-        tables.append({"caption": f"{len(group.lanes)} materials with the same properties", "rows": rows})
+        rows = [
+            build_row(f"{lane.name_in_table} {lane.ref}: {row.label}", row)
+            for lane in group.lanes
+            for row in lane.rows
+            if row.key != NAME
+        ]
+        tables.append({"caption": f"{len(group.lanes)} materials of one kind", "rows": rows})
     for material in single_materials:
         rows = [build_row(row.label, row) for row in material.rows]
         tables.append({"caption": f"{material.name} {material.ref}", "rows": rows})

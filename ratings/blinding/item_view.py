@@ -144,10 +144,9 @@ def _write_context(context: Payload) -> Payload:
 def _build_transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
     if layout == PLAIN:
         return {"observed": _build_observations(payload["observations"], fold=False), **_build_lists(payload)}
-    groups, alone = group_materials(align_materials(payload))
+    tables, alone = group_materials(payload)
     # In the confirm layout the sheet appears only after the initial rating is stored.
     with_balance = layout == BALANCE or (layout == CONFIRM and stage == "final")
-    narrow = [batch for batch in groups if batch.is_narrow]
     balance: dict[str, Any] | None = None
     if with_balance:
         sheet = build_balance_sheet(payload)
@@ -155,12 +154,11 @@ def _build_transition(payload: Payload, layout: str, stage: str) -> dict[str, An
         balance = {"stated": sheet.stated, "worked_out": computed[:n_unfolded], "more": computed[n_unfolded:]}
     return {
         "observed": _build_observations(payload["observations"]),
-        "narrow": narrow,
-        "wide": [batch for batch in groups if not batch.is_narrow],
+        "tables": tables,
         "lanes": alone,
         "balance": balance,
         # The page uses at most two columns for fewer than three cards; the last card holds the observations.
-        "cards": len(narrow) + len(alone) + with_balance + 1,
+        "cards": len(alone) + with_balance + 1,
     }
 
 

@@ -3,23 +3,25 @@
 Everything depends on the blinded payload alone. A row's `key` is its name within its material: ":Volume" for a property,
 "/name", "/place" and "/availability" for the rest. Prefixed with the material's letter, it is the stored key of a mark.
 
-Eighteen wells that were washed alike would fill a page with equal rows: rows equal in all materials of a table are shown
-once, the others for each material. In a record of many steps, rows that a step left unchanged are folded.
+Eighteen wells that were washed alike are one table with a row for each well and a column for each property. Which materials
+form a table, and its columns, depend on names and roles and on what most of its materials have, never on whether one value
+differs from the others: a page that isolates the odd one would find the error for the rater. In a record of many steps,
+whose outcomes have no planted errors, rows that are equal in all materials are shown once, and unchanged rows are folded.
 
 Keys of marks. transition: "A:Volume", "A/name", "A/place", "A/availability" (rows of material A), "A/gone" (nothing is left
-of it), "A/row" (its row in a table), "A+:Volume" (a row that such a table shows once for A and all others), "seen/1" (an
-observation, counted from 1), "rejected", and "missing": something that should be there is not. evidence: "step/1" and
-"missing". The plain layout shows a material's rows one by one, a table shows them in one row; the keys of both are valid.
+of it), "A/row" (its row in a table), "seen/1" (an observation, counted from 1), "rejected", and "missing": something that
+should be there is not. evidence: "step/1" and "missing". The plain layout shows a material's rows one by one, a table shows
+them in one row; the keys of both are valid.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 from typing import Any, NamedTuple
 
 from ratings.blinding.pseudonyms import AVAILABILITY, UNLIMITED, index_to_letters, letters_to_index
 from simulation.lab import notation
 from simulation.lab.name_ranges import MIN_RANGE, group_names
-from simulation.lab.observation_tables import count_common_words, observation_key
+from simulation.lab.observation_tables import observation_key
 
 Payload = dict[str, Any]
 
@@ -51,6 +53,12 @@ class MaterialRow(NamedTuple):
     def name(self) -> str:
         """The name after the action, or before it if there is no material after it."""
         return str((self.after or self.before or {}).get("name", ""))
+
+    @property
+    def name_in_table(self) -> str:
+        """The name after the action, with the name before it if the action changed it."""
+        earlier = (self.before or {}).get("name", self.name)
+        return self.name if earlier == self.name else f"{self.name} (before: {earlier})"
 
     @property
     def is_name_in_heading(self) -> bool:
@@ -134,12 +142,39 @@ def _unique_key(key: str, taken: dict[str, tuple[str, str]]) -> str:
 
 
 MIN_GROUP = 3  # materials; two are as easy to read as rows
-MAX_NARROW_MATERIALS = 16  # materials of a table shown beside single materials
-MAX_NARROW_LINES = 26  # lines of text in such a table, roughly estimated
+LONG_VALUE = 40  # characters of both values of a cell; longer ones get a wider column
+# A number, a letter or a position such as B12, in which the names of replicates differ.
+_NUMBER_IN_NAME = re.compile(r"\b(?:[A-Z]?[0-9]+(?:[.:][0-9]+)*|[A-Z])\b")
+
+
+class Column(NamedTuple):
+    """A property of the materials in a table. `changes`: the action changed it in most of them, so both values are shown."""
+
+    key: str
+    label: str
+    changes: bool
+    is_wide: bool  # most of its values are long
+
+
+class Cell(NamedTuple):
+    """A material's value in a column; `before` and `difference` are "" in a column that shows one value."""
+
+    before: str
+    after: str
+    difference: str
+    changes: bool  # that of the column
+
+
+class MaterialTable(NamedTuple):
+    """Materials of one kind, with their values before and after the action."""
+
+    lanes: tuple[MaterialRow, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[MaterialRow, tuple[Cell, ...]], ...]
 
 
 class RowGroup(NamedTuple):
-    """Material rows with the same properties."""
+    """Material rows of a record's step with the same properties."""
 
     lanes: tuple[MaterialRow, ...]
     shared: tuple[PropertyRow, ...]  # rows that are equal in all materials
@@ -147,34 +182,9 @@ class RowGroup(NamedTuple):
     table: tuple[tuple[MaterialRow, tuple[PropertyRow, ...]], ...]  # each material's other rows
 
     @property
-    def split_names(self) -> tuple[str, tuple[str, ...]]:
-        """The words that all names begin with, and the rest of each: "Culture", ("well 1", "well 2", ...)."""
-        # If a name changed, a common beginning would hide the change.
-        names = [lane.name for lane in self.lanes]
-        if any(lane.before and lane.after and lane.before["name"] != lane.after["name"] for lane in self.lanes):
-            return "", tuple(names)
-        words = [name.split(" ") for name in names]
-        # The number stays with each name: "well 1" and "well 2", not "1" and "2".
-        shared = count_common_words(words, keep_numbers=True)
-        return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
-
-    @property
     def folded_names(self) -> list[tuple[str, str]]:
         """The names of the materials with their letters; names that differ in one number as one: "wells 1 to 3", "A to C"."""
         return fold_materials([(lane.name, lane.ref) for lane in self.lanes])
-
-    @property
-    def table_with_short_names(self) -> list[tuple[MaterialRow, str, tuple[PropertyRow, ...]]]:
-        """The rows of the table, each with its material's name without the words that all names begin with."""
-        return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.split_names[1], strict=True)]
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the table is short and has at most one column, so that it can be shown beside single materials."""
-        if len(self.columns) > 1:
-            return False
-        rows = (*self.shared, *(row for _, own in self.table for row in own))
-        return len(self.lanes) <= MAX_NARROW_MATERIALS and sum(map(_estimate_lines, rows)) <= MAX_NARROW_LINES
 
 
 class StepResult(NamedTuple):
@@ -184,17 +194,61 @@ class StepResult(NamedTuple):
     same: RowGroup
 
 
-def group_materials(materials: Iterable[MaterialRow]) -> tuple[list[RowGroup], list[MaterialRow]]:
-    """Return the groups in order of their first material, and the materials in no group."""
-    materials = list(materials)
-    groups, by_ref = _group_alike(materials), {lane.ref: lane for lane in materials}
-    grouped = [_build_group(group, range(len(group[0].rows))) for group in groups if len(group) >= MIN_GROUP]
+def group_materials(payload: Payload) -> tuple[list[MaterialTable], list[MaterialRow]]:
+    """Return the tables in order of their first material, and the materials in no table."""
+    settings = payload["action"]["parameters"]
+    groups: dict[tuple[object, ...], list[MaterialRow]] = {}
+    for lane in align_materials(payload):
+        groups.setdefault(_get_kind(lane, settings), []).append(lane)
+    tables = [_build_table(group) for group in groups.values() if len(group) >= MIN_GROUP]
     alone = []
-    # A group of one or two returns to single materials with the full name: its row is first if the action changed it.
-    for lane in (by_ref[lane.ref] for group in groups if len(group) < MIN_GROUP for lane in group):
+    for lane in (lane for group in groups.values() if len(group) < MIN_GROUP for lane in group):
+        # A single material has its name in the heading: its row is first if the action changed it.
         names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
         alone.append(lane._replace(rows=(*names, *_drop_name_row(lane).rows)))
-    return grouped, alone
+    return tables, alone
+
+
+def _get_kind(lane: MaterialRow, settings: Sequence[Sequence[str]]) -> tuple[object, ...]:
+    """Return what the materials of a table have in common. It depends on nothing that an outcome states about a value."""
+    if lane.before is None:
+        return ("new", _NUMBER_IN_NAME.sub("#", lane.name))
+    names = (lane.before["name"], f"{lane.before['name']} ({lane.ref})")
+    role = tuple(label for label, value in settings if value in names)
+    return ("given", lane.gone, role, tuple(rows_by_key(lane.before)))
+
+
+def _build_table(lanes: Sequence[MaterialRow]) -> MaterialTable:
+    rows = [{row.key: row for row in lane.rows if row.key != NAME} for lane in lanes]
+    labels = {key: row.label for own in rows for key, row in own.items()}
+    is_continued = lanes[0].before is not None and not lanes[0].gone
+    columns = []
+    for key, label in labels.items():
+        # More than half and not all: one material that differs must not change how the others are shown.
+        changes = is_continued and 2 * sum(own[key].changed for own in rows if key in own) > len(lanes)
+        shown = [
+            row.before + row.after if changes else row.after or row.before for own in rows if (row := own.get(key))
+        ]
+        is_wide = 2 * sum(len(text) > LONG_VALUE for text in shown) > len(lanes)
+        columns.append(Column(key, label, changes, is_wide))
+    # Stable: otherwise the columns stay in the order of the properties.
+    columns.sort(key=lambda column: not column.changes)
+    table = [
+        (lane, tuple(_build_cell(own.get(column.key), column, is_continued) for column in columns))
+        for lane, own in zip(lanes, rows, strict=True)
+    ]
+    return MaterialTable(tuple(lanes), tuple(columns), tuple(table))
+
+
+def _build_cell(row: PropertyRow | None, column: Column, is_continued: bool) -> Cell:
+    if row is None:
+        return Cell("", "", "", column.changes)
+    if column.changes:
+        return Cell(row.before, row.after, row.difference, True)
+    if not is_continued or not row.changed:
+        return Cell("", row.after or row.before, "", False)
+    # Text without tags, so that a material that differs has the same structure as the others.
+    return Cell("", f"{row.after or 'not stated'} (before: {row.before or 'not stated'})", "", False)
 
 
 def fold_materials(materials: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -246,16 +300,6 @@ def _build_step_result(group: Sequence[MaterialRow]) -> StepResult:
     return StepResult(_build_group(results, changed_indexes), _build_group(results, same_indexes))
 
 
-def _estimate_lines(row: PropertyRow) -> int:
-    """Return about how many lines of text a row takes. The row has three columns if it changed, else two."""
-    # About 13 characters fit in a changed column, 26 in a single one.
-    if row.changed and row.before and row.after:
-        n_lines = ceil(max(len(row.before), len(row.after)) / 13)
-    else:
-        n_lines = ceil(len(row.after or row.before) / 26)
-    return max(ceil(len(row.label) / 13), n_lines, 2 if row.difference else 1)
-
-
 def _drop_name_row(lane: MaterialRow) -> MaterialRow:
     """Return the material without the row that repeats its heading."""
     return lane._replace(rows=tuple(row for row in lane.rows if row.key != NAME))
@@ -286,9 +330,8 @@ def list_mark_keys(payload: Payload) -> list[str]:
     for lane in materials:
         keys += [f"{lane.ref}{row.key}" for row in lane.rows]
         keys += [f"{lane.ref}/gone"] if lane.gone else []
-    for batch in group_materials(materials)[0]:
-        keys += [shared_key(batch, row.key) for row in batch.shared]
-        keys += [f"{lane.ref}/row" for lane in batch.lanes]
+    for table in group_materials(payload)[0]:
+        keys += [f"{lane.ref}/row" for lane in table.lanes]
     # The observation itself is not part of the key: texts can repeat, positions cannot.
     keys += [observation_key(number) for number, _ in enumerate(payload["observations"], 1)]
     # A key may be offered by two layouts; it is listed once.
@@ -313,16 +356,6 @@ def list_equivalent_keys(payload: Payload, key: str) -> list[str]:
     if not has_known_lineage(payload):
         return [key]
     # The letters of a material contain neither ":" nor "/".
-    index = min(place for place in (key.find(":"), key.find("/")) if place >= 0)
-    ref, rest = key[:index], key[index:]
-    for batch in group_materials(align_materials(payload))[0]:
-        if any(lane.ref == ref for lane in batch.lanes):
-            # In a table, a row that differs is marked as the material's row; one that is shared has its own key.
-            is_shared = any(row.key == rest for row in batch.shared)
-            return [key, shared_key(batch, rest) if is_shared else f"{ref}/row"]
-    return [key]
-
-
-def shared_key(batch: RowGroup, row_key: str) -> str:
-    """Return the key of a row that a table shows once for all its materials."""
-    return f"{batch.lanes[0].ref}+{row_key}"
+    ref = key[: min(place for place in (key.find(":"), key.find("/")) if place >= 0)]
+    in_table = any(lane.ref == ref for table in group_materials(payload)[0] for lane in table.lanes)
+    return [key, f"{ref}/row"] if in_table else [key]

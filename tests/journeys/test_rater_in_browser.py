@@ -238,7 +238,7 @@ def test_active_time_and_input_device_are_measured(new_context: NewContext, site
     assert first.active_seconds is not None and first.first_verdict_seconds is not None
     assert 1.7 <= first.active_seconds <= first.seconds
     assert 1.1 <= first.first_verdict_seconds <= first.active_seconds - 0.5
-    assert (first.changes, first.hand, first.viewport, first.interface_version) == (1, "keys", "1440x900", "3")
+    assert (first.changes, first.hand, first.viewport, first.interface_version) == (1, "keys", "1440x900", "4")
     assert (second.changes, second.hand) == (0, "pointer")
     assert second.active_seconds is not None and second.active_seconds < 30
 

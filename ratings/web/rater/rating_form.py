@@ -14,7 +14,7 @@ from ratings.rating import Answer
 from ratings.rating.submit import Timing
 from ratings.studies.rendered_items import FINAL_STAGE, FIRST_STAGE
 
-INTERFACE = "3"  # increase whenever the rating page changes for raters; stored with each rating
+INTERFACE = "4"  # increase whenever the rating page changes for raters; stored with each rating
 MAX_NOTE_LENGTH = 2000
 MAX_CALCULATIONS = 999
 

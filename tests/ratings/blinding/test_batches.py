@@ -1,8 +1,11 @@
-"""Tests of row groups: values that several materials share are shown once."""
+"""Tests of tables of similar materials, of transitions and of records."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from ratings.blinding.material_rows import MaterialRow, align_materials, group_materials, iter_record_steps
+import pytest
+
+from ratings.blinding.material_rows import Payload, group_materials, iter_record_steps
 from ratings.templatetags.ratings_tags import name_parts
 
 
@@ -18,69 +21,124 @@ def make_well(ref: str, volume: str, continues: str = "", **more: str) -> dict[s
     }
 
 
-def make_washed_rows(refs: str, left: dict[str, str]) -> list[MaterialRow]:
-    """Return the rows of wells that contain 1 mL each before and `left` afterwards."""
+def build_washed(refs: str, left: dict[str, str], settings: Sequence[Sequence[str]] = ()) -> Payload:
+    """Return a step on wells that contain 1 mL each before and `left` afterwards."""
     before = [make_well(ref, "1 mL") for ref in refs]
     after = [make_well(ref, left[ref], continues=ref) for ref in refs]
-    return align_materials({"before": before, "after": after, "rejected": ""})
+    return build_step(before, after, settings)
 
 
-def test_row_group_shares_equal_values_and_lists_different_ones_in_columns() -> None:
-    [batch], alone = group_materials(make_washed_rows("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
+def build_step(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], settings: Sequence[Sequence[str]] = ()
+) -> Payload:
+    return {
+        "kind": "transition", "action": {"name": "Wash", "parameters": settings}, "before": before, "after": after,
+        "observations": [], "rejected": "",
+    }  # fmt: skip
+
+
+def test_table_of_replicates_has_a_column_for_each_property_and_those_that_changed_first() -> None:
+    [table], alone = group_materials(build_washed("ABC", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL"}))
 
     assert alone == []
-    assert [row.label for row in batch.shared] == ["Phase", "Kept at", "Availability"]
-    assert batch.columns == ("Volume",)
+    assert [(column.label, column.changes) for column in table.columns] == [
+        ("Volume", True),
+        ("Phase", False),
+        ("Kept at", False),
+        ("Availability", False),
+    ]
     # 0.8 - 1 = -0.2
-    assert [(lane.ref, rows[0].difference) for lane, rows in batch.table] == [
-        ("A", "−0.1 mL"),
-        ("B", "−0.1 mL"),
-        ("C", "−0.2 mL"),
+    assert [(lane.ref, cells[0].before, cells[0].after, cells[0].difference) for lane, cells in table.rows] == [
+        ("A", "1 mL", "0.9 mL", "−0.1 mL"),
+        ("B", "1 mL", "0.9 mL", "−0.1 mL"),
+        ("C", "1 mL", "0.8 mL", "−0.2 mL"),
     ]
 
 
-def test_row_group_shares_a_change_that_is_the_same_for_all_materials() -> None:
-    [batch], _ = group_materials(make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL")))
+@pytest.mark.parametrize(
+    ("column", "left"),
+    [
+        ("Volume", {"A": "0.9 mL", "B": "0.9 mL", "C": "0.8 mL", "D": "0.9 mL"}),  # another change
+        ("Volume", {"A": "1 mL", "B": "0.9 mL", "C": "0.9 mL", "D": "0.9 mL"}),  # no change
+    ],
+)
+def test_table_has_the_same_columns_whether_or_not_one_replicate_differs(column: str, left: dict[str, str]) -> None:
+    [equal], _ = group_materials(build_washed("ABCD", dict.fromkeys("ABCD", "0.9 mL")))
+    [odd], alone = group_materials(build_washed("ABCD", left))
 
-    assert batch.columns == ()
-    assert [(row.before, row.after) for row in batch.shared if row.changed] == [("1 mL", "0.9 mL")]
+    assert alone == []
+    assert odd.columns == equal.columns
+    assert [column.label for column in odd.columns if column.changes] == ["Volume"]
 
 
-def test_row_group_needs_more_than_two_materials() -> None:
-    together, alone = group_materials(make_washed_rows("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
+def test_table_shows_both_values_of_one_material_that_changed_while_the_others_did_not() -> None:
+    payload = build_washed("ABC", dict.fromkeys("ABC", "0.9 mL"))
+    payload["after"][1]["properties"][0][1] = "frozen"
+
+    [table], _ = group_materials(payload)
+
+    assert [cells[1].after for _, cells in table.rows] == ["liquid", "frozen (before: liquid)", "liquid"]
+
+
+def test_table_keeps_a_replicate_that_lost_or_gained_a_property() -> None:
+    payload = build_washed("ABC", dict.fromkeys("ABC", "0.9 mL"))
+    del payload["after"][0]["properties"][0]
+    payload["after"][2]["properties"].append(["Salt", "5 mM"])
+
+    [table], alone = group_materials(payload)
+
+    assert alone == []
+    assert [column.label for column in table.columns] == ["Volume", "Phase", "Kept at", "Availability", "Salt"]
+    assert [cells[1].after for _, cells in table.rows] == ["not stated (before: liquid)", "liquid", "liquid"]
+    assert [cells[4].after for _, cells in table.rows] == ["", "", "5 mM (before: not stated)"]
+
+
+def test_table_needs_more_than_two_materials() -> None:
+    together, alone = group_materials(build_washed("AB", {"A": "0.9 mL", "B": "0.9 mL"}))
 
     assert together == []
     assert [lane.ref for lane in alone] == ["A", "B"]
 
 
-def test_row_group_excludes_a_material_that_has_other_properties_or_is_used_up() -> None:
-    found = make_washed_rows("ABC", dict.fromkeys("ABC", "0.9 mL"))
-    salted = align_materials({"before": [], "after": [make_well("D", "1 mL", Salt="5 mM")], "rejected": ""})
-    used_up = align_materials({"before": [make_well("E", "1 mL")], "after": [], "rejected": ""})
+def test_table_excludes_the_material_that_a_setting_names_and_those_that_are_used_up() -> None:
+    payload = build_washed("ABCD", dict.fromkeys("ABCD", "0.9 mL"), settings=[["Wash medium", "Well D"]])
+    payload["before"].append(make_well("E", "1 mL"))
 
-    [batch], alone = group_materials([*found, *salted, *used_up])
+    [table], alone = group_materials(payload)
 
-    assert [lane.ref for lane in batch.lanes] == ["A", "B", "C"]
-    assert [lane.ref for lane in alone] == ["D", "E"]
-
-
-def test_row_group_preserves_every_value() -> None:
-    found = make_washed_rows("ABCD", {"A": "0.9 mL", "B": "0.7 mL", "C": "0.8 mL", "D": "1 mL"})
-
-    [batch], _ = group_materials(found)
-
-    for lane, rows in batch.table:
-        assert {*rows, *batch.shared} == {row for row in lane.rows if row.label != "Name"}
+    assert [lane.ref for lane in table.lanes] == ["A", "B", "C"]
+    assert [(lane.ref, lane.gone) for lane in alone] == [("D", False), ("E", True)]
 
 
-def test_row_group_does_not_mix_up_a_property_with_the_standard_row_of_the_same_name() -> None:
+def test_new_materials_are_one_table_if_their_names_differ_in_a_number_only() -> None:
+    new = [make_well("A", "1 mL"), make_well("B", "1 mL", Salt="5 mM"), make_well("C", "1 mL"), make_well("D", "3 mL")]
+    for material, name in zip(new, ("Portion 1", "Portion 2", "Portion 10", "Waste"), strict=True):
+        material["name"] = name
+
+    [table], alone = group_materials(build_step([], new))
+
+    assert [lane.ref for lane in table.lanes] == ["A", "B", "C"]
+    assert [lane.ref for lane in alone] == ["D"]
+
+
+def test_table_shows_every_value() -> None:
+    payload = build_washed("ABCD", {"A": "0.9 mL", "B": "0.7 mL", "C": "0.8 mL", "D": "1 mL"})
+
+    [table], _ = group_materials(payload)
+
+    for lane, cells in table.rows:
+        shown = {value for cell in cells for value in (cell.before, cell.after)}
+        assert {value for row in lane.rows if row.label != "Name" for value in (row.before, row.after)} <= shown
+
+
+def test_table_does_not_mix_up_a_property_with_the_standard_row_of_the_same_name() -> None:
     new = [make_well(ref, "1 mL", Availability=f"shelf {ref}") for ref in "ABC"]
 
-    [batch], _ = group_materials(align_materials({"before": [], "after": new, "rejected": ""}))
+    [table], _ = group_materials(build_step([], new))
 
-    assert batch.columns == ("Availability",)
-    assert [rows[0].after for _, rows in batch.table] == ["shelf A", "shelf B", "shelf C"]
-    assert "can be used further" in [row.after for row in batch.shared]
+    assert [column.label for column in table.columns].count("Availability") == 2
+    assert [cells[2].after for _, cells in table.rows] == ["shelf A", "shelf B", "shelf C"]
+    assert {cells[4].after for _, cells in table.rows} == {"can be used further"}
 
 
 def test_evidence_record_puts_every_material_of_a_step_in_a_row_group() -> None:

@@ -210,6 +210,40 @@ def test_item_markup_is_the_same_for_an_original_and_its_twin() -> None:
     assert tags[0] == tags[1]
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("properties.volume", "250 µL"),
+        ("properties.phase", "frozen"),  # a value that is equal in all others, and that the step did not change
+        ("properties.medium", "DMEM with 10 % FBS and puromycin"),
+        ("environmental_condition", "-80C"),
+        ("available_for_use", "not_available_for_further_use"),
+    ],
+)
+def test_item_structure_is_the_same_whether_or_not_one_replicate_differs(layout: str, path: str, value: str) -> None:
+    step = make_well_step(6)
+    for number, draft in enumerate(step["outcome"]["new_materials"]):
+        draft["properties"] = {**draft["properties"], "volume": "300 µL"}
+        step["inputs"][number]["properties"] = {**step["inputs"][number]["properties"], "volume": "500 µL"}
+    twin = copy.deepcopy(step["outcome"])
+    *folder, name = path.split(".")
+    (twin["new_materials"][3]["properties"] if folder else twin["new_materials"][3])[name] = value
+    pages = [
+        render_item(allow_list.blind_transition(step, outcome), layout=layout, marks="always")
+        for outcome in (step["outcome"], twin)
+    ]
+    if layout in ("plain", "aligned"):
+        assert re.findall(r"<[^>]+>", pages[0]) == re.findall(r"<[^>]+>", pages[1])
+    else:
+        # The balance sheet computes with the values, so its lines follow from them; the tables do not.
+        tables = [re.findall(r'(?s)<table class="batch__table">.*?</table>', page) for page in pages]
+        assert len(tables[0]) == 1
+        assert re.findall(r"<[^>]+>", tables[0][0]) == re.findall(r"<[^>]+>", tables[1][0])
+    # The value, what it was before, and its difference: less than the padding of a response.
+    assert abs(len(pages[0]) - len(pages[1])) < 200
+
+
 # ---------------------------------------------------------------- size of the response
 
 

@@ -103,14 +103,15 @@ def test_item_for_otree_has_the_texts_of_its_payload_in_grouped_tables() -> None
         "lines": ["visual: turns blue"],
         "tables": [
             {
-                "caption": "3 materials with the same properties",
+                "caption": "3 materials of one kind",
                 "rows": [
-                    ["Volume", "", "1 mL"],
-                    ["Kept at", "", "4 \N{DEGREE SIGN}C"],
-                    ["Availability", "", "can be used further"],
-                    ["Well B B", "", ""],
-                    ["Well C C", "", ""],
-                    ["Well D D", "", ""],
+                    [f"Well {ref} {ref}: {label}", "", value]
+                    for ref in "BCD"
+                    for label, value in (
+                        ("Volume", "1 mL"),
+                        ("Kept at", "4 \N{DEGREE SIGN}C"),
+                        ("Availability", "can be used further"),
+                    )
                 ],
             },
             {"caption": "Medium A", "rows": [["Volume", "10 mL", "7 mL −3 mL"], ["Phase", "liquid", "same"], *kept]},

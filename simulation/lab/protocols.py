@@ -184,7 +184,7 @@ class EditedProtocol(StrictModel):
 class VariantEntry(EditedProtocol):
     """A common way to miss the goal: the edited protocol must not meet the rubric line `missing`."""
 
-    reason: str = ""
+    reason: Text
     missing: str
 
 

@@ -154,17 +154,16 @@ def _check_variant(
         missing=missing,
         valid=run.valid,
         missed=tuple(line for line in run.missed if line not in reference.missed or line == missing),
-        # Variants without a reason only leave steps out; what then follows may be impossible.
-        fault=_find_variant_fault(run, missing, bool(missing and not entry.get("reason"))),
+        fault=_find_variant_fault(run, missing),
     )
 
 
-def _find_variant_fault(run: ProtocolRun, missing: str, may_be_rejected: bool) -> str:
+def _find_variant_fault(run: ProtocolRun, missing: str) -> str:
     """Return why the run is not what a variant (with `missing`) or an alternative promises, or ""."""
-    if run.refused and not may_be_rejected:
+    if run.refused:
         # A fault that the bench prevents needs no rubric, and an alternative that it prevents is none.
         return f"rejected at {run.refused[0]}"
-    if run.ending != Ending.SUBMITTED and not may_be_rejected:
+    if run.ending != Ending.SUBMITTED:
         return f"it ended as {run.ending}"
     if missing and run.valid:
         return "still VALID"

@@ -83,7 +83,7 @@ def check_variant(**edits):
         "materials": [build_material("tea"), build_material("water")],
         "protocol": [measure("tea", yields={"cold_tea": 0}), measure("water")],
         "rubric": [{"line": "read", "text": "tea read", "actions": ["MeasureVolume"]}],
-        "variants": [{"name": "edited", "missing": "read", **edits}],
+        "variants": [{"name": "edited", "reason": "It shows nothing.", "missing": "read", **edits}],
     }
     return experiments.check_experiment(data, ACTIONS)
 
@@ -93,6 +93,7 @@ def check_variant(**edits):
     [
         ({}, "variants[0]: changes nothing; allowed: at least one of without, change, insert, move"),
         ({"without": [3]}, "variants[0].without: is [3]; allowed: steps from 1 to 2"),
+        ({"without": [1], "reason": ""}, "variants[0].reason: is ''; allowed: text"),
         (
             {"without": [1], "missing": "taste"},
             "variants[0].missing: is 'taste'; allowed: read",

@@ -135,27 +135,48 @@ def _variant_to_json(variant: VariantCheck) -> dict[str, Any]:
 
 
 def format_variants(lab_report: LabReport) -> str:
-    """Return a text table of every variant with the line that refuses it, and one of every alternative."""
-    refused, accepted = [], []
-    for check in lab_report.protocol_checks:
-        for variant in check.variants:
-            by_line = variant.missing if not variant.fault else f"<- {variant.fault}"
-            others = ", ".join(variant.other_lines) or "none"
-            refused.append((check.spec.slug, variant.name, variant.reason, by_line, others))
-        for alternative in check.alternatives:
-            verdict = _format_verdict(alternative.valid) + f" <- {alternative.fault}" * bool(alternative.fault)
-            accepted.append((check.spec.slug, alternative.name, verdict))
-    n_refused = sum(not variant.fault for check in lab_report.protocol_checks for variant in check.variants)
-    n_accepted = sum(not other.fault for check in lab_report.protocol_checks for other in check.alternatives)
+    """Return text tables of the variants, with the line that refuses each and its reason, and of the alternatives."""
+    checks = lab_report.protocol_checks
+    variants = [variant for check in checks for variant in check.variants]
+    alternatives = [(check.spec.slug, alternative) for check in checks for alternative in check.alternatives]
+    n_refused = sum(not variant.fault for variant in variants)
+    n_accepted = sum(not alternative.fault for _, alternative in alternatives)
     return "\n\n".join(
         [
-            f"VARIANTS ({n_refused} of {len(refused)} refused for the named reason, seed {lab_report.seed})",
-            format_table(("experiment", "variant", "reason", "refused by line", "other lines missed"), refused),
-            f"ALTERNATIVES ({n_accepted} of {len(accepted)} accepted)",
-            format_table(("experiment", "alternative", "verdict"), accepted),
+            f"VARIANTS ({n_refused} of {len(variants)} refused for the named reason, seed {lab_report.seed})",
+            *(f"{check.spec.slug}\n{_format_variant_table(check)}" for check in checks if check.variants),
+            f"ALTERNATIVES ({n_accepted} of {len(alternatives)} accepted)",
+            format_table(
+                ("experiment", "alternative", "verdict"),
+                [(slug, way.name, _add_fault(_format_verdict(way.valid), way.fault)) for slug, way in alternatives],
+            ),
             _format_faults(lab_report),
         ]
     )
+
+
+def _format_variant_table(check: ProtocolCheck) -> str:
+    # The reason comes last, because it is the longest.
+    rows = [
+        (
+            variant.name,
+            "-" if variant.fault else variant.missing,
+            _list_names(variant.other_lines) or "none",
+            _add_fault(variant.reason, variant.fault),
+        )
+        for variant in check.variants
+    ]
+    return format_table(("variant", "refused by line", "other lines missed", "reason"), rows)
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Return the first few names, and the number of the others; the JSON report lists all."""
+    more = len(names) - _MAX_LINES_NAMED
+    return ", ".join(names[:_MAX_LINES_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _add_fault(text: str, fault: str) -> str:
+    return f"{text} <- {fault}" if fault else text
 
 
 def _format_faults(lab_report: LabReport) -> str:
@@ -225,13 +246,12 @@ def _format_details(check: ProtocolCheck) -> str:
 
 
 def _list_ablation_cells(text: str, ablation: Ablation) -> tuple[str, str, str, str]:
-    """Return what was removed, the verdict, and the first few missed rubric lines; the JSON report lists all lines."""
-    more = len(ablation.missed) - _MAX_LINES_NAMED
-    note = ", ".join(ablation.missed[:_MAX_LINES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    """Return what was removed, the verdict, and the first few missed rubric lines."""
+    note = _list_names(ablation.missed)
     # A run that was not submitted is INVALID for that reason alone.
     note = note if ablation.ending == Ending.SUBMITTED else f"{note} (ended as {ablation.ending})"
-    note = f"{note} <- {ablation.fault}" if ablation.fault else note
-    return _shorten_text(text), _format_steps(ablation.removed_steps), _format_verdict(ablation.valid), note
+    verdict = _format_verdict(ablation.valid)
+    return _shorten_text(text), _format_steps(ablation.removed_steps), verdict, _add_fault(note, ablation.fault)
 
 
 def _shorten_text(text: str) -> str:

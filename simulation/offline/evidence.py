@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from simulation.lab import quantities
@@ -197,11 +198,14 @@ _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "ment
 
 def collect_distinct_values(readings: Sequence[Reading], name: str) -> set[object]:
     """Return the distinct values of a visible property, or of a parameter of the step if there is no such property."""
-    dimensions = quantities.list_dimensions()
     values = [reading.find_value(name) for reading in readings]
-    texts = [str(value) for value in values if value is not None]
     # Amounts are compared as quantities: "50 µL" and "0.05 mL" are equal.
-    return {quantities.find_quantity(text, *dimensions) or text for text in texts}
+    return {_find_any_quantity(str(value)) or str(value) for value in values if value is not None}
+
+
+@lru_cache(maxsize=10_000)
+def _find_any_quantity(text: str) -> quantities.Quantity | None:
+    return quantities.find_quantity(text, *quantities.list_dimensions())
 
 
 def agree_in(names: Iterable[str], first: Reading, second: Reading) -> bool:
@@ -315,6 +319,8 @@ def _compare_amounts(kind: str, written: str, requested: str) -> bool:
     return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
 
 
+# The same few texts are compared in every line and step: without the cache, four fifths of a verdict go into parsing.
+@lru_cache(maxsize=10_000)
 def _find_amounts(first: str, second: str) -> tuple[Decimal, Decimal] | None:
     """Return both amounts in the base unit of the first dimension in which both texts are amounts, or None."""
     for dimension in quantities.list_dimensions():

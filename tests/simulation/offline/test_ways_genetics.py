@@ -241,6 +241,27 @@ def test_reference_record_of_colony_screening_identifies_the_seven_correct_colon
     assert good == [1, 3, 6, 9, 12, 14, 17]
 
 
+@pytest.mark.parametrize(
+    ("rnase", "instrument", "concentration"),
+    [
+        (True, "microvolume spectrophotometer", 118),
+        (False, "microvolume spectrophotometer", 550),
+        (False, "fluorometer", 118),
+    ],
+)
+def test_rna_in_minipreps_counts_as_dna_by_absorbance_but_not_with_a_dye(lab, rnase, instrument, concentration):
+    # DNA: 7 µg/mL x 1.2 mL x 0.7 in 50 µL = 118 ng/µL, 15 % apart. RNA: 6 µg per 1e9 cells x 2.9e9 = 17 µg, 346 ng/µL,
+    # which absorb as 432 ng/µL of DNA.
+    set_to = {"AttemptDNAExtraction": {"rnase": rnase}, "NucleicAcidQuantification": {"instrument": instrument}}
+    steps = [
+        {**step, "parameters": {**step["parameters"], **set_to.get(step["action"], {})}}
+        for step in lab.specs["gfp-colony-screening"].protocol
+    ]
+    bench, _ = run_attempt(lab, "gfp-colony-screening", steps)
+    values = [first_number(value) for _, value in readings(bench, "NucleicAcidQuantification", "DNA concentration")]
+    assert sum(values) / len(values) == pytest.approx(concentration, rel=0.1)
+
+
 def test_a_colony_pcr_shows_which_colonies_hold_an_insert_but_not_whether_it_is_right(lab):
     tubes = {"pcr_1": 1, "pcr_4": 2}
     steps = [

@@ -208,6 +208,37 @@ def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
     assert 100 * cleaved / (cleaved + whole) == pytest.approx(92.5, abs=1)
 
 
+def test_blot_without_the_labelled_antibody_or_in_another_range_shows_no_band(lab):
+    spec = lab.specs["p2a-cleavage-efficiency"]
+    blots = [n for n, step in enumerate(spec.protocol) if step["action"] == "CapillaryWestern"]
+    *before, last = spec.protocol[: blots[-1] + 1]
+    unlabelled = {**last["parameters"]}
+    del unlabelled["secondary_antibody"]
+    steps = [
+        {**last, "materials": [key for key in last["materials"] if key != "secondary"], "parameters": unlabelled},
+        {**last, "parameters": {**last["parameters"], "separation_range": "2-40 kDa"}},
+    ]
+    bench, _ = run_attempt(lab, spec.slug, [*before, *steps, SUBMIT])
+    shown = [[seen.description for seen in step.outcome.new_observations] for step in bench.history[-3:-1]]
+    assert not any("near" in text for text in shown[0])
+    # mCherry of 27 kDa is within 2 to 40 kDa; the fusion of 56 kDa and actin of 42 kDa are not.
+    assert {text.rsplit("near ")[-1] for text in shown[1] if "near" in text} == {"27 kDa"}
+
+
+def test_read_from_the_mismatched_primer_shows_no_base_at_the_nacre_position(lab):
+    spec = lab.specs["zebrafish-progeny-genotyping"]
+    cycled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Thermocycler")
+    tube = spec.protocol[cycled]["materials"][0]
+    steps = [
+        plan_step("DNASequencing", [tube, primer], direction=direction, primer_tube=f"@{primer}")
+        for direction, primer in (("reverse", "reverse_primer"), ("forward", "forward_primer"))
+    ]
+    bench, _ = run_attempt(lab, spec.slug, [*spec.protocol[: cycled + 1], *steps, SUBMIT])
+    read, reference = ([seen.value for seen in step.outcome.new_observations] for step in bench.history[-3:-1])
+    assert not any("CAG" in value for value in read)
+    assert any("CAG and TAG" in value for value in reference)
+
+
 def test_the_reference_record_gives_the_lowest_sufficient_puromycin_concentration(lab):
     record = lab.play_reference("puromycin-concentration-optimization")
     shares = [

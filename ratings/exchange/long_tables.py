@@ -103,7 +103,7 @@ class RatingLines:
         self._valid_names: set[str] = set()  # names are checked once, not on every row
 
     def parse_lines(self, lines: Iterable[bytes]) -> None:
-        rows = iter_rows(_decode_lines(lines))
+        rows = iter_rows(decode_lines(lines))
         number, header = next(rows, (0, []))
         if not number:
             raise TableError(0, "the file is empty")
@@ -243,7 +243,8 @@ class RatingLines:
         return 0
 
 
-def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+def decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines as text. Raises TableError for a compressed file, for another encoding than UTF-8, and for NUL."""
     for number, line in enumerate(lines, 1):
         if number == 1 and line.startswith(PACKED_MAGIC):
             raise TableError(0, "this is a compressed file or a workbook; save the table as CSV first")

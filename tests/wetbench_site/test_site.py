@@ -7,11 +7,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from ratings.management.commands.state_diagram import format_states_page
 from ratings.protocol import KnownNames, study_protocol
 from wetbench_site import access_table
 from wetbench_site.access_table import ACCESS_TABLE, AccessRow
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
+from wetbench_site.management.commands.state_diagram import format_states_page
 
 OPEN = {"login", "rater_link", "admin_link", "sign_in_here", "mail_link", "about", "healthz", "readyz", "metrics"}
 ONES_OWN = {"account", "confirm", "second_step", "sign_in_code"}  # for everybody who is signed in

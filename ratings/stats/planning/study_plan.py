@@ -14,7 +14,7 @@ from scipy.stats import nct
 
 from ratings.stats import resampling
 from ratings.stats.estimates import NORMAL, student_quantile
-from ratings.stats.planning import precision
+from ratings.stats.planning import precision, sample_size
 from ratings.stats.planning.precision import Design, VarianceComponents
 
 # Variance of kappa that one rater contributes. In simulated studies of 600 items with the planning values below it was 0.005
@@ -155,15 +155,65 @@ def compute_kappa(shape: StudyShape, values: PlanningValues) -> tuple[float, flo
     return mean, covariance / (mean * (1 - mean))
 
 
-def _expect_auc(shape: StudyShape, values: PlanningValues) -> ExpectedNumber:
+KAPPA_WIDTH, KAPPA_NULL, AUC_WIDTH = (
+    0.1,
+    0.4,
+    0.05,
+)  # .4: Landis and Koch 1977, Biometrics 33:159, "moderate" begins above it
+
+
+class ItemsNeeded(NamedTuple):
+    """How many items, with the same classes, ratings per item and raters, are needed; None: more raters are needed, or unknown.
+
+    `kappa`: for a half-width of KAPPA_WIDTH. `kappa_test`: to show with the power `POWER` that kappa exceeds KAPPA_NULL.
+    `auc`: for a half-width of AUC_WIDTH of the AUC of confidence.
+    """
+
+    kappa: int | None
+    kappa_test: int | None
+    auc: int | None
+
+
+def count_items_needed(shape: StudyShape, values: PlanningValues) -> ItemsNeeded:
+    """Return the numbers of items that kappa and the AUC of confidence need, for new raters and new items (`sample_size`)."""
+    kappa_items = kappa_test = auc_items = None
+    expected = expect_kappa(shape, values)
+    if expected.value is not None and shape.raters >= resampling.MIN_RATERS:
+        share, kappa = compute_kappa(shape, values)
+        plan = sample_size.KappaPlan(share, share, shape.per_item, KAPPA_RATERS / shape.raters)
+        kappa_items = sample_size.count_items_for_width(plan, kappa, KAPPA_WIDTH)
+        if kappa > KAPPA_NULL:
+            test = sample_size.PlannedTest(power=POWER)
+            kappa_test = sample_size.count_items_for_test(plan, KAPPA_NULL, kappa, test)
+    counts = _count_correct(shape, values)
+    if counts and all(counts):
+        correct, incorrect = counts
+        inflation = 1 + (shape.per_item - 1) * values.rho_item
+        area = sample_size.AreaPlan(correct / incorrect, variance=sample_size.HANLEY)
+        # The positive and negative cases of this area are verdicts: their number for independent verdicts is multiplied by
+        # how much ratings of one item repeat each other, and divided by the incorrect verdicts that an item has.
+        verdicts = sample_size.count_items_for_width(area, values.auc, AUC_WIDTH / math.sqrt(inflation))
+        auc_items = None if verdicts is None else math.ceil(verdicts * shape.items / incorrect)
+    return ItemsNeeded(kappa_items, kappa_test, auc_items)
+
+
+def _count_correct(shape: StudyShape, values: PlanningValues) -> tuple[int, int] | None:
+    """Return the expected numbers of correct and incorrect verdicts; None if no item has an error, or every item has one."""
     if not shape.obvious + shape.subtle or not shape.unperturbed:
-        reason = "correct and incorrect verdicts are known only with items that have a planted error and items that have none"
-        return ExpectedNumber("auc", "number", None, None, reason)
+        return None
     by_class = (
         (shape.unperturbed, values.plausible), (shape.obvious, values.obvious), (shape.subtle, values.subtle)
     )  # fmt: skip
     correct = round(shape.per_item * sum(items * share for items, share in by_class))
-    incorrect = shape.ratings - correct
+    return correct, shape.ratings - correct
+
+
+def _expect_auc(shape: StudyShape, values: PlanningValues) -> ExpectedNumber:
+    counts = _count_correct(shape, values)
+    if counts is None:
+        reason = "correct and incorrect verdicts are known only with items that have a planted error and items that have none"
+        return ExpectedNumber("auc", "number", None, None, reason)
+    correct, incorrect = counts
     if not correct or not incorrect:
         return ExpectedNumber("auc", "number", values.auc, None, "all verdicts would be alike")
     variance = precision.compute_auc_variance(values.auc, correct, incorrect, shape.per_item, values.rho_item)

@@ -172,6 +172,8 @@ def _describe_plan(
     return {
         "lines": [_build_line(planned, draft) for planned, draft in pairs],
         "power": power,
+        "needed": plan.count_items_needed(shape, assumed),
+        "targets": {"kappa": plan.KAPPA_WIDTH, "null": plan.KAPPA_NULL, "auc": plan.AUC_WIDTH},
         # More digits would promise too much: at most 99%, and whole points, rounded up.
         "power_percent": None if power.value is None else min(99, round(100 * power.value)),
         "smallest_points": None if power.smallest is None else math.ceil(round(100 * power.smallest, 6)),

@@ -121,3 +121,28 @@ def test_sufficiency_is_planned_without_planted_errors() -> None:
 def test_power_needs_three_items_of_each_source_and_three_raters() -> None:
     assert "three items" in study_plan.compute_power(StudyShape(5, 0, 0, 3, 3), VALUES, 0.2).reason
     assert "3 raters" in study_plan.compute_power(StudyShape(50, 0, 0, 2, 2), VALUES, 0.2).reason
+
+
+def test_items_needed_give_the_planned_half_widths() -> None:
+    shape, values = StudyShape(60, 30, 30, 12, 4), PlanningValues()
+    needed = study_plan.count_items_needed(shape, values)
+
+    def expect(key: str, factor: float):
+        counts = (round(factor * count) for count in shape[:3])
+        rows = study_plan.expect_plausibility(StudyShape(*counts, shape.raters, shape.per_item), values)
+        return next(row for row in rows if row.key == key)
+
+    # With so many items of the same mix the half-widths on the page are the targets.
+    assert expect("kappa", needed.kappa / shape.items).half_width == pytest.approx(study_plan.KAPPA_WIDTH, abs=0.002)
+    assert expect("auc", needed.auc / shape.items).half_width == pytest.approx(study_plan.AUC_WIDTH, abs=0.002)
+
+
+def test_items_needed_are_unknown_where_more_raters_or_other_items_are_needed() -> None:
+    # Three raters: 1.96 sqrt(.006/3) = .088 leaves little for the items; two raters have no interval at all.
+    few = study_plan.count_items_needed(StudyShape(60, 30, 30, 3, 3), PlanningValues())
+    many = study_plan.count_items_needed(StudyShape(60, 30, 30, 12, 3), PlanningValues())
+    assert few.kappa > many.kappa
+    assert study_plan.count_items_needed(StudyShape(60, 30, 30, 2, 2), PlanningValues())[:2] == (None, None)
+    assert study_plan.count_items_needed(StudyShape(60, 0, 0, 12, 3), PlanningValues()).auc is None
+    # Kappa of items of one class is rho_item, .2, so that it does not exceed .4.
+    assert study_plan.count_items_needed(StudyShape(60, 0, 0, 12, 3), PlanningValues()).kappa_test is None

@@ -1,8 +1,8 @@
 """Draw the hidden truth of an experiment by seed: the distributions in its `draws`, and the references that use them.
 
 A draw has one value, or one for each name in `each`. A text of `materials` or `truth` that contains "$" is a reference:
-"$name" or "$name.key", with ".field" for a field of the drawn value, or two terms joined by one of * + -, such as
-"1 - $efficiency" or "$yield.isolate_a * $vigour". A number in it takes the unit of the other term in a sum.
+"$name" or "$name.key", with ".field" for a field of the drawn value, or terms joined by * + -, such as "1 - $efficiency" or
+"$yield.isolate_a * $vigour". They are computed from left to right; in a sum, a number takes the unit of the other term.
 
 The same experiment and seed give the same values, whatever the order of the fields, the process or the machine.
 Without a seed, every draw has its `reference` value. docs/laboratory.md describes the fields.
@@ -29,9 +29,9 @@ from wetbench_site.validation import (
 
 KINDS = ("uniform", "log_uniform", "choice", "permutation")
 _MARK = "$"
-_NUMBER = re.compile(r"(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)(?: ?(?P<unit>[^\s\d$.].*))?")
+_NUMBER = re.compile(r"(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)(?: (?P<unit>[^\s$].*))?")
 _REFERENCE = re.compile(r"\$([a-z][a-z0-9_]*)((?:\.[a-z][a-z0-9_]*){0,2})")
-_OPERATION = re.compile(r"(.+) ([*+-]) (.+)")
+_OPERATION = re.compile(r" ([*+-]) ")
 # Enough digits that sums and products of declared numbers are exact.
 _EXACT = Context(prec=60)
 _Name = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,59}$"), Allowed("small letters, digits and underscores")]
@@ -240,18 +240,22 @@ def _iter_texts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _evaluate(text: str, draws: Mapping[str, DrawEntry], values: Values) -> str:
     """Return the text that a reference stands for. Raises CatalogueError with what is allowed."""
-    operation = _OPERATION.fullmatch(text)
-    if not operation:
+    first, *rest = _OPERATION.split(text)
+    if not rest:
         return _look_up(text, draws, values)
-    left, right = (_evaluate_term(operation[group], draws, values) for group in (1, 3))
+    result = _evaluate_term(first, draws, values)
+    for sign, term in zip(rest[::2], rest[1::2], strict=True):
+        result = _combine(result, sign, _evaluate_term(term, draws, values))
+    return _format_amount(result)
+
+
+def _combine(left: _Amount, sign: str, right: _Amount) -> _Amount:
+    if left.unit and right.unit and (sign == "*" or left.unit != right.unit):
+        raise CatalogueError(f"allowed: units that fit, not {left.unit!r} {sign} {right.unit!r}")
     with localcontext(_EXACT):
-        match operation[2]:
-            case "*" if not (left.unit and right.unit):
-                return _format_amount(_Amount(left.number * right.number, left.unit or right.unit))
-            case "+" | "-" as sign if not (left.unit and right.unit) or left.unit == right.unit:
-                number = left.number + (right.number if sign == "+" else -right.number)
-                return _format_amount(_Amount(number, left.unit or right.unit))
-    raise CatalogueError(f"allowed: units that fit, not {left.unit!r} {operation[2]} {right.unit!r}")
+        change = right.number if sign != "-" else -right.number
+        number = left.number * right.number if sign == "*" else left.number + change
+    return _Amount(number, left.unit or right.unit)
 
 
 def _evaluate_term(term: str, draws: Mapping[str, DrawEntry], values: Values) -> _Amount:
@@ -265,7 +269,7 @@ def _look_up(reference: str, draws: Mapping[str, DrawEntry], values: Values) -> 
     match = _REFERENCE.fullmatch(reference)
     if not match or match[1] not in draws:
         names = ", ".join(_MARK + name for name in draws) or "no $, because nothing is drawn"
-        raise CatalogueError(f"allowed: {names}, alone or in one operation like 1 - $name")
+        raise CatalogueError(f"allowed: {names}, alone or in sums and products like 1 - $name")
     entry, value, path = draws[match[1]], values[match[1]], _MARK + match[1]
     parts = match[2].split(".")[1:]
     if isinstance(value, dict):

@@ -36,7 +36,7 @@ SOURS = {
     "truth": {
         "reactions": [
             {"ratio": "1 - $efficiency"}, {"ratio": "$efficiency * 0.5"}, {"makes": "$mass.left + 0.25"},
-            {"makes": "$mass.left - $mass.right"}, {"makes": "$efficiency * $strength"},
+            {"makes": "$mass.left - $mass.right"}, {"makes": "$efficiency * 640 counts + 640 counts"}, {"makes": "$efficiency * $strength"},
         ],
         "lookups": [{"values": {"left": "$genotype.left.call", "right": "$genotype.right.call", "lid": "$colour"}}],
     },
@@ -53,9 +53,9 @@ def with_draw(name, to):
 def test_reference_values_fill_materials_and_truth():
     filled = draws.fill_references(SOURS, draws.draw_values(SOURS, None))
     assert filled["materials"] == [{"contents": {"acid": {"concentration": "10 mM"}}, "properties": {"volume": "5 mL"}}]
-    # 1 - 0.8; 0.8 x 0.5; 2 mg + 0.25 mg; 2 mg - 1.5 mg; 0.8 x 10 mM
+    # 1 - 0.8; 0.8 x 0.5; 2 mg + 0.25 mg; 2 mg - 1.5 mg; 0.8 x 640 + 640; 0.8 x 10 mM
     values = [next(iter(reaction.values())) for reaction in filled["truth"]["reactions"]]
-    assert values == ["0.2", "0.4", "2.25 mg", "0.5 mg", "8 mM"]
+    assert values == ["0.2", "0.4", "2.25 mg", "0.5 mg", "1152 counts", "8 mM"]
     assert filled["truth"]["lookups"][0]["values"] == {"left": "C only", "right": "T only", "lid": "blue"}
     assert filled["goal"] == "costs $strength"
 
@@ -133,7 +133,10 @@ def test_wrong_draw_is_reported_with_what_is_allowed(name, draw, problem):
 @pytest.mark.parametrize(
     ("text", "allowed"),
     [
-        ("$strenght", "allowed: $strength, $volume, $efficiency, $mass, $genotype, $colour, alone or in one operation"),
+        (
+            "$strenght",
+            "allowed: $strength, $volume, $efficiency, $mass, $genotype, $colour, alone or in sums and products",
+        ),
         ("about $strength", "allowed: $strength, $volume"),
         ("$mass", "allowed: $mass.left, $mass.right"),
         ("$genotype.left", "allowed: $genotype.left.call"),
@@ -148,7 +151,7 @@ def test_wrong_reference_is_reported_at_its_place(text, allowed):
     data = copy.deepcopy(SOURS)
     data["truth"]["reactions"].append({"ratio": text})
     [problem] = draws.find_draw_problems(data)
-    assert problem.startswith(f"truth.reactions[5].ratio: is {text!r}; {allowed}")
+    assert problem.startswith(f"truth.reactions[6].ratio: is {text!r}; {allowed}")
 
 
 def test_problem_of_a_draw_in_a_file_has_its_line(tmp_path):

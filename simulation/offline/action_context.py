@@ -10,6 +10,7 @@ from simulation.lab.actions import ActionType
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Observation
 from simulation.lab.parameters import Parameter
+from simulation.offline import damage
 from simulation.offline.ledger import Contents
 from simulation.offline.vessels import Phase, RefusalError, Vessel, pool_waste
 
@@ -161,6 +162,10 @@ class ActionContext:
         # ask for it, and another process can continue an episode. Random hashes text with SHA-512, so the result
         # does not depend on PYTHONHASHSEED.
         return random.Random(repr((*self.seed_parts, vessel.barcode, *purpose)))
+
+    def expose(self, vessel: Vessel, seconds: Decimal, temperature: Decimal) -> None:
+        """Apply what this time at this temperature does to the contents of a vessel."""
+        vessel.contents = damage.age(vessel.contents, seconds, temperature, self.truth.get("decays", ()))
 
     def list_declared(self, kind: str) -> list[Mapping[str, Any]]:
         """Return the hidden truth's entries of this kind that name this action and whose conditions are met."""

@@ -1,6 +1,6 @@
 """The format of the hidden truth in an experiment file, and a check of all of it before an episode starts.
 
-Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
+Every list entry except those of `bands` and `decays` names its `action` (one or a list) and may have `when`: conditions on the action's
 parameters, each a value, a list of values of which one is enough, {"minimum", "maximum"}, or, where several options can
 be chosen, {"all": [options that must be among them]}. Components are named as in the materials' contents.
 
@@ -23,6 +23,7 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
   component `into`
+- decays: dilutions of `components` `below` a concentration lose activity with this `half_life` when `warmer_than` a temperature
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
 - retained: the size of each component, by name; a filter retains those that are not smaller than its pores
 - counted: the components that a counter counts, as a list or as {label: [components counted together]}
@@ -187,6 +188,9 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     "survival": (
         {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero}, {"into": a_text},
     ),
+    "decays": (
+        {"components": a_list_of_texts, "below": a_concentration, "warmer_than": a_quantity("temperature"), "half_life": a_quantity("duration")}, {},
+    ),
     "bands": ({"component": a_text, "length": a_quantity("base_pairs"), "minimum": a_quantity("mass")}, {}),
 }  # fmt: skip
 # Fields of the truth that are one object, not a list of entries.
@@ -197,6 +201,7 @@ WHOLE_FIELDS: dict[str, Check] = {
     ),
     "noise": an_object_of(a_share),
 }
+_WITHOUT_ACTION = ("bands", "decays")  # entries that hold in every action
 _PRODUCT_FIELDS = ("from", "per_volume", "poisson", "consumes")  # each sets how much of a product a reaction makes
 _INPUTS = ("component", "components", "parameter")  # what a signal depends on
 # Fields that name components.
@@ -272,12 +277,12 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue, dimensi
     needed, optional = ENTRIES[kind]
     problems = [f"{path}.{name}: is missing" for name in needed if name not in entry]
     for name, value in entry.items():
-        if name in ("action", "when") and kind != "bands":
+        if name in ("action", "when") and kind not in _WITHOUT_ACTION:
             continue
         if check := (needed | optional).get(name):
             problems += _format_problem(f"{path}.{name}", value, check(value))
         else:
-            names = ", ".join(sorted({*needed, *optional, "action", "when"}))
+            names = ", ".join(sorted({*needed, *optional, *([] if kind in _WITHOUT_ACTION else ["action", "when"])}))
             problems.append(f"{path}.{name}: unknown field; allowed: {names}")
     problems += _check_alternatives(path, entry, kind)
     if not problems:
@@ -285,7 +290,7 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue, dimensi
         problems += check_response_units(path, entry, catalogue, dimensions) if kind == "responses" else []
         problems += check_reaction_units(path, entry, dimensions) if kind == "reactions" else []
         problems += check_limit_units(path, entry, dimensions) if kind in ("growth", "survival") else []
-    return problems if kind == "bands" else problems + _check_actions(path, entry, kind, catalogue)
+    return problems if kind in _WITHOUT_ACTION else problems + _check_actions(path, entry, kind, catalogue)
 
 
 def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:

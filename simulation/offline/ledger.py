@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from simulation.offline.vessels import Vessel
 
 ZERO, ONE = Decimal(0), Decimal(1)
+# How the form of a component is called that heat, frost or time has destroyed. A label still counts it.
+LOST_PREFIXES = ("dead ", "inactive ", "degraded ")
 NOT_DETERMINED = "not determined"  # the amount of a component that people know to be there
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")
@@ -189,19 +191,39 @@ class Contents:
         Components that are `settled` or attached are given per vessel: they are not in the volume of the liquid.
         """
         properties = {}
-        for name, part in self.components.items():
+        for name, part in _add_lost_forms(self.components).items():
             # Amounts that nobody measured stay in the ledger and must not be displayed.
             if part.named or (part.known and part.amount is None):
                 properties[f"{name} amount"] = NOT_DETERMINED
             if not part.known or part.amount is None:
                 continue
-            concentration = None if name in settled else self.compute_concentration(name)
+            whole = replace(self, components={name: part})
+            concentration = None if name in settled else whole.compute_concentration(name)
             if concentration is None:
                 properties[f"{name} amount"] = quantities.format_quantity(part.amount, part.dimension)
             else:
                 text = quantities.format_concentration(name, concentration, part.dimension)
                 properties[f"{name} concentration"] = text
         return properties
+
+
+def find_original(name: str) -> str:
+    """Return the component of which this is the dead, inactive or degraded form, or the name itself."""
+    prefix = next((prefix for prefix in LOST_PREFIXES if name.startswith(prefix)), "")
+    return name.removeprefix(prefix)
+
+
+def _add_lost_forms(components: Mapping[str, Component]) -> dict[str, Component]:
+    """Return the components with the known amount of their dead, inactive or degraded form added to their own."""
+    whole: dict[str, Component] = {}
+    for name, part in components.items():
+        original = find_original(name) if part.known else name
+        if (other := whole.get(original)) is None:
+            whole[original] = part
+        else:
+            named = other.named or part.named
+            whole[original] = other._replace(amount=sum_known((other.amount, part.amount)), named=named)
+    return whole
 
 
 def _compute_share(total: Decimal, share: Decimal) -> Decimal:

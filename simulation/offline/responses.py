@@ -10,9 +10,12 @@ from simulation.lab.parameters import Parameter
 from simulation.offline.action_context import ActionContext
 from simulation.offline.declared_numbers import parse_concentration, parse_number, parse_reading, split_slope
 from simulation.offline.instrument_ranges import find_range
-from simulation.offline.ledger import ONE, ZERO, Contents, sum_known
+from simulation.offline.ledger import LOST_PREFIXES, ONE, ZERO, Contents, sum_known
+from simulation.offline.run_conditions import expose
 from simulation.offline.vessels import Vessel
 
+# Dead cells scatter light, and degraded DNA and denatured protein still absorb it and take up dyes.
+_OF_ALL_FORMS = ("AU", "ng/µL", "mg/mL")
 CURVES = ("slope", "hill", "log10", "table")
 
 
@@ -38,6 +41,9 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
 def _format_readings(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], true_value: Decimal) -> str:
     """Return one noisy reading of the true value per repeat, as the instrument displays them, with their unit."""
     unit, purpose, values = response["unit"], response["signal"], []
+    true_value, instead = expose(context, response, true_value)
+    if instead:
+        return instead
     relative, floor = parse_number(response["noise"]), get_noise_floor(response)
     measuring_range = find_range(context.action_type.name, unit)
     repeats = context.get_whole_number(response["repeats"]) if response.get("repeats") in context.values else 1
@@ -94,9 +100,10 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
         return ZERO
     if "parameter" in response:
         return Decimal(context.values.get(response["parameter"]) or ZERO)
+    all_forms = response["unit"] in _OF_ALL_FORMS
     if "components" in response:
         parts = [
-            (measured.compute_concentration(name), parse_number(weight))
+            (_compute_concentration(measured, name, all_forms), parse_number(weight))
             for name, weight in response["components"].items()
         ]
         return sum_known(None if part is None else part * weight for part, weight in parts)
@@ -106,7 +113,14 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
         if amount == 0:
             return ZERO
         return None if amount is None or not total else amount / total
-    return measured.compute_concentration(response["component"])
+    return _compute_concentration(measured, response["component"], all_forms)
+
+
+def _compute_concentration(measured: Contents, name: str, all_forms: bool) -> Decimal | None:
+    """Return the concentration of a component, with its dead, inactive and degraded forms if `all_forms`."""
+    forms = (f"{prefix}{name}" for prefix in LOST_PREFIXES) if all_forms else ()
+    names = [name, *(form for form in forms if form in measured.components)]
+    return sum_known(measured.compute_concentration(part) for part in names)
 
 
 def _round_reading(reading: Decimal, floor: Decimal) -> Decimal:

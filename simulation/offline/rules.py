@@ -1,7 +1,7 @@
 """The rule-based transition model. It computes volumes, amounts, states and declared readings, or rejects the action."""
 
 from collections.abc import Mapping
-from decimal import Context, localcontext
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 from simulation.lab.actions import Action
@@ -13,7 +13,7 @@ from simulation.offline.action_context import REASONINGS, ActionContext
 from simulation.offline.bench_notes import record_notes
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
-from simulation.offline.vessels import RefusalError, Vessel
+from simulation.offline.vessels import Phase, RefusalError, Vessel
 
 # Handlers that put materials into an incubator or leave them where they are. After any other, materials in an incubator
 # move to the bench.
@@ -63,13 +63,16 @@ class RuleBasedTransitionModel:
         kind = situation.catalogue.find_type(action.name)
         if kind is None:
             raise RefusalError(f"There is no action {action.name[:60]!r}")
-        vessels = {}
+        vessels, waited = {}, {}
         for code in action.materials:
             material = situation.inventory.get(code)
             if material is None:
                 raise RefusalError(f"There is no material {code[:20]!r} on the bench")
             vessels[code] = Vessel.from_material(material, situation.elapsed)
-        return ActionContext(
+            # Ice keeps, and what was frozen until now has only just thawed.
+            if not vessels[code].unlimited and material.properties.get("phase") != Phase.FROZEN:
+                waited[code] = Decimal(situation.elapsed - material.last_modified)
+        context = ActionContext(
             action_type=kind,
             values=kind.parse_parameters(action),
             parameters_as_written=action.parameters,
@@ -79,3 +82,6 @@ class RuleBasedTransitionModel:
             seed_parts=(self.seed, len(situation.history) + 1),
             taken_names={material.name for material in situation.inventory},
         )
+        for code, seconds in waited.items():
+            context.expose(vessels[code], seconds, vessels[code].get_temperature())
+        return context

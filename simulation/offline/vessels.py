@@ -7,7 +7,8 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
-from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources
+from simulation.offline import damage
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources, find_original
 
 
 class Phase:
@@ -169,10 +170,18 @@ class Vessel:
         if needed is not None and seconds >= needed:
             self.phase = Phase.SUSPENSION if self.contents.list_components_of_kind(CELLS) else Phase.LIQUID
 
-    def freeze_if_cold(self, temperature: Decimal) -> None:
-        """Freeze the contents if the temperature is more than 5 °C below their freezing point."""
+    def freeze_if_cold(self, temperature: Decimal, was_frozen: bool = False) -> None:
+        """Freeze the contents if the temperature is more than 5 °C below their freezing point.
+
+        What `was_frozen` before, such as the wells of a frozen plate, is not damaged again.
+        """
         if temperature < self._get_freezing_point() - 5 and self.phase in (*Phase.LIQUIDS, Phase.ADHERENT):
             self.phase = Phase.FROZEN
+            if not was_frozen:
+                medium = f"{self.properties.get('medium', '')} {self.properties.get('cryoprotectant', 'none')}"
+                protected = "cryoprotectant" in self.properties and not medium.endswith(" none")
+                protected = protected or damage.has_cryoprotectant(self.contents, medium)
+                self.contents = damage.freeze(self.contents, protected)
 
     def _get_freezing_point(self) -> Decimal:
         """Return the freezing point in °C. A liquid without a known one is treated as water."""
@@ -372,7 +381,8 @@ def describe_shortage(needed: Decimal, usable: Decimal, vessel: Vessel) -> str:
 
 def drop_component_properties(properties: Mapping[str, Any], contents: Contents) -> dict[str, Any]:
     """Return the properties without those of components, which are computed again from the contents."""
-    computed = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
+    names = {*contents.components, *map(find_original, contents.components)}
+    computed = {f"{name} {what}" for name in names for what in ("concentration", "amount")}
     return {name: value for name, value in properties.items() if name not in computed}
 
 

@@ -4,13 +4,13 @@ A band is seen where a lane holds enough of a declared product. A sequence is re
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import Context
-from typing import Any
+from decimal import Context, Decimal
+from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.handlers import loading
-from simulation.offline.ledger import Contents
+from simulation.offline.ledger import ONE, Contents
 from simulation.offline.responses import list_names
 from simulation.offline.vessels import Phase, RefusalError, Vessel
 
@@ -18,6 +18,20 @@ _NO_READ = "no readable signal"
 # Only these show DNA. Protein stains leave the declared products invisible.
 _DNA_STAINS = ("SYBR Safe", "GelGreen", "SYBR Gold", "ethidium bromide")
 _LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run together
+_EXPOSURE, _MOST_EXPOSURE = (
+    Decimal("0.5"),
+    Decimal(20),
+)  # s, at which the least visible masses hold; times as much saturates
+_MOST_MASS = Decimal("0.5")  # µg of DNA in one band; more smears
+# Share of the length times the percentage of agarose: 9 % in 2 % agarose, 6 % in 3 %.
+_AGAROSE_RESOLUTION, _ACRYLAMIDE_RESOLUTION = Decimal("0.18"), Decimal("0.02")
+
+
+class _Band(NamedTuple):
+    """DNA of one length in a lane, in bp and µg."""
+
+    length: Decimal
+    mass: Decimal
 
 
 @handles("gel", "A band is seen where the lane holds at least the declared mass of a declared product.", actions=_LANES)
@@ -107,12 +121,39 @@ def _describe_bands(context: ActionContext, loaded: Contents, has_ladder: bool) 
     """Return a description of the declared bands in a lane; "" if none is declared or the stain does not show DNA."""
     if "bands" not in context.truth or context.values["stain"] not in _DNA_STAINS:
         return ""
-    bands = []
+    exposure = context.get_number("exposure_time") / _EXPOSURE if "exposure_time" in context.values else ONE
+    if exposure > _MOST_EXPOSURE:
+        return "whole lane white, image saturated"
+    seen = []
     for band in context.truth["bands"]:
-        mass = loaded.get_amount(band["component"])
-        if mass and mass >= quantities.parse_quantity(band["minimum"], "mass").value:
-            # Two significant digits: a length is not read more precisely against a ladder.
-            length = Context(prec=2).plus(quantities.parse_quantity(band["length"], "base_pairs").value)
-            read = f" at about {quantities.format_quantity(length, 'base_pairs')}"
-            bands.append(f"one band{read if has_ladder else ', length not read for want of a ladder'}")
+        mass, least = loaded.get_amount(band["component"]), quantities.parse_quantity(band["minimum"], "mass").value
+        # A short exposure shows only what is bright; a longer one than usual shows no more than the dye does.
+        if mass and mass >= least / min(exposure, ONE):
+            seen.append(_Band(quantities.parse_quantity(band["length"], "base_pairs").value, mass))
+    bands = []
+    for band in _merge_bands(sorted(seen), _compute_resolution(context)):
+        # Two significant digits: a length is not read more precisely against a ladder.
+        length = quantities.format_quantity(Context(prec=2).plus(band.length), "base_pairs")
+        look = "one broad, smeared band" if band.mass > _MOST_MASS else "one band"
+        bands.append(f"{look} at about {length}" if has_ladder else f"{look}, length not read for want of a ladder")
     return "; ".join(bands) or "no band"
+
+
+def _compute_resolution(context: ActionContext) -> Decimal:
+    """Return the smallest difference of two lengths, as a share of the longer one, that the gel tells apart."""
+    if "agarose" in context.values:
+        return _AGAROSE_RESOLUTION / context.get_number("agarose")
+    return _ACRYLAMIDE_RESOLUTION
+
+
+def _merge_bands(bands: Sequence[_Band], resolution: Decimal) -> list[_Band]:
+    """Return the bands from short to long, with those that run together joined at their mean length by mass."""
+    merged: list[_Band] = []
+    for band in bands:
+        if merged and (band.length - merged[-1].length) / band.length < resolution:
+            mass = merged[-1].mass + band.mass
+            length = (merged[-1].length * merged[-1].mass + band.length * band.mass) / mass
+            merged[-1] = _Band(length, mass)
+        else:
+            merged.append(band)
+    return merged

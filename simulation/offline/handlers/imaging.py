@@ -16,6 +16,7 @@ from simulation.offline.handlers.instruments import require_wavelengths
 from simulation.offline.handlers.thermal import require_container_format, require_separated_wells
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
 from simulation.offline.responses import record_responses
+from simulation.offline.run_conditions import MOST_EVENTS_PER_SECOND, add_carryover, is_too_dense
 from simulation.offline.vessels import Phase, RefusalError, Vessel, describe_shortage, format_volume
 
 # Words in the description of a container that fits the instrument.
@@ -113,13 +114,21 @@ def photograph_samples(context: ActionContext) -> None:
 
 @handles("cytometry", "Positive events are a binomial draw from the true share of positive cells.")
 def run_cytometry(context: ActionContext) -> None:
+    previous = None
     for vessel in context.get_samples():
         vessel.require_liquid("run through a flow cell")
         if vessel.phase == Phase.SEDIMENTED and context.values["mix_first"]:
             vessel.phase = Phase.SUSPENSION
-        if not vessel.contents.list_components_of_kind(CELLS, PARTICLES):
+        if not (counted := vessel.contents.list_components_of_kind(CELLS, PARTICLES)):
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
         loaded = loading.draw_load(vessel, context.get_number("sample_volume"))
+        if is_too_dense(context, loaded, counted):
+            aborted = f"event rate above {MOST_EVENTS_PER_SECOND:,} per second, most events aborted".replace(
+                ",", " ", 1
+            )
+            context.record_observation(f"{context.describe_run(vessel)}: {aborted}")
+            continue
+        loaded = previous = add_carryover(context, previous, loaded)
         # A list, because any() on a generator would stop at the first fraction.
         recorded = [_record_fraction(context, vessel, loaded, part) for part in context.list_declared("fractions")]
         if not record_responses(context, vessel, loaded) and not any(recorded):

@@ -13,6 +13,7 @@ from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
 from simulation.offline.responses import record_responses
+from simulation.offline.run_conditions import add_carryover, describe_pump_stop
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 _CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
@@ -246,12 +247,16 @@ def run_assay(context: ActionContext, doing: str = "measured") -> None:
     repeat_parameter = next((name for name in ("replicate_injections", "replicates") if name in context.values), "")
     repeats = context.get_whole_number(repeat_parameter) if repeat_parameter else 1
     load = context.get_number("injection_volume" if "injection_volume" in context.values else "sample_volume")
+    pump_stop, previous = describe_pump_stop(context) if name == "HPLC" else "", None
     for vessel in samples:
         if name in _FORMATS:
             require_container_format(vessel, *_FORMATS[name])
         vessel.require_liquid(doing)
+        if pump_stop:
+            context.record_observation(f"{context.describe_run(vessel)}: {pump_stop}")
+            continue
         # The volume for all replicates is drawn at once, so that a sample too small for all of them is rejected.
-        measured = loading.draw_load(vessel, load * repeats)
+        measured = previous = add_carryover(context, previous, loading.draw_load(vessel, load * repeats))
         loading.record_readings(
             context, vessel, loading.add_reagents_to_sample(context, measured) if name in _BINDING else measured
         )

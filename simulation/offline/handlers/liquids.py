@@ -234,7 +234,7 @@ def _build_well(context: ActionContext, plate: vessels.Vessel, well: _Well) -> v
     shown = {**vessels.drop_component_properties(properties, contents), "well": well["well"]}
     part = _build_part(context, plate, well["name"], shown, contents)
     part.phase, part.key = str(properties.get("phase", "")), str(well["ledger"].get("key", ""))
-    part.freeze_if_cold(part.get_temperature())  # like the plate, if it is kept in the cold
+    part.freeze_if_cold(part.get_temperature(), was_frozen=True)  # like the plate, if it is kept in the cold
     return part
 
 

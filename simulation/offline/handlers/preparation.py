@@ -106,6 +106,7 @@ def digest_by_microwave(context: ActionContext) -> None:
             if reagent:
                 vessel.pour_in(reagent.draw_volume(context.get_number(name)), reagent)
         apply_declared_changes(context, vessel)
+        context.expose(vessel, context.get_number("hold_time"), context.get_number("temperature"))
         vessel.phase = Phase.LIQUID if acid else vessel.phase
         vessel.drop_properties(*LIQUID_PROPERTIES)
         vessel.properties["digested"] = context.format_written_settings("temperature", "hold_time")

@@ -9,7 +9,7 @@ from decimal import Decimal
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes
-from simulation.offline.ledger import CELLS, ZERO, Component, Contents, round_to_grain, sum_known
+from simulation.offline.ledger import CELLS, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 _FREEZING_CONDITIONS = ("-20C", "-80C", "-196C", "dry_ice")
@@ -20,6 +20,7 @@ _KILLING_TEMPERATURE, _KILLING_TIME = Decimal(121), Decimal(15 * 60)
 # Shares of the capacity that may be full: in an autoclave, and in the cold, because ice takes more room than water.
 _MOST_AUTOCLAVED, _MOST_FROZEN = Decimal("0.75"), Decimal("0.9")
 _FLAMMABLE = ("ethanol", "methanol", "acetonitrile", "acetone", "propanol", "hexane", "toluene", "diethyl ether")
+_VOLATILE = (*_FLAMMABLE, "acetic acid", "formic acid", "ammonia")  # leave with the solvent
 _CRACKING_CONTAINERS = ("glass", "polystyrene")  # containers that crack in the bath
 _CRYOPROTECTANTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium", "cryoprotectant")
 
@@ -62,6 +63,7 @@ def incubate_samples(context: ActionContext) -> None:
         # Reactions and growth need a liquid; a frozen sample does not change.
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
+            context.expose(vessel, context.get_number("duration"), temperature)
 
 
 @handles("culture", "Growth by the declared doubling time, and what else the experiment declares for these conditions.")
@@ -74,6 +76,7 @@ def culture_cells(context: ActionContext) -> None:
         surroundings = {name: quantities.format_quantity(*number) for name, number in numbers.items()}
         vessel.move_to_condition("cell_culture_conditions", **surroundings)
         apply_declared_changes(context, vessel)
+        context.expose(vessel, context.get_number("duration"), context.get_number("temperature"))
 
 
 @handles("wait", "Time passes at the temperature of the place where each material stands.")
@@ -82,6 +85,7 @@ def wait_in_place(context: ActionContext) -> None:
         _hold_temperature(context, vessel, vessel.get_temperature())
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
+            context.expose(vessel, context.get_number("duration"), vessel.get_temperature())
 
 
 @handles("storage", "Watery liquids freeze in the cold and thaw by volume, temperature and time.")
@@ -109,23 +113,16 @@ def run_thermocycler(context: ActionContext) -> None:
         vessel.move_to_condition("4C" if context.get_number("hold_temperature") <= 10 else "room_temp")
 
 
-@handles("autoclave", "Volumes stay under loose caps; from 15 min at 121 °C on, cells are dead cells.")
+@handles("autoclave", "Volumes stay under loose caps; cells, viruses and proteins do not survive the heat.")
 def autoclave_samples(context: ActionContext) -> None:
     hot_enough = context.get_number("temperature") >= _KILLING_TEMPERATURE
-    kills = hot_enough and context.get_number("duration") >= _KILLING_TIME
+    sterile = hot_enough and context.get_number("duration") >= _KILLING_TIME
     for vessel in context.get_changeable_samples():
         require_separated_wells(vessel)
         _require_safe_to_autoclave(context, vessel)
         apply_declared_changes(context, vessel)
-        if kills:
-            for name in vessel.contents.list_components_of_kind(CELLS):
-                part, dead = vessel.contents.components[name], f"dead {name}"
-                # Dead cells are given as a number, so only components given as a number can be added to them.
-                if name.startswith("dead ") or part.dimension != "count":
-                    continue
-                total = sum_known((vessel.contents.get_amount(dead), part.amount))
-                vessel.contents = vessel.contents.with_component(name, part._replace(amount=ZERO))
-                vessel.contents = vessel.contents.with_component(dead, part._replace(amount=total))
+        context.expose(vessel, context.get_number("duration"), context.get_number("temperature"))
+        if sterile:
             vessel.properties["sterilised"] = context.format_written_settings("temperature", "duration")
         vessel.move_to_condition("room_temp")
 
@@ -140,9 +137,9 @@ def flash_freeze(context: ActionContext) -> None:
         _freeze_down(context, vessel)
 
 
-@handles("freeze_cells", "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it.")
+@handles("freeze_cells", "Frozen; without a cryoprotectant, ice kills almost all cells.")
 def freeze_cells(context: ActionContext) -> None:
-    """Freeze cells slowly, with or without a cryoprotectant. Only declared changes affect the number of cells."""
+    """Freeze cells slowly, with or without a cryoprotectant."""
     protectant = context.find_selected_vessel("cryoprotectant")
     if protectant and context.values["cryoprotectant_volume"] is None:
         raise RefusalError(f"critically unclear: how much of {protectant.name} is added to each")
@@ -174,6 +171,7 @@ def dry_in_oven(context: ActionContext) -> None:
             raise RefusalError(
                 f"too hot: {temperature} °C for {vessel.name} in {container}, plastic stands {_PLASTIC_LIMIT} °C at most"
             )
+        context.expose(vessel, context.get_number("duration"), temperature)
         limit, treatment = _compute_removable_volume(context, "duration", hourly), ("temperature", "duration")
         driven_off.append(_dry(context, vessel, limit, "solid", context.format_written_settings(*treatment)))
     _store_driven_off(context, "Vapour driven off by", driven_off)
@@ -192,6 +190,7 @@ def evaporate_solvent(context: ActionContext) -> None:
         if vessel.get_volume() <= stop_at:
             held, target = format_volume(vessel.get_volume()), format_volume(stop_at)
             raise RefusalError(f"nothing to take off: {vessel.name} holds {held}, no more than {target}")
+        context.expose(vessel, context.get_number("duration"), context.get_number("temperature"))
         limit = _compute_removable_volume(context, "duration", hourly)
         treatment = f"evaporated at {context.get_written_setting('temperature')}"
         driven_off.append(_dry(context, vessel, limit, "solid", treatment, stop_at))
@@ -324,7 +323,7 @@ def _dry(
 
 def _compute_loss(name: str, part: Component, share: Decimal, dry: bool) -> Decimal | None:
     """Return the amount of a component that leaves, or None if it is unknown."""
-    if part.dimension == "volume":
+    if part.dimension == "volume" or any(word in name.lower() for word in _VOLATILE):
         return part.amount if dry else None if part.amount is None else round_to_grain(part.amount * share)
     return part.amount if name == _MOISTURE and dry else ZERO
 

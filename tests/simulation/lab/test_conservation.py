@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulation.lab import catalogue, quantities
+from simulation.offline.ledger import find_original
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
 CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
@@ -43,7 +44,8 @@ def sum_amounts(bench):
         if placed.available_for_use == "unlimited":
             continue
         for name, part in placed.ledger["components"].items():
-            found[name] += Decimal(part["amount"])
+            # Dead, inactive and degraded forms count with the component that they were.
+            found[find_original(name)] += Decimal(part["amount"])
         for key, share in placed.ledger["origins"].items():
             found[f"share of {key}"] += Decimal(share)
         found["volume"] += Decimal(placed.ledger.get("volume") or 0)

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.lab import quantities
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, build_inventory
-from simulation.offline.ledger import Contents
+from simulation.offline.ledger import Contents, find_original
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import Vessel
 from tests.support.wild_play import iter_wild_steps
@@ -57,9 +57,10 @@ def add(total, contents):
     """Add amounts by component, shares by origin, and the volume to a total; count unknown amounts separately."""
     for name, part in contents.components.items():
         if part.amount is None:
-            total["unknown", name] += 1
+            total["unknown", find_original(name)] += 1
         else:
-            total[name] += part.amount
+            # Dead, inactive and degraded forms count with the component that they were.
+            total[find_original(name)] += part.amount
     for key, share in contents.origins.items():
         total["share", key] += share
     total["volume"] += contents.volume or 0
@@ -99,8 +100,6 @@ def find_unaccounted(spec, kind, before, after, drawn):
         return {}
     old, new = sum_contents(before), sum_contents(after)
     free = list_changing_components(spec.truth) | {name[1] for name in (*old, *new) if name[0] == "unknown"}
-    if kind.name == "Autoclave":
-        free |= {name for name in (*old, *new) if "cells" in name}
     loaded = drawn.taken if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else Counter()
     # A measured unlimited sample is drawn from a supply and used up by the instrument.
     supplied = Counter() if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else drawn.supplied

@@ -17,13 +17,15 @@ SEED = 4
 def dyed(spec):
     """Return the bench with one unit of a hidden dye per microlitre of every liquid, and the dye of each liquid."""
     materials, dyes = [], {}
-    for (key, _), material in zip(spec.materials, build_inventory(spec.initial_materials(), SEED), strict=True):
+    for material in build_inventory(spec.initial_materials(), SEED):
         contents = Vessel.from_material(material, 0).contents
         if contents.volume:
             dye = {"dimension": "count", "amount": str(contents.volume), "known": False, "kind": "dissolved"}
-            components = {**material.ledger["components"], f"dye of {key}": dye}
+            # A number as name, because the key could name a class of substances that heat destroys.
+            name = f"dye {len(dyes)}"
+            components = {**material.ledger["components"], name: dye}
             material = replace(material, ledger={**material.ledger, "components": components})
-            dyes[material.name] = f"dye of {key}"
+            dyes[material.name] = name
         materials.append(material)
     return Inventory(tuple(materials)), dyes
 

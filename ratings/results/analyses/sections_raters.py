@@ -19,6 +19,7 @@ from ratings.stats import Estimate, areas, pairwise, proportions, rater_pairs
 from ratings.stats.detection import LOCALISATION, CalledError, estimate_localisation
 from ratings.stats.estimates import FEW_ITEMS
 from ratings.stats.ratings_table import REFERENCES, UNKNOWN, Bools, Ints
+from ratings.stats.u_statistic import U_AUC
 
 PARTS = 10  # number of parts into which the table of drift divides the raters' orders of items
 MATRIX_ITEMS, MATRIX_RATERS, CONTESTED = 200, 60, 500  # most entries of a table; the ratings file has all
@@ -280,7 +281,9 @@ def build_detection_tables(data: AnalysisData, results: Sequence[Estimate]) -> d
     return {
         "roc": build_table("roc", points, notes=[*missing, *describe_reference(data, bool(points))]),
         "localisation": build_table("localisation", located, notes=describe_reference(data, bool(located))),
-        "detection": build_table("detection", rows, notes=describe_reference(data, bool(rows))),
+        "detection": build_table(
+            "detection", rows, notes=[*describe_reference(data, bool(rows)), *_describe_u_statistics(results)]
+        ),
     }
 
 
@@ -289,6 +292,17 @@ def describe_reference(data: AnalysisData, has_rows: bool) -> list[str]:
     if not has_rows and data.table.reference_name != UNKNOWN:
         return []
     return [f"Reference: {REFERENCES[data.table.reference_name]}."]
+
+
+def _describe_u_statistics(results: Sequence[Estimate]) -> list[str]:
+    """Return a sentence with the areas as U-statistics, to read beside the mean areas of the table; [] if there are none."""
+    areas_by_source = []
+    for row in results:
+        if row.stat == U_AUC and row.value is not None:
+            interval = "" if row.low is None else f" ({row.low:.2f} to {row.high:.2f})"
+            areas_by_source.append(f"{row.args.get('source', EVERY_ERROR)} {row.value:.2f}{interval}")
+    weighting = "AUC as a U-statistic, which weights raters by the pairs of items they rated"
+    return [f"{weighting}: {'; '.join(areas_by_source)}."] if areas_by_source else []
 
 
 def _iter_detection_rows(data: AnalysisData, results: Sequence[Estimate]) -> Iterator[Cells]:

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
+from ratings.models import Study
+from ratings.results.analyses import document as analysis_document
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import list_records
+from ratings.results.benchmarks import store
 from ratings.stats import human_model
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
+from simulation.models import Run
+from tests.support import run_factory, study_factory
 
 
 def run(*arguments: object) -> str:
@@ -197,3 +204,36 @@ def test_sample_size_command_states_what_to_change() -> None:
 @pytest.mark.parametrize("name", ["human_model", "pass_at_k", "sample_size"])
 def test_commands_for_models_and_sizes_have_examples_in_their_help(name: str) -> None:
     assert f"manage.py {name} " in load_command_class("ratings", name).create_parser("manage.py", name).format_help()
+
+
+@pytest.mark.django_db
+def test_human_model_command_prints_the_tables_of_a_study(tmp_path, admin_user) -> None:
+    run_factory.create_pool()
+    document = tmp_path / "protocol.json"
+    document.write_text(json.dumps(study_factory.build_protocol()))
+    run("create_study", document, "--open", "--raters", 6)
+    run("simulate_raters", "small-study", "--raters", 6, "--seed", 3)
+    assert "are sealed until it is unblinded" in fail("human_model", "--study", "small-study")
+    run("unblind", "small-study", "--by", admin_user.username)
+    assert "has no verdicts of models or classifiers" in fail("human_model", "--study", "small-study")
+    run("rate_with_model", "small-study", "--cast", "checker")
+    study = Study.objects.get()
+    made = analysis_document.build_document(study, Filters(), "state", resamples=40)
+    expected = list_records(made["tables"]["human_model"])
+    rows = read_csv("human_model", "--study", "small-study", "--resamples", 40)
+    assert len(rows) == len(expected) > 2
+    for row, of_page in zip(rows, expected, strict=True):
+        assert row["who"] == of_page["who"]
+        for name in ("agreement", "kappa", "kappa_low"):
+            assert (float(row[name]) if row[name] else None) == of_page[name]
+
+
+@pytest.mark.django_db
+def test_pass_at_k_command_prints_the_numbers_of_a_benchmark() -> None:
+    for replicate in (1, 2, 3):
+        run_factory.create_episode("caffeine", "a", replicate, "truncated")
+        run_factory.create_episode("zebrafish", "a", replicate, "truncated")
+    store.freeze_benchmark("July", list(Run.objects.all()))
+    (row,) = read_csv("pass_at_k", "--benchmark", "July", "--k", 2)
+    assert (row["agent"], row["value"], row["tasks"], row["attempts"], row["successes"]) == ("a", "0.0", "2", "6", "0")
+    assert row["method"] == "clopper_pearson"

@@ -282,6 +282,10 @@ def test_localisation_is_the_share_of_reported_errors_whose_mark_hits_the_plante
     assert rows["all raters", "gpt-5, subtle error"]["rate"] == 0.5
     line = next(row for row in list_records(made["detection"]) if row["who"] == "all raters")
     assert (line["localised"], line["localised_of"]) == (2, 4)
+    (note,) = (text for text in made["detection"]["notes"] if "U-statistic" in text)
+    area = next(row for row in summary.compute_summary(small_data.table) if row.stat == "mrmc_u_auc" and not row.args)
+    assert note.startswith("AUC as a U-statistic, which weights raters by the pairs of items they rated: all errors ")
+    assert f"all errors {area.value:.2f}; " in note and area.low is None  # two raters have no interval
 
 
 def test_localisation_counts_errors_of_unknown_location_but_excludes_them_from_the_share() -> None:

@@ -52,6 +52,17 @@ def test_planner_starts_with_the_numbers_of_the_draft(staff: Client, ada: User) 
     assert Study.objects.get().protocol == study.protocol
 
 
+def test_planner_shows_the_items_needed_for_kappa_and_the_area(staff: Client, ada: User) -> None:
+    study = draft_study(ada, raters=12, ratings_per_item=4)
+    page = staff.get(get_planner(study))
+    needed = page.context["needed"]
+    assert f"Kappa ± 0.10 {needed.kappa}" in read_words(page)
+    assert f"AUC of confidence ± 0.05 {needed.auc}" in read_words(page)
+    # Two raters have no interval for new raters, whatever the number of items.
+    few = staff.get(get_planner(study), {"raters": 2, "per_item": 2})
+    assert "Kappa ± 0.10 – more raters are needed" in read_words(few)
+
+
 def test_planner_shows_wider_intervals_for_fewer_items(staff: Client, ada: User) -> None:
     study = draft_study(ada)
     lines = {line.name: line for line in staff.get(get_planner(study), {"items": 20}).context["lines"]}

@@ -120,9 +120,9 @@ def _note_drawn(verb: str, sources: Sequence[Vessel]) -> Iterator[_Note]:
         volumes = [volume for drawn, group in groups.items() for volume in drawn * len(group)]
         yield f"{verb} from {_join_names(names)}, in all", _format_range(volumes)
         return
-    for volumes, names in groups.items():
+    for drawn, names in groups.items():
         each = "each of " if len(names) > 1 else ""
-        yield f"{verb} from {each}{_join_names(names)}", _format_volumes(volumes)
+        yield f"{verb} from {each}{_join_names(names)}", _format_volumes(drawn)
 
 
 def _format_volumes(volumes: Sequence[Decimal]) -> str:

@@ -117,8 +117,8 @@ def _note_drawn(verb: str, sources: Sequence[Vessel]) -> Iterator[_Note]:
             groups.setdefault(tuple(vessel.drawn), []).append(vessel.name)
     if len(groups) > _MOST_GROUPS:
         names = [name for group in groups.values() for name in group]
-        volumes = [volume for drawn, group in groups.items() for volume in drawn * len(group)]
-        yield f"{verb} from {_join_names(names)}, in all", _format_range(volumes)
+        all_volumes = [volume for drawn, group in groups.items() for volume in drawn * len(group)]
+        yield f"{verb} from {_join_names(names)}, in all", _format_range(all_volumes)
         return
     for drawn, names in groups.items():
         each = "each of " if len(names) > 1 else ""

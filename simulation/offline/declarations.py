@@ -10,7 +10,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
 from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_yield
-from simulation.offline.ledger import ONE, ZERO, Component, Contents, round_to_grain, sum_known
+from simulation.offline.ledger import ONE, VOLUME, ZERO, Component, Contents, round_to_grain, sum_known
 from simulation.offline.vessels import Vessel
 
 ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
@@ -61,7 +61,18 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
         noise = context.compute_noise_factor(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
         # Rounded after the noise, because a noise factor has more digits than the ledger counts.
         product = product._replace(amount=round_to_grain(product.amount * noise))
+    source = _find_source(reaction, remainders)
+    is_new = name not in vessel.contents.components
     _add_product(vessel, name, product._replace(kind=reaction.get("kind", "")))
+    if is_new:
+        vessel.contents = vessel.contents.with_deviation_of(name, source)
+
+
+def _find_source(reaction: Mapping[str, Any], remainders: Mapping[str, Decimal | None]) -> str:
+    """Return the component that determines how much is made: the source, the targets or the scarcest; else the volume."""
+    if "consumes" in reaction:
+        return next((name for name, amount in remainders.items() if amount == 0), VOLUME)
+    return str(reaction.get("from") or reaction.get("poisson", {}).get("targets", VOLUME))
 
 
 _Remainders = dict[str, Decimal | None]  # what remains of the substances that a reaction partly consumes

@@ -20,6 +20,7 @@ LOST_PREFIXES = ("dead ", "inactive ", "degraded ")
 NOT_DETERMINED = "not determined"  # the amount of a component that people know to be there
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")
+_SMALLEST_DEVIATION = Decimal("1E-9")  # no instrument measures a billionth
 
 
 class Component(NamedTuple):
@@ -42,6 +43,7 @@ class Component(NamedTuple):
 
 
 DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
+VOLUME = ""  # the key of the volume in `Contents.deviations`
 
 
 def round_to_grain(amount: Decimal) -> Decimal:
@@ -63,13 +65,16 @@ def sum_known(amounts: Iterable[Decimal | None]) -> Decimal | None:
 class Contents:
     """The components of a material, its volume in µL and its bulk mass in µg (None if unknown), and its origins.
 
-    `origins` is the share of each initial material that is in this one.
+    `origins` is the share of each initial material that is in this one. Amounts and volumes are those in the books: what
+    was set on pipettes. `deviations` are how much more is really there, relative to the books, by component; "" is the
+    volume. Only instruments see them.
     """
 
     components: Mapping[str, Component] = field(default_factory=dict)
     origins: Mapping[str, Decimal] = field(default_factory=dict)
     volume: Decimal | None = ZERO
     mass: Decimal | None = None
+    deviations: Mapping[str, Decimal] = field(default_factory=dict)
 
     @classmethod
     def from_ledger(cls, ledger: Mapping[str, Any]) -> Self:
@@ -84,7 +89,9 @@ class Contents:
             for name, part in ledger.get("components", {}).items()
         }
         origins = {key: Decimal(share) for key, share in ledger.get("origins", {}).items()}
-        return cls(components, origins, _parse_decimal(ledger.get("volume")), _parse_decimal(ledger.get("mass")))
+        deviations = {name: Decimal(share) for name, share in ledger.get("deviations", {}).items()}
+        volume, mass = _parse_decimal(ledger.get("volume")), _parse_decimal(ledger.get("mass"))
+        return cls(components, origins, volume, mass, deviations)
 
     def to_ledger(self, key: str = "") -> dict[str, Any]:
         ledger: dict[str, Any] = {"key": key} if key else {}
@@ -96,7 +103,30 @@ class Contents:
         }
         ledger["origins"] = {name: _format_decimal(share) for name, share in self.origins.items()}
         bulk = {"volume": self.volume, "mass": self.mass}
-        return ledger | {name: _format_decimal(total) for name, total in bulk.items() if total is not None}
+        ledger |= {name: _format_decimal(total) for name, total in bulk.items() if total is not None}
+        deviations = {name: _format_decimal(share) for name, share in self.deviations.items()}
+        return ledger | ({"deviations": deviations} if deviations else {})
+
+    def as_delivered(self) -> "Contents":
+        """Return what is really there, as instruments measure it."""
+        if not self.deviations:
+            return self
+
+        def scale(name: str, amount: Decimal | None) -> Decimal | None:
+            return None if amount is None else round_to_grain(amount * (1 + self.deviations.get(name, ZERO)))
+
+        parts = {name: part._replace(amount=scale(name, part.amount)) for name, part in self.components.items()}
+        return replace(self, components=parts, volume=scale(VOLUME, self.volume), deviations={})
+
+    def scale_delivery(self, ratio: Decimal) -> "Contents":
+        """Return the same contents in the books, of which `ratio` times as much was delivered."""
+        names = (*self.components, VOLUME)
+        deviations = {name: (1 + self.deviations.get(name, ZERO)) * ratio - 1 for name in names}
+        return replace(self, deviations=_round_deviations(deviations))
+
+    def with_deviation_of(self, name: str, source: str) -> "Contents":
+        """Return a copy in which a component deviates from the books like another one, out of which it was made."""
+        return replace(self, deviations=_round_deviations({**self.deviations, name: self.deviations.get(source, ZERO)}))
 
     def get_amount(self, name: str) -> Decimal | None:
         """Return the total amount of a component: zero if the component is absent, None if the amount is unknown."""
@@ -121,10 +151,12 @@ class Contents:
         # Concentrations are amounts per millilitre, but volumes are stored in µL.
         return amount / self.volume * 1000
 
-    def split_share(self, share: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
+    def split_share(
+        self, share: Decimal, keep: Collection[str] = (), ratio: Decimal = ONE
+    ) -> tuple["Contents", "Contents"]:
         """Return (moved, left) for a share of everything except the components in `keep`, which stay entirely.
 
-        Components that stay descend from the same initial materials as those that move. So if any stay, half of the
+        In the books the share moves; really `ratio` times as much does, and so much less is left. Components that stay descend from the same initial materials as those that move. So if any stay, half of the
         origin shares that would move stay with them.
         """
         moved, remaining = {}, {}
@@ -140,15 +172,23 @@ class Contents:
         left_origins = {name: total - moved_origins[name] for name, total in self.origins.items()}
         volume, volume_left = _split_bulk(self.volume, share)
         mass, mass_left = _split_bulk(self.mass, share)
-        return (
-            Contents(moved, _drop_empty_shares(moved_origins), volume, mass),
-            Contents(remaining, _drop_empty_shares(left_origins), volume_left, mass_left),
-        )
+        # If nothing is left in the books, everything has moved; else at most half of what is left moves with it.
+        is_partial = ZERO < share < ONE
+        ratio = min(ratio, 1 + (1 - share) / share / 2) if is_partial else ONE
+        staying_ratio = (1 - share * ratio) / (1 - share) if is_partial else ONE
+        fixed = {name: deviation for name, deviation in self.deviations.items() if name in keep}
+        contents_moved = Contents(moved, _drop_empty_shares(moved_origins), volume, mass, self.deviations)
+        contents_left = Contents(remaining, _drop_empty_shares(left_origins), volume_left, mass_left, self.deviations)
+        contents_left = contents_left.scale_delivery(staying_ratio)
+        kept = {**{name: part for name, part in contents_left.deviations.items() if name not in keep}, **fixed}
+        return contents_moved.scale_delivery(ratio), replace(contents_left, deviations=kept)
 
-    def take_volume(self, volume: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
-        """Return (moved, left) for exactly this volume. The volume must be known and large enough."""
+    def take_volume(
+        self, volume: Decimal, keep: Collection[str] = (), ratio: Decimal = ONE
+    ) -> tuple["Contents", "Contents"]:
+        """Return (moved, left) for this volume in the books. The volume must be known and large enough."""
         assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
-        moved, remaining = self.split_share(volume / self.volume, keep)
+        moved, remaining = self.split_share(volume / self.volume, keep, ratio)
         # The volumes are set again: the share is a quotient, so volume times share may differ in the last digit.
         return replace(moved, volume=volume), replace(remaining, volume=self.volume - volume)
 
@@ -176,7 +216,18 @@ class Contents:
         for name, share in other.origins.items():
             origins[name] = origins.get(name, ZERO) + share
         volume, mass = sum_known((self.volume, other.volume)), sum_known((self.mass, other.mass))
-        return Contents(components, origins, volume, mass)
+        return Contents(components, origins, volume, mass, self._mix_deviations(other))
+
+    def _mix_deviations(self, other: "Contents") -> dict[str, Decimal]:
+        """Return the deviations of a mixture: the mean of both, weighted with the amounts."""
+        mixed = {}
+        for name in {**self.deviations, **other.deviations}:
+            own, added = ((part.volume if name == VOLUME else part.get_amount(name)) for part in (self, other))
+            if own is None or added is None or not own + added:
+                continue
+            both = own * self.deviations.get(name, ZERO) + added * other.deviations.get(name, ZERO)
+            mixed[name] = both / (own + added)
+        return _round_deviations(mixed)
 
     def with_component(self, name: str, part: Component) -> "Contents":
         """Return a copy with this much of one component; the component is removed if its amount is zero."""
@@ -244,6 +295,11 @@ def _split_bulk(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, 
         return None, None
     moving = _compute_share(total, share)
     return moving, total - moving
+
+
+def _round_deviations(deviations: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    rounded = {name: deviation.quantize(_SMALLEST_DEVIATION) for name, deviation in deviations.items()}
+    return {name: deviation for name, deviation in rounded.items() if deviation}
 
 
 def _drop_empty_shares(shares: Mapping[str, Decimal]) -> dict[str, Decimal]:

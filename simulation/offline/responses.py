@@ -91,6 +91,7 @@ def matches_chosen_materials(context: ActionContext, requested: Mapping[str, Map
 
 def _compute_declared_input(context: ActionContext, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
     """Return x of the response for these contents, or None if the response does not apply to them or x is unknown."""
+    measured = measured.as_delivered()
     if not measured.has_components(response.get("within", ())):
         return None
     if not matches_chosen_materials(context, response.get("chosen", {})):

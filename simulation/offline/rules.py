@@ -14,6 +14,7 @@ from simulation.offline.bench_notes import record_notes
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.vessels import Phase, RefusalError, Vessel
+from simulation.offline.volumetric import DeliveryErrors
 
 # Handlers that put materials into an incubator or leave them where they are. After any other, materials in an incubator
 # move to the bench.
@@ -63,12 +64,15 @@ class RuleBasedTransitionModel:
         kind = situation.catalogue.find_type(action.name)
         if kind is None:
             raise RefusalError(f"There is no action {action.name[:60]!r}")
+        # With the step number, repeating an action gives new noise, and replaying a step gives the same.
+        seed_parts = (self.seed, len(situation.history) + 1)
         vessels, waited = {}, {}
         for code in action.materials:
             material = situation.inventory.get(code)
             if material is None:
                 raise RefusalError(f"There is no material {code[:20]!r} on the bench")
             vessels[code] = Vessel.from_material(material, situation.elapsed)
+            vessels[code].errors = DeliveryErrors(seed_parts)
             # Ice keeps, and what was frozen until now has only just thawed.
             if not vessels[code].unlimited and material.properties.get("phase") != Phase.FROZEN:
                 waited[code] = Decimal(situation.elapsed - material.last_modified)
@@ -78,8 +82,7 @@ class RuleBasedTransitionModel:
             parameters_as_written=action.parameters,
             vessels=vessels,
             truth=self.truth,
-            # With the step number, repeating an action gives new noise, and replaying a step gives the same.
-            seed_parts=(self.seed, len(situation.history) + 1),
+            seed_parts=seed_parts,
             taken_names={material.name for material in situation.inventory},
         )
         for code, seconds in waited.items():

@@ -9,6 +9,7 @@ from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.offline import damage
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources, find_original
+from simulation.offline.volumetric import DeliveryErrors
 
 
 class Phase:
@@ -73,6 +74,7 @@ class Vessel:
     tare: Decimal | None = None
     wells: Sequence[Mapping[str, Any]] = ()
     drawn: list[Decimal] = field(default_factory=list)  # volumes drawn in this step, in µL, as set on the pipette
+    errors: DeliveryErrors | None = None  # of the volumes drawn; without them, what is set is delivered
 
     @classmethod
     def from_material(cls, material: Material, now: int) -> "Vessel":
@@ -99,7 +101,7 @@ class Vessel:
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
         """Return a new empty container taken from a supply."""
         properties = {key: supply.properties[key] for key in _CONTAINER_PROPERTIES if key in supply.properties}
-        return cls(name[:120], properties, Contents(), Phase.EMPTY, tare=supply.tare)
+        return cls(name[:120], properties, Contents(), Phase.EMPTY, tare=supply.tare, errors=supply.errors)
 
     @property
     def is_supply(self) -> bool:
@@ -140,12 +142,13 @@ class Vessel:
 
         It is the bulk mass if there is one, else the sum of dry components, else volume times a known density.
         """
-        volume, mass = self.contents.volume, self.contents.mass
+        contents = self.contents.as_delivered()
+        volume, mass = contents.volume, contents.mass
         if mass is not None:
             return mass
         if not volume:
-            is_dry = volume is not None and (self.phase == Phase.EMPTY or self.contents.components)
-            return self.contents.compute_dry_mass() if is_dry else None
+            is_dry = volume is not None and (self.phase == Phase.EMPTY or contents.components)
+            return contents.compute_dry_mass() if is_dry else None
         if "density" not in self.properties:
             return None
         # 1 g/mL is 1000 µg/µL.
@@ -241,27 +244,38 @@ class Vessel:
         """Remove the properties of the liquid and all concentrations."""
         self.drop_properties(*LIQUID_PROPERTIES, *[key for key in self.properties if key.endswith(" concentration")])
 
-    def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
-        """Remove and return a volume. A pellet stays. Raises RefusalError if this is not possible."""
+    def draw_volume(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW, ratio: Decimal | None = None) -> Contents:
+        """Remove and return a volume. A pellet stays. Raises RefusalError if this is not possible.
+
+        `ratio` is the volume really delivered divided by this one; without it, the error of a pipette is drawn.
+        """
         self.require_liquid()
         if volume < minimum:
             least, asked = format_volume(minimum), format_volume(volume)
             raise RefusalError(f"below the instrument's minimum of {least}: {asked} of {self.name}")
+        ratio = self._draw_ratio(volume, acoustic=minimum < SMALLEST_DRAW) if ratio is None else ratio
         self.drawn.append(volume)
         if not self.unlimited:
             self.require_volume(volume)
-            moved = self._remove_volume(volume)
+            moved = self._remove_volume(volume, ratio)
             if self.contents.volume == 0:
                 # Components that stayed behind keep the vessel in use.
                 self.used_up = not self.contents.components
                 self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
             return moved
         if self.contents.volume:
-            return replace(self.contents.split_share(volume / self.contents.volume)[0], volume=volume)
+            share = volume / self.contents.volume
+            return replace(self.contents.split_share(share)[0], volume=volume).scale_delivery(ratio)
         if self.contents.components:
             # Without a volume, amounts give no concentration, and any share would be a guess.
             raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
-        return Contents({}, self.contents.origins, volume)
+        return Contents({}, self.contents.origins, volume).scale_delivery(ratio)
+
+    def _draw_ratio(self, volume: Decimal, acoustic: bool = False) -> Decimal:
+        """Return the volume really delivered divided by the one that is set."""
+        if self.errors is None:
+            return ONE
+        return self.errors.compute_ratio(volume, self.barcode or self.name, len(self.drawn), acoustic)
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
         """Remove and return this mass of a solid; all of it if None. Raises RefusalError if that is not possible."""
@@ -294,16 +308,17 @@ class Vessel:
         self.require_volume(requested)
         if requested == 0:
             return Contents()
+        ratio = self._draw_ratio(requested)
         self.drawn.append(requested)
-        moved = self._remove_volume(requested)
+        moved = self._remove_volume(requested, ratio)
         if self.phase == Phase.SEDIMENTED and self.contents.volume == 0:
             self.phase = Phase.PELLET
         return moved
 
-    def _remove_volume(self, volume: Decimal) -> Contents:
+    def _remove_volume(self, volume: Decimal, ratio: Decimal) -> Contents:
         """Remove and return a volume, and reduce the amounts recorded in `sources` in proportion."""
         before = self.get_volume()
-        moved, self.contents = self.contents.take_volume(volume, self.settled_components)
+        moved, self.contents = self.contents.take_volume(volume, self.settled_components, ratio)
         self.sources.scale_amounts(1 - volume / before)
         return moved
 

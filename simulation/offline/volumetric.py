@@ -1,6 +1,9 @@
 """Instruments that deliver a volume: with how many digits a volume is set, and how far the delivered one may be off."""
 
+import random
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -47,3 +50,50 @@ def format_delivered_volume(volume: Decimal) -> str:
     unit, size = ("mL", 1000) if volume >= 1000 else ("µL", 1)
     decimals = max(0, -(step / size).adjusted())
     return f"{volume / size:.{decimals}f} {unit}"
+
+
+# A serviced pipette performs at about half of the limits of its standard, which are those of acceptance.
+_SERVICED = 0.5
+# Relative errors of an acoustic dispenser: half of the accuracy (10 %) and of the coefficient of variation (8 %) that the
+# Echo 600 series is specified with.
+_ACOUSTIC_SYSTEMATIC, _ACOUSTIC_RANDOM = 0.05, 0.04
+# A volumetric flask of class A is filled to 0.1 % at 100 mL (ISO 1042); half of it is the scatter of flasks and readings.
+_MARK_SCATTER = 0.0005
+
+
+@dataclass(frozen=True)
+class DeliveryErrors:
+    """The errors of all volumes delivered in one step. The same seed, step, source and number give the same error."""
+
+    seed_parts: tuple[object, ...]  # the episode's seed, and the step
+
+    def compute_ratio(self, volume: Decimal, source: str, number: int, acoustic: bool = False) -> Decimal:
+        """Return the delivered volume divided by the one that was set."""
+        rng = _create_rng(*self.seed_parts, "delivery", source, number)
+        if acoustic:
+            offset = _draw_systematic_share(self.seed_parts[0], "acoustic") * _ACOUSTIC_SYSTEMATIC
+            return _round_ratio(1 + offset + rng.gauss(0, _ACOUSTIC_RANDOM))
+        dispenser = choose_dispenser(volume)
+        # The same pipette is used throughout the episode, so its systematic error is the same in all steps.
+        offset = _draw_systematic_share(self.seed_parts[0], str(dispenser.largest)) * float(dispenser.systematic)
+        error = _SERVICED * (offset + rng.gauss(0, float(dispenser.random)))
+        return _round_ratio(1 + error / float(volume))
+
+    def compute_mark_ratio(self, vessel: str) -> Decimal:
+        """Return the volume up to the mark of a volumetric flask divided by its nominal volume."""
+        return _round_ratio(1 + _create_rng(*self.seed_parts, "mark", vessel).gauss(0, _MARK_SCATTER))
+
+
+@lru_cache(maxsize=1024)  # one for each seed and pipette; an episode delivers hundreds of volumes
+def _draw_systematic_share(seed: object, dispenser: str) -> float:
+    """Return the systematic error of a dispenser as a share of its limit, from -1 to 1."""
+    return _create_rng(seed, "dispenser", dispenser).uniform(-1, 1)
+
+
+def _create_rng(*parts: object) -> random.Random:
+    return random.Random(repr(parts))  # hashed with SHA-512, so the result does not depend on PYTHONHASHSEED
+
+
+def _round_ratio(ratio: float) -> Decimal:
+    # Rounded, so that outcomes do not depend on the last digits of floating-point functions.
+    return Decimal(str(round(max(0.0, ratio), 6)))

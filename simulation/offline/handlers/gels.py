@@ -126,7 +126,10 @@ def _describe_bands(context: ActionContext, loaded: Contents, has_ladder: bool) 
         return "whole lane white, image saturated"
     seen = []
     for band in context.truth["bands"]:
-        mass, least = loaded.get_amount(band["component"]), quantities.parse_quantity(band["minimum"], "mass").value
+        mass, least = (
+            loaded.as_delivered().get_amount(band["component"]),
+            quantities.parse_quantity(band["minimum"], "mass").value,
+        )
         # A short exposure shows only what is bright; a longer one than usual shows no more than the dye does.
         if mass and mass >= least / min(exposure, ONE):
             seen.append(_Band(quantities.parse_quantity(band["length"], "base_pairs").value, mass))

@@ -246,8 +246,8 @@ def _record_density(
     context: ActionContext, vessel: Vessel, heading: str, label: str, names: Sequence[str], contents: Contents
 ) -> None:
     """Record one reading of the total density per replicate, or no number if the amount of a component is unknown."""
-    description = f"{heading}: density of {label}"
-    total = sum_known(contents.compute_concentration(name) for name in names)
+    description, delivered = f"{heading}: density of {label}", contents.as_delivered()
+    total = sum_known(delivered.compute_concentration(name) for name in names)
     if total is None:
         context.record_observation(f"{description}: run completed, data file recorded")
         return
@@ -260,7 +260,8 @@ def _record_density(
 
 def _record_fraction(context: ActionContext, vessel: Vessel, loaded: Contents, fraction: Mapping[str, Any]) -> bool:
     """Record the share of positive events that an experiment declares. Return False if it cannot be computed."""
-    total, part = loaded.sum_amounts(fraction["of"]), loaded.sum_amounts(fraction["part"])
+    delivered = loaded.as_delivered()
+    total, part = delivered.sum_amounts(fraction["of"]), delivered.sum_amounts(fraction["part"])
     if not total or part is None:
         return False
     # A sample cannot give more events than it has cells.

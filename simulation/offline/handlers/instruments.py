@@ -122,11 +122,14 @@ def measure_spectrum(context: ActionContext) -> None:
         loading.record_readings(context, vessel, measured)
 
 
-@handles("measure_volume", "The volume in the books with the instrument's noise; none where no volume is known.")
+@handles(
+    "measure_volume",
+    "The volume that was really delivered, with the instrument's noise; none where no volume is known.",
+)
 def measure_volume(context: ActionContext) -> None:
     for vessel in context.get_samples():
         loading.require_phase(vessel, (*Phase.LIQUIDS, Phase.ADHERENT), "measured by volume")
-        if (true_volume := vessel.contents.volume) is None:
+        if (true_volume := vessel.contents.as_delivered().volume) is None:
             context.record_run(vessel)
             continue
         readings = loading.simulate_replicates(context, vessel, true_volume, _VOLUME_NOISE, "volume")
@@ -203,7 +206,7 @@ def _record_property(context: ActionContext, vessel: Vessel, meter: Meter) -> No
 
 
 def _record_density(context: ActionContext, vessel: Vessel) -> None:
-    mass, volume = vessel.compute_net_mass(), vessel.contents.volume
+    mass, volume = vessel.compute_net_mass(), vessel.contents.as_delivered().volume
     density_text = vessel.properties.get("density")
     if mass is not None and volume:
         true_density = mass / volume / 1000  # µg/µL to g/mL

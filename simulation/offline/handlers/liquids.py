@@ -97,7 +97,7 @@ def fill_to_volume(context: ActionContext) -> None:
             raise vessels.RefusalError(
                 f"too full: {vessel.name} already holds {held}, more than {vessels.format_volume(total)}"
             )
-    _add_solvent(context, targets, [total - vessel.get_volume() for vessel in targets])
+    _add_solvent(context, targets, [total - vessel.get_volume() for vessel in targets], to_mark=True)
     context.reasoning = f"Solvent added is {vessels.format_volume(total)} less what each container held."
 
 
@@ -205,12 +205,24 @@ def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_co
     return source.draw_volume(_compute_usable_volume(source))
 
 
-def _add_solvent(context: ActionContext, targets: Sequence[vessels.Vessel], volumes: Sequence[Decimal]) -> None:
+def _add_solvent(
+    context: ActionContext, targets: Sequence[vessels.Vessel], volumes: Sequence[Decimal], to_mark: bool = False
+) -> None:
     solvent = context.get_selected_vessel("solvent")
     _require_total(solvent, sum(volumes, ZERO), 1)
     for vessel, volume in zip(targets, volumes, strict=True):
         if volume > 0:
-            vessel.pour_in(solvent.draw_volume(volume), solvent)
+            ratio = _compute_ratio_to_mark(vessel, volume) if to_mark else None
+            vessel.pour_in(solvent.draw_volume(volume, ratio=ratio), solvent)
+
+
+def _compute_ratio_to_mark(vessel: vessels.Vessel, volume: Decimal) -> Decimal | None:
+    """Return the solvent that fills a volumetric flask to its mark, divided by the volume in the books; else None."""
+    if vessel.errors is None or "flask" not in vessel.container.lower():
+        return None
+    held = vessel.contents.as_delivered().volume or ZERO
+    at_mark = (vessel.get_volume() + volume) * vessel.errors.compute_mark_ratio(vessel.barcode)
+    return max(ZERO, at_mark - held) / volume
 
 
 def _compute_usable_volume(vessel: vessels.Vessel, minimum_left: Decimal = ZERO) -> Decimal:

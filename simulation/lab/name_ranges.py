@@ -58,6 +58,11 @@ def group_names(names: Iterable[str]) -> list[FoldedName]:
     return folded
 
 
+def format_count(number: int, noun: str) -> str:
+    """Return "1 portion" or "3 portions"."""
+    return f"{number} {noun if number == 1 else _PLURALS.get(noun, f'{noun}s')}"
+
+
 def format_numbers(numbers: Iterable[int]) -> str:
     """Return the numbers in order, each once, with ranges: "1, 3 and 5 to 8"."""
     runs: list[list[int]] = []

@@ -8,6 +8,7 @@ from typing import Any
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.bench import Step
 from simulation.lab.materials import Inventory, Material
+from simulation.lab.name_ranges import format_count
 from simulation.lab.roles import Situation
 
 WIRE_FORM = (
@@ -23,7 +24,7 @@ def render_situation(situation: Situation) -> str:
     """Return an agent's view of an episode as text: goal, clock, the last step and all usable materials."""
     parts = [
         f"GOAL: {situation.goal}",
-        f"TIME: {format_clock(situation.elapsed)} since the start; {situation.steps_left} steps left",
+        f"TIME: {format_clock(situation.elapsed)} since the start; {format_count(situation.steps_left, 'step')} left",
     ]
     if situation.history:
         parts.append("LAST STEP\n" + render_step(situation.history[-1]))

@@ -10,6 +10,7 @@ from typing import Any
 from simulation.lab import rendering
 from simulation.lab.bench import Bench, Step
 from simulation.lab.environment.tool_schemas import build_call
+from simulation.lab.name_ranges import format_count
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import Situation
 
@@ -63,6 +64,6 @@ def episode_to_messages(
 
 def _render_result(bench: Bench, step: Step) -> str:
     left = bench.max_steps - bench.steps_used
-    state = f"TIME: {rendering.format_clock(bench.elapsed)} since the start; {left} steps left"
+    state = f"TIME: {rendering.format_clock(bench.elapsed)} since the start; {format_count(left, 'step')} left"
     ended = [f"ENDED: {bench.ending}"] if bench.ending else []
     return "\n".join([rendering.render_step(step), state, *ended])

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
+from simulation.lab.name_ranges import format_count
 from simulation.offline import vessels
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
@@ -25,7 +26,8 @@ def transfer_material(context: ActionContext) -> None:
     for destination in destinations:
         destination.pour_in(_draw_portion(context, source, len(destinations)), source)
     context.reasoning = (
-        f"The stated amount moved to {len(destinations)} of them; components follow the share of the source that moved."
+        f"The stated amount moved into {format_count(len(destinations), 'vessel')}; components follow the share of the "
+        "source that moved."
     )
 
 
@@ -60,7 +62,9 @@ def create_aliquots(context: ActionContext) -> None:
     for number in range(1, count + 1):
         name = context.format_label(number, count, f"Aliquot {number} of {source.name}")
         context.create_vessel(box, name).pour_in(source.draw_volume(volume), source)
-    context.reasoning = f"{count} portions of {vessels.format_volume(volume)}; concentrations stay as in the source."
+    context.reasoning = (
+        f"{format_count(count, 'portion')} of {vessels.format_volume(volume)}; concentrations stay as in the source."
+    )
 
 
 @handles("serial_dilute")
@@ -78,7 +82,7 @@ def dilute_serially(context: ActionContext) -> None:
         vessel.pour_in(diluent.draw_volume(carried * (factor - 1)), diluent)
         vessel.pour_in(portion, previous)
         previous = vessel
-    context.reasoning = f"Each of {steps} steps: {vessels.format_volume(carried)} in {vessels.format_volume(carried * factor)}, a factor of {factor}."
+    context.reasoning = f"{format_count(steps, 'step')}, each {vessels.format_volume(carried)} in {vessels.format_volume(carried * factor)}, a factor of {factor}."
 
 
 @handles("dilute", "C1 V1 = C2 V2 with the solvent volume added.")
@@ -162,7 +166,9 @@ def separate_wells(context: ActionContext) -> None:
         parts = [_build_group(context, plate, treatment, wells) for treatment, wells in named]
     context.new_vessels.extend(parts)
     plate.wells, plate.used_up = (), True
-    context.reasoning = f"{len(parts)} materials out of one plate; nothing in them changed and no time passed."
+    context.reasoning = (
+        f"{format_count(len(parts), 'material')} out of one plate; nothing in them changed and no time passed."
+    )
 
 
 @handles("manifest")

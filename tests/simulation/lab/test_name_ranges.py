@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulation.lab.name_ranges import fold_names, format_numbers
+from simulation.lab.name_ranges import fold_names, format_count, format_numbers
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,8 @@ def test_numbers_are_written_in_order_with_ranges_from_three_on() -> None:
     assert format_numbers([13, 14]) == "13 and 14"
     assert format_numbers([4]) == "4"
     assert format_numbers([]) == ""
+
+
+def test_count_has_the_singular_for_one():
+    assert [format_count(number, "portion") for number in (0, 1, 3)] == ["0 portions", "1 portion", "3 portions"]
+    assert [format_count(number, "batch") for number in (1, 2)] == ["1 batch", "2 batches"]

@@ -272,10 +272,8 @@ class Vessel:
         return Contents({}, self.contents.origins, volume).scale_delivery(ratio)
 
     def _draw_ratio(self, volume: Decimal, acoustic: bool = False) -> Decimal:
-        """Return the volume really delivered divided by the one that is set."""
-        if self.errors is None:
-            return ONE
-        return self.errors.compute_ratio(volume, self.barcode or self.name, len(self.drawn), acoustic)
+        source = self.barcode or self.name
+        return self.errors.compute_ratio(volume, source, len(self.drawn), acoustic) if self.errors else ONE
 
     def draw_mass(self, mass: Decimal | None) -> Contents:
         """Remove and return this mass of a solid; all of it if None. Raises RefusalError if that is not possible."""

@@ -86,7 +86,7 @@ def adjust_ph(context: ActionContext) -> None:
             vessel.drop_properties("pH")
             context.record_observation(f"{description}, run completed, no pH on record")
         else:
-            vessel.properties["pH"] = quantities.format_number(round(final_ph, 2))
+            vessel.properties["pH"] = f"{final_ph:.2f}"  # the digits of the meter
             context.record_observation(f"{description}, pH", "quantitative", vessel.properties["pH"])
 
 

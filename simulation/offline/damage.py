@@ -7,6 +7,7 @@ vessel as "dead", "inactive" or "degraded" component. A label does not show the 
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from simulation.lab import quantities
@@ -62,6 +63,11 @@ def find_damage_class(name: str, part: Component) -> DamageClass | None:
     if part.kind == CELLS or (not part.kind and "cells" in name):
         # What is given as a mass is inside the cells, not the cells themselves.
         return _CELLS if part.dimension == "count" else None
+    return _find_class_of_name(name)
+
+
+@lru_cache(maxsize=4096)  # every step looks at every component of its materials
+def _find_class_of_name(name: str) -> DamageClass | None:
     return next((kind for kind in _CLASSES if re.search(kind.pattern, name.lower())), None)
 
 

@@ -22,6 +22,10 @@ class MeasuringRange(NamedTuple):
     below: str = "below range"
     digits: int = 0
 
+    def covers(self, low: Decimal, high: Decimal) -> bool:
+        """Return whether no reading between these two is reported as out of range."""
+        return (low >= self.low or not self.below) and (high <= self.high or not self.above)
+
     def format_reading(self, reading: Decimal) -> str:
         """Return the reading as the instrument displays it, without its unit."""
         if reading > self.high and self.above:
@@ -40,7 +44,7 @@ def _range(low: str, high: str, step: str, above: str = "above range", below: st
 
 
 def _counts(high: str, step: str = "1", above: str = "saturated", digits: int = 0) -> MeasuringRange:
-    """Return the range of a signal that is counted, and therefore never below zero."""
+    """Return the range of a signal that is never shown below zero, as of anything that is counted."""
     return MeasuringRange(Decimal(0), Decimal(high), Decimal(step), above, "", digits)
 
 
@@ -110,7 +114,7 @@ RANGES: dict[str, dict[str, MeasuringRange]] = {
         "": _range("-5", "5", "0.01"),  # ratios of absorbances
     },
     "TotalProteinQuantification": {"mg/mL": _range("-1", "400", "0.001"), "AU": _range("-0.3", "4", "0.001")},
-    "MeasureOsmolality": {"mOsm/kg": _range("0", "2000", "1")},  # OsmoPRO
+    "MeasureOsmolality": {"mOsm/kg": _counts("2000", "1", "above range")},  # OsmoPRO; pure water reads 0
     "MeasureConductivity": {"mS/cm": _range("0", "1000", "0.001"), "µS/cm": _range("0", "1E6", "0.1")},
     "MeasureDissolvedOxygen": {"mg/L": _range("0", "50", "0.01"), "%": _range("0", "500", "0.1")},
     "MeasureSurfaceTension": {"mN/m": _range("1", "1000", "0.1")},

@@ -56,7 +56,7 @@ def find_reading_problems(spec: ExperimentSpec, catalogue: Catalogue) -> list[st
                 continue
             readings = _list_readings(response, catalogue.types[action], occurring)
             low, high = min(readings), max(readings)
-            if low < measuring_range.low or high > measuring_range.high:
+            if not measuring_range.covers(low, high):
                 gives = f"{quantities.format_number(low)} to {quantities.format_number(high)}"
                 reads = f"{measuring_range.low:f} to {measuring_range.high:f} {response['unit']}".strip()
                 problems.append(

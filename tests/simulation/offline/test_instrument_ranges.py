@@ -45,6 +45,7 @@ def build_spec(*materials, **truth):
         ("UseMicroscope", "counts", "-3", "0"),
         ("UseMicroscope", "%", "100.3", "100.00"),  # a share of counted cells cannot exceed all of them
         ("MeasureRefractiveIndex", "", "96", "above range"),
+        ("MeasureOsmolality", "mOsm/kg", "-1.7", "0"),
         ("MeasureRefractiveIndex", "", "1.33304", "1.3330"),
         ("qPCR", "Ct", "41", "no Ct"),
         ("CoulterCount", "1/mL", "12345678", "12300000"),  # three significant digits

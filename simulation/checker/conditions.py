@@ -294,6 +294,32 @@ def check_physical_states(transition: Transition) -> Findings:
             yield error_finding("L06", output.name, "a liquid", output.phase, text)
 
 
+_ATTACHED = re.compile(r"\b(?:attached|adherent|monolayer)\b", re.IGNORECASE)
+_DETACHED = re.compile(r"\b(?:detach\w*|trypsini[sz]ed|scraped|loosened|lifted|dislodged|suspension)\b", re.IGNORECASE)
+_NOT_DETACHED = re.compile(
+    r"\b(?:not|never|without|no|non)[- ](?:been )?(?:detach\w*|trypsin\w*|scrap\w*|lift\w*)", re.IGNORECASE
+)
+_IN_SUSPENSION = re.compile(r"\bin suspension\b|\bsingle cells\b|\bsuspended\b|\bcell suspension\b", re.IGNORECASE)
+
+
+def check_attached_cells(transition: Transition) -> Findings:
+    """L06: yield an error if attached cells that nothing detached are pipetted out of their vessel as a suspension."""
+    source = flows.find_source(transition) if transition.family == words.MOVE else None
+    if source is None or transition.parameters.find_moved_volume() is None:
+        return
+    text = _NOT_DETACHED.sub(
+        "", f"{source.name} {' '.join(f'{leaf.key} {leaf.value_text}' for leaf in source.leaves)}"[:3000]
+    )
+    if not _ATTACHED.search(text) or _DETACHED.search(text):
+        return
+    for output in transition.usable_outputs:
+        if transition.find_input(output) is None:
+            described = f"{output.name} {' '.join(f'{leaf.key} {leaf.value_text}' for leaf in output.leaves)}"[:3000]
+            holds = not _IN_SUSPENSION.search(described)
+            message = f"the cells of {source.name} are attached, but {output.name} has them in suspension"
+            yield from require("L06", holds, output.name, "cells that stay attached", "cells in suspension", message)
+
+
 def _check_state(transition: Transition, view: MaterialView) -> Findings:
     name, phase, action = view.name, view.phase, transition.action
     if view.is_frozen is None:

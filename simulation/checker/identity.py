@@ -1,5 +1,6 @@
 """L19 and L21: properties of a material that an action cannot change."""
 
+import re
 from decimal import Decimal
 
 from simulation.checker.findings import Decided, Findings, error_finding, require, undecided_finding, warning_finding
@@ -41,14 +42,55 @@ _DILUTIONS = ("dilution", "step", "point", "level", "tube")
 _ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
 
 
+# Kinds of vessels; a vessel that is described by words of two kinds is of neither.
+_VESSEL_KINDS = {
+    "a tube": word_set("tube microtube conical falcon eppendorf cryotube microcentrifuge"), "a plate": word_set("plate microplate well"),
+    "a flask": word_set("flask erlenmeyer t25 t75 t175"), "a bottle": word_set("bottle"), "a vial": word_set("vial"),
+    "a dish": word_set("dish petri"), "a beaker": word_set("beaker"), "a cuvette": word_set("cuvette"), "a crucible": word_set("crucible"),
+}  # fmt: skip
+# "isolate RB-2", "fish 9": the number or code belongs to the individual, which no action changes.
+_INDIVIDUAL = re.compile(
+    r"\b(isolate|strain|fish|clone|colony|donor|patient|animal|mouse|larva|embryo|progeny|consortium|passenger)\s(?:no\.?\s|nr\.?\s|#)?"
+    r"([A-Za-z]{0,4}-?[0-9]{1,4}[a-z]?)(?![\w%/.-])",
+    re.IGNORECASE,
+)
+
+
 def check_identity(transition: Transition) -> Findings:
     """L19: yield a finding if a continued material changes its identity or its vessel, or loses a property."""
     for before, after in transition.list_kept_pairs():
         if not before.is_empty_vessel and not after.is_empty_vessel:
             yield Decided("L19")
+            yield from _check_vessel_kind(transition, before, after)
+            yield from _check_individual(before, after)
             for leaf in before.leaves:
                 if leaf.value_text:
                     yield from _check_property(transition, leaf, before, after)
+
+
+def _check_vessel_kind(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
+    """Yield an error if a material is in another kind of vessel after an action that moves nothing."""
+    if transition.action in _CHANGES_VESSEL or transition.family not in (words.INERT, words.HEAT, *words.MEASUREMENTS):
+        return
+    kinds = []
+    for view in (before, after):
+        container_words = set(words.tokenize(view.container))
+        kinds.append([kind for kind, names in _VESSEL_KINDS.items() if names & container_words])
+    if len(kinds[0]) == len(kinds[1]) == 1:
+        text = f"{after.name} was in {before.container[:60]} and is now in {after.container[:60]}"
+        yield from require("L19", kinds[0] == kinds[1], after.name, kinds[0][0], kinds[1][0], text)
+
+
+def _check_individual(before: MaterialView, after: MaterialView) -> Findings:
+    """Yield an error if the name of a material has the number of another individual than before."""
+    old, new = (
+        {kind.lower(): code.lower() for kind, code in _INDIVIDUAL.findall(view.name)} for view in (before, after)
+    )
+    for kind in old.keys() & new.keys():
+        text = f"{after.name} was {kind} {old[kind]} before"
+        yield from require(
+            "L19", old[kind] == new[kind], after.name, f"{kind} {old[kind]}", f"{kind} {new[kind]}", text
+        )
 
 
 def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, after: MaterialView) -> Findings:
@@ -159,6 +201,11 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
         if label in leaf.words[:-1]:
             new = _find_changed_value(leaf, leaf.words[leaf.words.index(label) + 1 :], output)
             changes += [(leaf.key, leaf.value_text, new)] if new else []
+        elif leaf.words[-1:] == (label,) and output.volume is not None:
+            # Or describe each well in a text: "B2": "glutamate 1 µM, 200 µL".
+            stated = units.find_amounts(leaf.value_text, "volume")
+            if len(stated) == 1 and abs(stated[0].value - output.volume.value) > stated[0].value / 20:
+                changes.append(("volume", stated[0].text, output.volume.text))
     for key, old, new in changes:
         text = f"{key[:60]} of {output.name} was {old[:60]} on the plate and is now {new[:60]}"
         yield error_finding("L21", output.name, old[:60], new[:60], text)

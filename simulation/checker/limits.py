@@ -175,12 +175,10 @@ def check_detection(transition: Transition) -> Findings:
     for seen, found in claims.list_observed(transition):
         if action in ("UsePhotospectrometer", "UsePlateReader"):
             for claim in found:
-                if (
-                    claim.dimension == ""
-                    and claim.matches(_ABSORBANCE)
-                    and not claim.matches(_COMPUTED)
-                    and claim.value < 100
-                ):
+                # A value without words of its own is what the description announces.
+                is_unnamed = set(claim.label.split()) <= set(claim.context.split())
+                is_absorbance = claim.matches(_ABSORBANCE) or (is_unnamed and _ABSORBANCE.search(claim.context))
+                if claim.dimension == "" and is_absorbance and not claim.matches(_COMPUTED) and claim.value < 100:
                     shown = f"{claim.value:.3g}"
                     text = f"an absorbance of {shown} lets less light through than a photometer can detect"
                     yield from require(

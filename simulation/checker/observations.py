@@ -57,6 +57,10 @@ _DENIAL = re.compile(
     r"\bnot\b|\bno\b|\bnone\b|\bcannot\b|\bcan't\b|\binvisible\b|\btoo small\b|\bunable\b|\bwithout\b|\bneither\b|\bexpected\b|\bdid not\b",
     re.IGNORECASE,
 )
+_DENIAL_BEHIND = re.compile(
+    r"\bnot\b|\bno longer\b|\bnone\b|\bcannot\b|\bcan't\b|\binvisible\b|\btoo small\b|\bunable\b|\bneither\b|\bexpected\b",
+    re.IGNORECASE,
+)
 # Below the resolution of a light microscope.
 _TOO_SMALL = re.compile(
     r"\b(?:viral|virus|aav|lentivir(?:al|us)|phage|nano-?)\s?(?:particles?|capsids?|virions?)|\bvirions?\b|\bcapsids?\b|\bexosomes?\b|"
@@ -66,11 +70,11 @@ _TOO_SMALL = re.compile(
 )  # fmt: skip
 # Visible only in a microscope.
 _TOO_SMALL_FOR_EYES = re.compile(
-    r"\b(?:individual|single) (?:bacteri(?:a|um|al)|cells?|yeast|mammalian|hek293t?|e\. ?coli)|\bnucle(?:i|us)\b|\bmitochondri|\borganelles?\b|\bflagell|\bcell membranes?\b|\bbacterial cells\b|\bintracellular\b",
+    r"\b(?:individual|single|separate) (?:bacteri(?:a|um|al)|cells?|yeast|mammalian|hek293t?|e\. ?coli|mini-?cells?|spores?|neurons?|astrocytes?|sperm)|\bnucle(?:i|us)\b|\bmitochondri|\borganelles?\b|\bflagell|\bcell membranes?\b|\bbacterial cells\b|\bintracellular\b",
     re.IGNORECASE,
 )  # fmt: skip
 _SEEING_VERBS = re.compile(
-    r"\b(?:visible|seen|observed|see|visuali[sz]ed|appear|discernible|resolved|distinguish\w*|show\w*|clearly)\b",
+    r"\b(?:visible|seen|observed|see|visuali[sz]ed|appear|discern\w*|resolved|distinguish\w*|show\w*|clearly|count\w*)\b",
     re.IGNORECASE,
 )
 _NAKED_EYE_ACTIONS = ("VisualInspection", "ImageSample")
@@ -136,20 +140,25 @@ def check_measured_quantities(transition: Transition) -> Findings:
             yield error_finding("L15", seen.path, expected, match[0], message)
         for quantity, pattern, actions in _QUANTITY_PATTERNS:
             match = None if action in actions else pattern.search(text)
-            number = _find_number(text, match.end()) if match else ""
-            if not match or not number or _parse_numbers([number]) & known_numbers:
+            number = _find_number(text, match.end(), known_numbers) if match else ""
+            if not match or not number:
                 continue
             if not _DENIAL.search(text[max(0, match.start() - 30) : match.end() + _MAX_DISTANCE]):
                 message = f"{action} does not measure {quantity}, but {number} is reported"
                 yield error_finding("L15", seen.path, expected, f"{quantity} {number}", message)
 
 
-def _find_number(text: str, after: int) -> str:
-    """Return the number after the name of a quantity, or "" if another clause begins before it."""
+def _find_number(text: str, after: int, known_numbers: set[Decimal]) -> str:
+    """Return the number after the name of a quantity, or "" if another clause begins before it.
+
+    Known numbers, such as the temperature of a measurement, are passed over.
+    """
     next_text = text[after : after + _MAX_DISTANCE]
-    match = _NUMBER.search(next_text)
-    if match and not re.search(r"[;]|\band\b|\bby\b", next_text[: match.start()]):
-        return match[0].strip()
+    for match in _NUMBER.finditer(next_text):
+        if re.search(r"[;]|\band\b|\bby\b", next_text[: match.start()]):
+            return ""
+        if not _parse_numbers([match[0]]) & known_numbers:
+            return match[0].strip()
     return ""
 
 
@@ -189,7 +198,11 @@ def _find_claim(seen: ObservationView, pattern: re.Pattern[str], all_seen: bool 
     """Return the first thing matching `pattern` that a sentence reports as seen and does not deny, or ""."""
     for sentence in re.split(r"[.;!?](?:\s|$)|\bbut\b|\balthough\b", seen.full_text[:1500]):
         match = pattern.search(sentence)
-        if match and (all_seen or _SEEING_VERBS.search(sentence)) and not _DENIAL.search(sentence):
+        if match is None or not (all_seen or _SEEING_VERBS.search(sentence)):
+            continue
+        # "spheres without septum" behind the claim denies the septum, not the spheres.
+        rest = sentence[match.end() :]
+        if not _DENIAL.search(sentence[: match.start()]) and not _DENIAL_BEHIND.search(rest):
             return match[0]
     return ""
 

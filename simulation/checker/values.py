@@ -46,6 +46,16 @@ _DIMENSIONS = {
     "volume": ("volume",), "vol": ("volume",), "mass": ("mass",), "weight": ("mass",), "temperature": ("temperature",), "temp": ("temperature",),
     "concentration": units.CONCENTRATIONS, "conc": units.CONCENTRATIONS,
 }  # fmt: skip
+_DIMENSION_NAMES = (
+    "volume",
+    "mass",
+    "temperature",
+    "length",
+    "mass_concentration",
+    "molar_concentration",
+    "osmolality",
+    "conductivity",
+)
 # A unit in a text without any number: "some mL".
 _UNIT_WORD = re.compile(r"\b(?:mL|ml|µL|uL|ul|mg|µg|kg|mM|µM)\b")
 _RATE = re.compile(r"[A-Za-zµ%/·]{1,12}/(?:s|sec|min|h|hr|hour|day|cm2|m2)")
@@ -177,6 +187,39 @@ def check_units(transition: Transition) -> Findings:
             shown, factor = units.format_value(got.value, got.dimension), quantities.format_number(ratio)
             text = f"{shown} in {view.name} is {factor} times the expected value: probably a wrong unit prefix"
             yield error_finding("L12", view.name, units.format_value(expected, got.dimension), shown, text)
+
+
+# What a description announces -> the dimensions of its value. Only words that name one physical quantity.
+_ANNOUNCED = (
+    (re.compile(r"\bconc(?:entration|\.)?(?![\w])", re.IGNORECASE), frozenset((*units.CONCENTRATIONS, "activity", ""))),
+    (re.compile(r"\bvolume\b|\bvol\.", re.IGNORECASE), frozenset({"volume", ""})),
+    (
+        re.compile(r"\bmass\b(?! spec|[- ]to)|\bweight\b", re.IGNORECASE),
+        frozenset({"mass", "molecular_mass", "ratio", "mass_concentration", ""}),
+    ),
+    (re.compile(r"\btemperature\b|\btemp\.", re.IGNORECASE), frozenset({"temperature", "duration", ""})),
+    (re.compile(r"\bosmolality\b", re.IGNORECASE), frozenset({"osmolality", ""})),
+    (re.compile(r"\bconductivity\b", re.IGNORECASE), frozenset({"conductivity", "temperature", ""})),
+)
+_CLEAR_DIMENSIONS = word_set(
+    "volume mass temperature duration length mass_concentration molar_concentration osmolality conductivity voltage"
+)
+
+
+def check_announced_units(transition: Transition) -> Findings:
+    """L12: yield an error if the value of an observation has a unit of another quantity than its description names."""
+    for seen in transition.observations:
+        announced = [dimensions for pattern, dimensions in _ANNOUNCED if pattern.search(seen.description)]
+        number_parts = units.split_number(seen.value)
+        amount = units.parse_amount(seen.value, "", _DIMENSION_NAMES)
+        if len(announced) != 1 or amount is None or number_parts is None or not isinstance(seen.raw.get("value"), str):
+            continue
+        # One number with its unit and nothing else, so that it is the value announced.
+        is_plain = re.fullmatch(r"\s?[^\s0-9]{1,8}(?:\s?g)?", number_parts[2]) is not None
+        if is_plain and amount.dimension in _CLEAR_DIMENSIONS:
+            holds, shown = amount.dimension in announced[0], seen.value[:40]
+            text = f"{seen.description[:60]} was recorded as {shown}"
+            yield from require("L12", holds, seen.path, "a unit of the quantity named", shown, text)
 
 
 def _check_changed_units(before: MaterialView, after: MaterialView) -> Findings:

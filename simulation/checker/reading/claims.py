@@ -6,7 +6,7 @@ has three. Relations between claims about one subject are checked by `simulation
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -47,6 +47,7 @@ class Claim:
     step: Decimal
     text: str
     is_approximate: bool = False
+    context: str = ""  # the description of the observation whose value it is
 
     @cached_property
     def relative_step(self) -> Decimal:
@@ -156,7 +157,8 @@ def read_observation(seen: ObservationView) -> list[Claim]:
     # A description with several numbers is a record of its own, of which only the last words announce the value.
     label = seen.description if len(described) < 2 else _LAST_WORDS.split(seen.description)[-1]
     label = _BRACKET.sub(" ", label)
-    return described + read_value(seen.raw.get("value"), label)
+    context = _clean_label(seen.description)
+    return described + [replace(claim, context=context) for claim in read_value(seen.raw.get("value"), label)]
 
 
 def read_material(view: MaterialView) -> list[Claim]:

@@ -42,6 +42,7 @@ _VESSEL_ATTRIBUTES = word_set(
 )
 # Words of keys under which contents are listed.
 CONTENTS = word_set("content composition comp component ingredient solute recipe")
+_LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 _VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
 # "50X TAE" is a strength, "40x objective" is not.
@@ -222,6 +223,10 @@ def _is_volume(leaf: Leaf) -> bool:
         return False
     if key_words & words.VOLUME:
         return key_words <= words.VOLUME | words.NEUTRAL | {"#"}
+    # "medium: 1.5 mL of DMEM" gives the volume of what covers the cells.
+    has_text = isinstance(leaf.value, str) and len(leaf.value_text.split()) > 1
+    if has_text and key_words & _LIQUIDS and key_words <= _LIQUIDS | words.NEUTRAL | {"well", "dish"}:
+        return True
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
 
 

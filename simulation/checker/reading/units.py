@@ -189,6 +189,10 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
     spelling = quantities.spell_unit(unit) or _MORE_SPELLINGS.get(unit.lower(), unit)
     if counted := _COUNTED.fullmatch(spelling.lower().replace("ul", "µl")):
         return "number_density", Decimal(_VOLUMES_OF_COUNTS[counted[1]])
+    numerator, stroke, denominator = unit.partition("/")
+    is_compound = stroke and "/" not in denominator and not quantities.spell_unit(unit)
+    if is_compound and (compound := _find_compound(numerator.strip(), denominator.strip())):
+        return compound
     # "MM" may mean millimolar or millimetres.
     if unit in ("MM", "UM", "NM", "PM", "Mm", "Um"):
         return None
@@ -205,6 +209,21 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
             except quantities.QuantityError:
                 continue
     return None
+
+
+# Dimension of the part above the stroke -> dimension of the concentration, and the factor from base unit over µL.
+_PER_VOLUME = {"mass": ("mass_concentration", 1000), "amount": ("molar_concentration", 1000), "volume": ("ratio", 100)}
+
+
+def _find_compound(numerator: str, denominator: str) -> tuple[str, Decimal] | None:
+    """Return (dimension, size) of a unit like "micrograms/millilitre", which no table lists in every spelling."""
+    above = _find_unit(numerator, ("mass", "amount", "volume"))
+    below = _find_unit(denominator, ("volume",))
+    if above is None or below is None or below[0] != "volume" or above[0] not in _PER_VOLUME:
+        return None
+    dimension, factor = _PER_VOLUME[above[0]]
+    # nmol/µL is mmol/L, and the base unit is µmol/L; µg/µL is 1000 µg/mL.
+    return dimension, above[1] / below[1] * factor
 
 
 def _prefer_molar(unit: str, dimensions: tuple[str, ...]) -> str:

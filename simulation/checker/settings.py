@@ -343,6 +343,27 @@ def _check_moved_volume(transition: Transition, seen: ObservationView) -> Findin
     yield from _compare_settings(seen.path, known, moved_volume.value, recorded[0].value, "volume", tolerance)
 
 
+_SINCE_START = re.compile(
+    r"([0-9]{1,4}(?:\.[0-9]{1,2})?\s?(?:h|hours?|min|minutes?|s|d|days?))\s(?:after|from|since|past) (?:the )?(?:start|beginning|onset)",
+    re.IGNORECASE,
+)
+
+
+def check_new_texts(transition: Transition) -> Findings:
+    """L16: yield an error if a new property says that the action took another time than the one that was set."""
+    set_durations = transition.parameters.list_values("duration")
+    if len(set_durations) != 1 or transition.action not in _TIMED_ACTIONS:
+        return
+    texts = [(seen.path, seen.full_text[:1500]) for seen in transition.observations]
+    for view in transition.usable_outputs:
+        texts += [(view.name, leaf.value_text) for leaf in view.leaves if leaf.value_text not in transition.input_texts]
+    for subject, text in texts:
+        for match in _SINCE_START.finditer(text):
+            if (recorded := units.parse_amount(match[1], "", ("duration",))) is not None:
+                allowed = set_durations[0] / 20
+                yield from _compare_setting(subject, set_durations[0], recorded.value, "duration", allowed, None)
+
+
 def _check_sentence_duration(transition: Transition, seen: ObservationView) -> Findings:
     """Yield an error if "incubated for" does not give the duration that was set, or "after" gives a longer one."""
     set_durations = transition.parameters.list_values("duration")

@@ -1,0 +1,169 @@
+"""L02: repeated draws: readings that use up a portion each, reagents of the same reactions, and washes of several vessels."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from simulation.checker.findings import Findings, compare, error_finding
+from simulation.checker.reading import units, words
+from simulation.checker.reading.properties import MaterialView
+from simulation.checker.reading.transition import Transition
+
+ZERO = Decimal(0)
+# Instruments that take a fresh portion for every reading, so n readings use n portions.
+_FRESH_PORTIONS = words.word_set(
+    "MeasureOsmolality NucleicAcidQuantification qPCR TotalProteinQuantification ELISA CapillaryELISA MassSpectrometry HPLC"
+)
+_PORTION = words.word_set("sample injection")
+# A reagent is pipetted with some surplus, and a rounded volume may hide a tenth of a portion.
+_SURPLUS = Decimal("0.15")
+_HANDLING = Decimal("0.02")  # share of the volume before: film on the wall
+
+
+class Use(NamedTuple):
+    """A reagent that parameters name, the volume of one portion and the volume that it lost, both in µL."""
+
+    name: str
+    portion: Decimal
+    lost: Decimal
+    rounding: Decimal
+
+
+def check_draws(transition: Transition) -> Findings:
+    """L02: yield an error if a sample lost fewer portions than readings, or reagents of one reaction differ in number."""
+    if transition.action in _FRESH_PORTIONS:
+        yield from _check_readings(transition)
+    if transition.family in words.MEASUREMENTS:
+        yield from _check_reactions(transition)
+    if transition.action == "Wash":
+        yield from _check_wash(transition)
+
+
+def _find_readings(transition: Transition) -> int | None:
+    """Return how many readings the parameters set, or None if they do not say so."""
+    counts = {
+        units.parse_number(leaf.value)
+        for leaf in transition.parameters.leaves
+        if leaf.word_set <= {"replicate", "reading", "repeat", "injection", "number", "of", "n"}
+        and leaf.word_set & {"replicate", "reading", "repeat", "injection"}
+    } - {None}
+    count = counts.pop() if len(counts) == 1 else None
+    return int(count) if count is not None and count == int(count) and 1 < count < 50 else None
+
+
+def _check_readings(transition: Transition) -> Findings:
+    count = _find_readings(transition)
+    portions = [
+        a.value
+        for leaf, a in transition.parameters.list_amounts("volume")
+        if leaf.word_set & _PORTION and leaf.word_set <= _PORTION | words.VOLUME
+    ]
+    if count is None or len(set(portions)) != 1 or portions[0] <= 0:
+        return
+    portion = portions[0]
+    for before, after in transition.list_kept_pairs():
+        if (
+            transition.parameters.has_named(before)
+            or before.volume is None
+            or after.volume is None
+            or before.is_unlimited
+        ):
+            continue
+        lost = before.volume.value - after.volume.value
+        rounding = min(before.volume.step, before.volume.value / 50) + min(after.volume.step, before.volume.value / 50)
+        portions_lost = round(lost / portion)
+        is_multiple = abs(lost - portions_lost * portion) <= rounding
+        # A number of portions other than the readings is an error; any other loss may have another cause.
+        if is_multiple and 0 < portions_lost < count and rounding < portion / 2:
+            expected, got = (units.format_value(value, "volume") for value in (count * portion, lost))
+            text = f"{count} readings of {units.format_value(portion, 'volume')} use {expected}, but {before.name} lost {got}"
+            yield error_finding("L02", after.name, expected, got, text)
+
+
+def _iter_uses(transition: Transition) -> Iterator[Use]:
+    """Yield the use of every reagent that a parameter names and of which another parameter gives the portion."""
+    for key, view in transition.parameters.materials_by_key.items():
+        role = [word for word in words.tokenize(key) if word not in ("#", "s")]
+        after = transition.find_output(view)
+        if after is None or view.volume is None or after.volume is None or not role or view.is_unlimited:
+            continue
+        # "primers" has "primer_volume"; a reagent that is diluted first is used up more slowly.
+        stem = role[0]
+        amounts = [
+            a
+            for leaf, a in transition.parameters.list_amounts("volume")
+            if leaf.words[:1] == (stem,) and "volume" in leaf.word_set
+        ]
+        is_diluted = any(
+            leaf.words[:1] == (stem,) and {"dilution", "fold"} & leaf.word_set for leaf in transition.parameters.leaves
+        )
+        if len(amounts) == 1 and amounts[0].value > 0 and not is_diluted:
+            rounding = min(view.volume.step + after.volume.step, view.volume.value / 20)
+            yield Use(view.name, amounts[0].value, view.volume.value - after.volume.value, rounding)
+
+
+def _check_reactions(transition: Transition) -> Findings:
+    """Yield an error if the volumes of the reagents stand for different numbers of reactions."""
+    uses = [use for use in _iter_uses(transition) if use.lost > 0]
+    if len(uses) < 2:
+        return
+    most = max(use.lost / use.portion for use in uses)
+    for use in uses:
+        expected = most * use.portion
+        allowed = expected * _SURPLUS + use.rounding + use.portion / 10
+        text = f"{use.name} lost {units.format_value(use.lost, 'volume')}, which is not enough for the {most:.3g} reactions of the other reagents"
+        yield from compare("L02", use.name, expected, use.lost, "volume", text, below=allowed, limit="about")
+
+
+def _check_wash(transition: Transition) -> Findings:
+    """Yield an error unless the wash liquid lost as much as all washes of all samples take."""
+    agents = [(view, role) for role, view in transition.parameters.materials_by_key.items()]
+    samples = [
+        view for view in transition.inputs if not transition.parameters.has_named(view) and not view.is_empty_vessel
+    ]
+    washes = transition.parameters.find_count("wash") or _find_wash_count(transition)
+    if not samples or any(_has_several_wells(view) for view in samples):
+        return
+    for view, key in agents:
+        role = words.tokenize(key)[:1]
+        after = transition.find_output(view)
+        amounts = [
+            a
+            for leaf, a in transition.parameters.list_amounts("volume")
+            if leaf.words[:1] == role and "volume" in leaf.word_set
+        ]
+        if after is None or view.volume is None or after.volume is None or view.is_unlimited or len(amounts) != 1:
+            continue
+        count = washes if role == ("wash",) else 1
+        if (
+            count is None
+            or len({id(other) for other, _ in agents if other is view}) != 1
+            or [v for v, _ in agents].count(view) > 1
+        ):
+            continue
+        expected, lost = amounts[0].value * count * len(samples), view.volume.value - after.volume.value
+        allowed = (
+            expected * _SURPLUS
+            + min(view.volume.step + after.volume.step, view.volume.value / 50)
+            + view.volume.value * _HANDLING
+        )
+        text = f"{count * len(samples)} portions of {units.format_value(amounts[0].value, 'volume')} were used, but {view.name} lost {units.format_value(lost, 'volume')}"
+        yield from compare("L02", after.name, expected, lost, "volume", text, allowed, allowed, limit="about")
+
+
+def _find_wash_count(transition: Transition) -> int | None:
+    leaves = [
+        leaf
+        for leaf in transition.parameters.leaves
+        if leaf.word_set == {"wash"} or leaf.word_set == {"wash", "number", "of"}
+    ]
+    number = units.parse_number(leaves[0].value) if len(leaves) == 1 else None
+    return int(number) if number is not None and number == int(number) and 0 < number < 20 else None
+
+
+def _has_several_wells(view: MaterialView) -> bool:
+    """Return whether a material stands for several vessels, so that one portion is not that of the material."""
+    return "plate" in view.all_words or (
+        {"well", "wells", "coverslip", "dishe"} & view.all_words != set()
+        and not any(map(words.is_well, view.name_words))
+    )

@@ -63,6 +63,7 @@ def check_identity(transition: Transition) -> Findings:
             yield Decided("L19")
             yield from _check_vessel_kind(transition, before, after)
             yield from _check_individual(before, after)
+            yield from _check_codes(transition, before, after)
             for leaf in before.leaves:
                 if leaf.value_text:
                     yield from _check_property(transition, leaf, before, after)
@@ -91,6 +92,35 @@ def _check_individual(before: MaterialView, after: MaterialView) -> Findings:
         yield from require(
             "L19", old[kind] == new[kind], after.name, f"{kind} {old[kind]}", f"{kind} {new[kind]}", text
         )
+
+
+# A code in a name: "RB-2", "AAV9", "B2", "pEGFP-C1". Counters of time and passages change and are left out.
+_CODE = re.compile(r"(?<![A-Za-z0-9.])([A-Za-z]{1,8}-?[0-9]{1,4}[A-Za-z]?)(?![A-Za-z0-9.%])")
+_COUNTER = re.compile(
+    r"^(?:div|d|day|p|t|h|hpf|dpf|dpi|dil|std|s|x|no|step|run|rep|cycle|n|v|pass|wk|week|rt|lane|ph)-?[0-9]",
+    re.IGNORECASE,
+)
+
+
+def _check_codes(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
+    """Yield an error if a code in a material's name is replaced by another code of the same form that no input has."""
+    if transition.family not in (words.INERT, words.HEAT, *words.MEASUREMENTS):
+        return
+    all_before = " ".join(
+        [*transition.input_texts, *(leaf.value_text for leaf in transition.parameters.leaves)]
+    ).lower()
+    all_after = " ".join(view.name for view in transition.outputs).lower()
+    old, new = (
+        [code.lower() for code in _CODE.findall(view.name.replace("_", " ")) if not _COUNTER.match(code)]
+        for view in (before, after)
+    )
+    lost = [code for code in old if code not in all_after.replace("_", " ")]
+    for code in (code for code in new if code not in all_before.replace("_", " ")):
+        shape = re.sub("[0-9]+", "0", code)
+        replaced = [other for other in lost if re.sub("[0-9]+", "0", other) == shape]
+        if len(replaced) == 1:
+            text = f"{after.name} had the code {replaced[0]} before"
+            yield error_finding("L19", after.name, replaced[0], code, text)
 
 
 def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, after: MaterialView) -> Findings:

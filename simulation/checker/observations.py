@@ -44,6 +44,14 @@ _QUANTITIES: tuple[tuple[str, str, str], ...] = (
 _QUANTITY_PATTERNS = tuple(
     (name, re.compile(pattern, re.IGNORECASE), frozenset(actions.split())) for name, pattern, actions in _QUANTITIES
 )
+# Dimensions of which only these instruments report numbers, whatever the words around them.
+_DIMENSIONS_OF_ACTIONS = {
+    "conductivity": words.word_set("MeasureConductivity HPLC CapillaryElectrophoresis"),
+    "osmolality": words.word_set("MeasureOsmolality"),
+}
+_CALIBRATION = re.compile(
+    r"\bcalibrat\w*|\bstandards?\b|\btarget\b|\bnominal\b|\blabel\b|\bexpected\b|\bshould\b", re.IGNORECASE
+)
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
 _CONCENTRATION = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)\s?(?:[mµn]M|[mµn]g/[mµ]L|cells/mL)\b")
 # Instruments for one physical quantity, which never report a concentration.
@@ -138,6 +146,12 @@ def check_measured_quantities(transition: Transition) -> Findings:
         if match and not _parse_numbers([match[1]]) & known_numbers:
             message = f"{action} does not measure concentrations, but {match[0]} is reported"
             yield error_finding("L15", seen.path, expected, match[0], message)
+        for dimension, actions in _DIMENSIONS_OF_ACTIONS.items():
+            found = units.find_amounts(text, dimension) if action not in actions else []
+            new = [amount for amount in found if not _parse_numbers([amount.text]) & known_numbers]
+            if new and not _CALIBRATION.search(text):
+                message = f"{action} does not measure {dimension.replace('_', ' ')}, but {new[0].text[:40]} is reported"
+                yield error_finding("L15", seen.path, expected, new[0].text[:40], message)
         for quantity, pattern, actions in _QUANTITY_PATTERNS:
             match = None if action in actions else pattern.search(text)
             number = _find_number(text, match.end(), known_numbers) if match else ""
@@ -215,7 +229,15 @@ def check_readings(transition: Transition) -> Findings:
             for dimension, known in (("volume", view.volume), ("mass", view.mass)):
                 if known is not None and _is_about_current_amount(transition, seen, dimension):
                     allowed = known.value * tolerance + min(known.step, known.value / 100)
-                    yield from _compare_readings(seen, view, known, dimension, "holds", allowed)
+                    yield from _compare_readings(
+                        seen,
+                        view,
+                        known,
+                        dimension,
+                        "holds",
+                        allowed,
+                        may_be_gross=dimension == "mass" and _is_gross(transition, seen),
+                    )
             if transition.action in _MEASURED_COMPONENTS:
                 yield from _check_densities(transition, seen, view)
             if transition.action in ("MeasurepH", "AdjustpH"):
@@ -254,12 +276,24 @@ def _check_densities(transition: Transition, seen: ObservationView, view: Materi
 
 
 def _compare_readings(
-    seen: ObservationView, view: MaterialView, known: Amount, dimension: str, verb: str, allowed: Decimal
+    seen: ObservationView,
+    view: MaterialView,
+    known: Amount,
+    dimension: str,
+    verb: str,
+    allowed: Decimal,
+    may_be_gross: bool = False,
 ) -> Findings:
     expected = units.format_value(known.value, dimension)
     for reading in _parse_readings(seen, dimension):
         text = f"{units.format_value(reading.value, dimension)} was read for {view.name}, which {verb} {expected}"
-        yield from compare("L20", seen.path, known.value, reading.value, dimension, text, allowed, allowed)
+        above = None if may_be_gross and view.container else allowed
+        yield from compare("L20", seen.path, known.value, reading.value, dimension, text, above, allowed)
+
+
+def _is_gross(transition: Transition, seen: ObservationView) -> bool:
+    """Return whether a weighing may include the vessel, because the balance was not tared."""
+    return transition.parameters.raw.get("tare") is False and "net" not in words.tokenize(seen.full_text[:300])
 
 
 def _check_ph(seen: ObservationView, view: MaterialView) -> Findings:

@@ -22,12 +22,17 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+_VESSEL = r"(?:vial|boat|crucible|beaker|tube|flask|bottle|dish|paper|watch glass|pan|cup|vessel|container)"
 _GROSS = _compile(
-    r"\bgross\b|\bfull\b|\bfilled\b|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid)\b|\+ ?(?:agcl|precipitate|ppt|sample)\b|\bloaded\b"
+    rf"\bgross\b|\bfull\b|\bfilled\b|\b{_VESSEL}\b[^,;]{{0,15}}?(?:\+|\bplus\b|\bwith\b|\band\b)|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid|salt)\b"
+    r"|\+ ?(?:agcl|precipitate|ppt|sample|powder|salt)\b|\bloaded\b"
 )
-_TARE = _compile(r"\btare\b|\bempty\b|\btare weight\b|\bvessel alone\b")
+_TARE = _compile(
+    rf"\btare\b|\bempty\b|\b{_VESSEL} alone\b|^(?:mass of (?:the )?|weight of (?:the )?)?(?:the )?{_VESSEL}(?: mass| weight)?(?: m?g)?$"
+)
 _NET = _compile(
-    r"\bnet\w*\b|\bby diff(?:erence|\.)?|\balone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
+    r"\bnet\w*\b|\bby diff(?:erence|\.)?|\b(?:powder|salt|sample|precipitate|agcl|acid|liquid|solid|content)s? alone\b|\bof (?:agcl|precipitate) by\b"
+    r"|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
 )
 # A weighing of an earlier time, of which the record may give the mass beside the present one.
 _EARLIER = _compile(
@@ -40,6 +45,9 @@ _WHOLE_MASS = _compile(r"\bmass\b|\bweight\b|\bgross\b|\bdry\b|\bwet\b|\bdamp\b"
 _DRYING = ("DryingOven", "Desiccate", "Lyophilize", "Evaporate", "Grind", "Incubate", "Wait", "Autoclave", "Microwave")
 _TOTAL = _compile(
     r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b"
+)
+_ALL_CELLS = _compile(
+    r"(?:number of |total |viable |live )?(?:cells?|mini-?cells?|particles)(?: number| count)?(?: in (?:total|all|suspension))?"
 )
 _NOT_TOTAL = _compile(
     r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
@@ -100,6 +108,8 @@ def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], obser
     ]
     new = find_term(mine, _WHOLE_MASS, _MASS)
     lost = find_term([*own, *observed], _LOSS, _MASS)
+    if old and new:
+        yield from _check_loss_share(view, old, new, [*own, *observed])
     if old and new and lost and old.value > new.value:
         expected, allowed = old.value - new.value, old.step + new.step + lost.step * 2
         allowed += expected * Decimal("0.03")
@@ -107,13 +117,56 @@ def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], obser
         yield from compare("L04", view.name, expected, lost.value, "mass", text, allowed, allowed)
 
 
+def _check_dry_mass(view: MaterialView, before: list[Claim], own: list[Claim]) -> Findings:
+    """Yield an error if a gross mass, or the total mass of a solid, is higher after drying than before."""
+    for pattern in (_GROSS, _compile(r"\b(?:total|damp|wet|dry|moist)?\s?mass\b")):
+        old, new = (
+            find_term(
+                [c for c in found if not c.matches(_TARE) and not c.matches(_NET) and not c.matches(_LOSS)],
+                pattern,
+                _MASS,
+            )
+            for found in (before, own)
+        )
+        if old and new and old.value > 0:
+            allowed = old.value / 200 + old.step + new.step
+            shown = units.format_value(old.value, "mass"), units.format_value(new.value, "mass")
+            text = f"{view.name} weighed {shown[0]} before drying and weighs {shown[1]}"
+            yield from compare("L04", view.name, old.value, new.value, "mass", text, above=allowed)
+            return
+
+
+_LOSS_SHARE = _compile(
+    r"\bloss\b|\blost\b|\bmoisture\b|\bwater content\b|\bgiven up\b|\bof the (?:damp|wet|moist|initial) mass\b"
+)
+
+
+def _check_loss_share(view: MaterialView, old: Claim, new: Claim, found: list[Claim]) -> Findings:
+    """Yield an error unless a loss in percent is that of the mass before, or of the dry mass."""
+    shares = {claim.value: claim for claim in found if claim.dimension == "ratio" and (claim.matches(_LOSS_SHARE))}
+    if len(shares) == 1 and old.value > new.value > 0:
+        stated, lost = next(iter(shares.values())), old.value - new.value
+        possible = [lost / old.value * 100, lost / new.value * 100]
+        expected = min(possible, key=lambda value: abs(value - stated.value))
+        uncertainty = (old.step + new.step) / old.value * 100
+        allowed = stated.step * 2 + uncertainty + expected / 20
+        text = f"the loss is {expected:.3g} % of the mass, not {stated.value} %"
+        yield from compare("L04", view.name, expected, stated.value, "ratio", text, allowed, allowed)
+
+
 def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) -> Findings:
     """Yield an error unless a stated total is the concentration times the volume of the material."""
     if not view.liquid_volume or view.volume is None:
         return
     for claim in own:
-        dimension = _PER_VOLUME.get(claim.dimension)
-        if dimension is None or not claim.matches(_TOTAL) or claim.matches(_NOT_TOTAL) or claim.value <= 0:
+        is_cells = claim.dimension in ("", "count") and _ALL_CELLS.fullmatch(claim.label) is not None
+        dimension = _PER_VOLUME.get("count" if is_cells else claim.dimension)
+        if (
+            dimension is None
+            or not (is_cells or claim.matches(_TOTAL))
+            or claim.matches(_NOT_TOTAL)
+            or claim.value <= 0
+        ):
             continue
         fitting = {name: a for name, a in view.concentrations.items() if a.dimension == dimension}
         named = {name: a for name, a in fitting.items() if set(name.split()) & set(words.tokenize(claim.label))}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -181,6 +181,28 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
         phase=_find_phase(leaves, name, has_volume),
         concentrations=_collect_concentrations(leaves),
     )
+
+
+# "CNQX, 10 mM in DMSO", "KCl 500 mM in Tyrode", "100 µM glutamate in HBSS": the only concentration in a name.
+_NAME_CONCENTRATION = re.compile(
+    r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|ng/mL|µg/mL|ug/mL|mg/mL|mg/L|g/L|ng/µL|ng/uL)(?![\w/])"
+)
+_NAME_END = re.compile(r"\bin\b|[,(/]|\beach\b|\b(?:stock|solution|standard|buffer)\b", re.IGNORECASE)
+
+
+def add_name_concentration(view: MaterialView) -> MaterialView:
+    """Return a material with the concentration that only its name states, if its properties state none."""
+    matches = list(_NAME_CONCENTRATION.finditer(units.normalise_text(view.name)))
+    if view.concentrations or len(matches) != 1 or view.is_unlimited:
+        return view
+    match = matches[0]
+    before, after = view.name[: match.start()].strip(" ,("), view.name[match.end() :].strip()
+    named = before or _NAME_END.split(after)[0]
+    component = " ".join(sorted(word for word in words.content_words(named) if word not in _NOT_COMPONENT_WORDS))
+    amount = units.parse_amount(f"{match[1]} {match[2]}", "", units.CONCENTRATIONS)
+    if amount is None or not component or len(component.split()) > 2:
+        return view
+    return replace(view, concentrations={component: amount})
 
 
 def is_temperature(leaf: Leaf) -> bool:

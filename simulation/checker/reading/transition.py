@@ -257,7 +257,9 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     if not isinstance(name, str) or not name.strip():
         raise TransitionError("action.name must be a non-empty text")
     name = words.canonical_name(name[:100])
-    inputs = _build_views(data.get("input_materials"), "input_materials")
+    inputs = tuple(
+        properties.add_name_concentration(view) for view in _build_views(data.get("input_materials"), "input_materials")
+    )
     outputs = _build_views(outcome.get("new_materials") or [], "new_materials")
     family = words.find_family(name)
     codes = action.get("materials")

@@ -104,6 +104,7 @@ def check_arithmetic(transition: Transition) -> Findings:
         yield from _check_relative_change(seen, found, gathered)
         yield from _check_area_share(seen, found)
         yield from _check_mean(seen, found)
+        yield from _check_replicates_in_brackets(seen)
 
 
 def _check_ratios(seen: ObservationView, found: list[Claim]) -> Findings:
@@ -176,6 +177,25 @@ def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
     shown = f"{nearest:.1f} %", f"{stated.value} %"
     text = f"the areas give shares of {', '.join(f'{share:.1f} %' for share in possible[: len(areas)])}, not {stated.value} %"
     yield from compare("L20", seen.path, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
+
+
+_REPLICATES = re.compile(
+    r"(?<![\w.])([0-9]{1,7}\.[0-9]{1,6})\s?[^0-9(;,]{0,12}\(((?:[0-9]{1,7}\.[0-9]{1,6}(?:\s?[A-Za-zµ/%]{0,6})?(?:\s?[,;/]\s?|\s?\)|\s(?:and|\+)\s)){2,6})"
+)
+
+
+def _check_replicates_in_brackets(seen: ObservationView) -> Findings:
+    """Yield an error if a value is outside the readings that follow it in brackets: "28.99 g (28.98, 28.99, 29.00)"."""
+    for match in _REPLICATES.finditer(seen.full_text[:1500]):
+        value, readings = Decimal(match[1]), [Decimal(number) for number in re.findall(r"[0-9]+\.[0-9]+", match[2])]
+        low, high = min(readings), max(readings)
+        # Numbers of another size are no readings of this value.
+        if len(readings) >= 2 and low > 0 and high < low * Decimal("1.2") and low / 2 < value < high * 2:
+            margin = (high - low) / 10 + Decimal(10) ** Decimal(match[1].partition(".")[2].__len__() * -1)
+            holds = low - margin <= value <= high + margin
+            if not holds:
+                text = f"{value} is outside its readings {low} to {high}"
+                yield error_finding("L20", seen.path, f"{low} to {high}", str(value), text)
 
 
 _MEAN = _compile(r"\bmean\b|\baverage\b|\bavg\b")

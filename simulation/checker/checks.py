@@ -90,7 +90,7 @@ CHECKS = (
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
           "always", (values.check_coherence,), True),
     Check("L23", "possible values", "pH 0 to 14, temperature above -273.15 °C, parts within the whole, nothing below zero",
-          "a number is given", (values.check_ranges, limits.check_packing), True),
+          "a number is given", (values.check_ranges, values.check_recorded_values, limits.check_packing), True),
     Check("L24", "prompt text", "no text of a prompt or of a planted error in what people read (warning)", "always", (values.check_prompt_text,), True),
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from simulation.checker.arithmetic import compare_computed, find_term
 from simulation.checker.findings import Findings, compare
-from simulation.checker.reading import claims, units
+from simulation.checker.reading import claims, flows, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
@@ -64,8 +64,13 @@ def check_tallies(transition: Transition) -> Findings:
         yield from _check_gates(seen.path, found)
         yield from _check_categories(transition, seen.path, found)
         yield from _check_sentence(transition, seen, found)
+        yield from _check_fractions(seen.path, seen.full_text[:1500])
     gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
     yield from _check_viability("the record", gathered)
+    if transition.action == "CellCounter":
+        yield from _check_chamber(transition, gathered)
+    if transition.action == "FlowCytometry":
+        yield from _check_events(gathered)
     if transition.action in ("QuantifyColonies", "ImageColonies", "VisualInspection"):
         yield from _check_colonies(transition, gathered)
     for view in transition.usable_outputs:
@@ -73,6 +78,72 @@ def check_tallies(transition: Transition) -> Findings:
         yield from _check_viability(view.name, found)
         yield from _check_categories(transition, view.name, found)
         yield from _check_multiplicity(transition, view, found)
+
+
+_FRACTION = re.compile(
+    r"(?<![\w.:/])([0-9]{1,7})\s?(?:/|of|out of)\s?(?:the )?([0-9]{1,7})\b(?!\s?(?:µ?m|n?)?[LMgx]\b)([^0-9%;|]{0,30}?)([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%"
+)
+
+
+def _check_fractions(subject: str, text: str) -> Findings:
+    """Yield an error unless "18 of 24 wells (75 %)" has the share that its counts give."""
+    for match in _FRACTION.finditer(text):
+        part, whole, share = Decimal(match[1]), Decimal(match[2]), Decimal(match[4])
+        if 0 < part <= whole and whole >= 3 and not re.search(r"\b(?:not|mock|control|target|expected)\b", match[3]):
+            expected = part / whole * 100
+            allowed = Decimal("0.6") + share / 50
+            shown = f"{expected:.1f} %", f"{share} %"
+            message = f"{part} of {whole} are {shown[0]}, not {shown[1]}"
+            yield from compare("L20", subject, expected, share, "ratio", message, allowed, allowed, shown=shown)
+
+
+_SQUARE_COUNT = re.compile(
+    r"\b([0-9]|one|two|three|four|five|eight|nine)\b (?:large |corner |outer |large corner )*(?:squares|quadrants|fields of 1 mm)",
+    re.IGNORECASE,
+)
+_SQUARE_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "eight": 8, "nine": 9}
+
+
+def _check_chamber(transition: Transition, gathered: list[Claim]) -> Findings:
+    """Yield an error unless the density of live cells follows from the count in a Neubauer chamber."""
+    texts = " ".join(seen.full_text for seen in transition.observations)[:3000]
+    counts = {match.lower() for match in _SQUARE_COUNT.findall(texts)}
+    leaves = [leaf for leaf in transition.parameters.leaves if {"dilution"} & leaf.word_set]
+    dilution = next((number for leaf in leaves if (number := units.parse_number(leaf.value))), None)
+    if len(counts) != 1 or dilution is None or "small" in texts.lower():
+        return
+    squares = counts.pop()
+    number = Decimal(_SQUARE_WORDS[squares] if squares in _SQUARE_WORDS else int(squares))
+    parts = [claim for claim in gathered if not claim.matches(_PART)]
+    for pattern, name in ((_LIVE, "live"), (_DEAD, "dead")):
+        count, density = find_term(parts, pattern, _COUNTS), find_term(parts, pattern, _DENSITIES)
+        if count and density and count.value >= 10 and number:
+            expected = count.value / number * _SQUARES * dilution
+            text = f"{count.value} {name} cells in {number} squares, diluted {dilution}-fold, are"
+            yield from compare_computed(
+                "L20", "cell count", expected, (count,), density, text, tolerance=Decimal("0.05")
+            )
+
+
+def _check_events(gathered: list[Claim]) -> Findings:
+    """Yield an error if a gate has more events than were recorded, or a subset more than its gate."""
+    counts = [claim for claim in gathered if claim.dimension in _COUNTS and claim.value == int(claim.value)]
+    events = find_term(counts, _compile(r"^(?:all |total |recorded |acquired )?events?\b|\ball events\b"))
+    parent = find_term([c for c in counts if not c.matches(_POSITIVE) and not c.matches(_NEGATIVE)], _PARENT)
+    positive = find_term(counts, _POSITIVE)
+    for part, whole in ((parent, events), (positive, parent or events)):
+        if part and whole and part.value > 0 and whole.value > 0:
+            text = f"{part.text} are more than the {whole.text} of which they are part"
+            yield from compare(
+                "L20",
+                "gates",
+                whole.value,
+                part.value,
+                "count",
+                text,
+                above=ZERO,
+                shown=(str(whole.value), str(part.value)),
+            )
 
 
 def _check_viability(subject: str, found: list[Claim]) -> Findings:
@@ -214,12 +285,37 @@ def _find_density(gathered: list[Claim]) -> Claim | None:
     return find_term(found, _UNDILUTED, ("", "number_density"))
 
 
+def _find_moved_particles(transition: Transition, view: MaterialView) -> Claim | None:
+    """Return the particles that a transfer added to the cells of a vessel: titer times volume, or None."""
+    source = flows.find_source(transition) if transition.family == "move" else None
+    volume, before = transition.parameters.find_moved_volume(), transition.find_input(view)
+    if source is None or volume is None or before is None or before is source:
+        return None
+    densities = [amount for amount in source.concentrations.values() if amount.dimension == "number_density"]
+    if len(densities) != 1 or not set(source.all_words) & _PARTICLE_WORDS:
+        return None
+    number = densities[0].value * volume.value / 1000
+    return Claim("particles", number, "", number * densities[0].step / densities[0].value, f"{number:.3g} particles")
+
+
+_PARTICLE_WORDS = frozenset(
+    {"minicell", "phage", "virus", "lentivirus", "aav", "particle", "tu", "vg", "viral", "titer", "titre", "lv", "moi"}
+)
+
+
 def _check_multiplicity(transition: Transition, view: MaterialView, found: list[Claim]) -> Findings:
     """Yield an error unless the particles for each cell follow from the particles and the cells of a vessel."""
     stated = find_term([c for c in found if c.value > 0], _PER_CELL, _COUNTS)
     plain = [c for c in found if not c.matches(_PER_CELL) and c.dimension in _COUNTS]
-    particles = find_term(plain, _PARTICLES, _COUNTS)
+    particles = find_term(plain, _PARTICLES, _COUNTS) or _find_moved_particles(transition, view)
     cells = find_term([c for c in plain if not c.matches(_PARTICLES)], _CELLS, _COUNTS)
+    if cells is None and (before := transition.find_input(view)) is not None:
+        earlier = [
+            c
+            for c in claims.list_claims(transition, [before])
+            if not c.matches(_PARTICLES) and not c.matches(_PER_CELL)
+        ]
+        cells = find_term(earlier, _CELLS, _COUNTS)
     if stated and particles and cells and cells.value > 0 and particles.value > 0:
         text = f"{particles.text} on {cells.text} are, for each cell,"
         yield from compare_computed("L20", view.name, particles.value / cells.value, (particles, cells), stated, text)

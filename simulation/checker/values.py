@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.checker import concentrations
 from simulation.checker.findings import Decided, Finding, Findings, error_finding, require, warning_finding
-from simulation.checker.reading import flows, properties, units, words
+from simulation.checker.reading import claims, flows, properties, units, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
@@ -172,6 +172,54 @@ def _is_measuring_noise(text: str) -> bool:
         return True
     # Four times half a unit of the last digit is two units, by which the display of a balance may fluctuate.
     return is_concentration or abs(number_parts[0]) <= min(4 * number_parts[1], Decimal("0.002"))
+
+
+_CORRELATION = re.compile(
+    r"(?:\br\s?(?:\^?2|²|squared)|\bcorrelation(?: coefficient)?|\bcircularity|\bp[- ]?value)\s?(?:=|:|of|is)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,6})?)(?![0-9]|\s?%)",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"(?<![\w.,~≈])(?<!mean )(?<!average )(?<!of )([0-9]{1,5}\.[0-9]*[1-9])\s(colonies|larvae|fish|embryos|tubes|wells|lanes|animals|vials|plates)\b",
+    re.IGNORECASE,
+)
+_AVERAGED = re.compile(r"\bmean\b|\baverage\b|\bper\b|\bmedian\b", re.IGNORECASE)
+_SHARE_NAMES = re.compile(
+    r"\b(viability|confluen(?:ce|cy)|humidity|purity|transduction|infected|positive|survival|coverage|identity|cleavage|cleaved)\b",
+    re.IGNORECASE,
+)
+
+
+def check_recorded_values(transition: Transition) -> Findings:
+    """L23: yield an error if a record has a correlation above 1, a share above 100 % or a part of a whole thing."""
+    for seen, found in claims.list_observed(transition):
+        text = seen.full_text[:1500]
+        for number in _CORRELATION.findall(text):
+            yield from require(
+                "L23",
+                -1 <= Decimal(number) <= 1,
+                seen.path,
+                "at most 1",
+                number,
+                f"a coefficient of {number} is above 1",
+            )
+        if not _AVERAGED.search(text):
+            for number, things in _WHOLE.findall(text):
+                yield error_finding(
+                    "L23", seen.path, "a whole number", f"{number} {things}", f"{number} {things} were counted"
+                )
+        for claim in found:
+            if (
+                claim.dimension == "ratio"
+                and _SHARE_NAMES.search(claim.label)
+                and not re.search(
+                    r"\bchange\b|\bincrease\b|\brelative\b|\bcontrol\b|\bof (?:the )?(?:mock|untreated|baseline|start)",
+                    claim.label,
+                )
+            ):
+                text = f"{claim.text} is more than the whole"
+                yield from require(
+                    "L23", 0 <= claim.value <= Decimal("100.5"), seen.path, "0 to 100 %", f"{claim.value} %", text
+                )
 
 
 def check_units(transition: Transition) -> Findings:

@@ -74,6 +74,8 @@ def check_weighing(transition: Transition) -> Findings:
         before = transition.find_input(view)
         if before is not None and transition.action in _DRYING:
             yield from _check_loss(view, claims.list_claims(transition, [before]), own, observed if extra else [])
+    for view in (*transition.inputs, *outputs):
+        yield from _check_moles(view, claims.list_claims(transition, [view]))
     yield from _check_molarities(transition)
     yield from _check_element_masses(transition)
 
@@ -230,6 +232,39 @@ def _check_molarities(transition: Transition) -> Findings:
                 yield from compare_computed(
                     "L04", view.name, expected, (mass,), _as_claim(amount), text, tolerance=Decimal("0.03")
                 )
+
+
+_DERIVATIVE = _compile(
+    r"\b\w*hydrate\b|\bhydrochloride\b|\bsalt\b|\bin\b|\bper\b|\bdisodium\b|\bsolution\b|\bbase pair\b"
+)
+
+
+def _check_moles(view: MaterialView, own: list[Claim]) -> Findings:
+    """Yield an error if a stated molar mass is not that of the formula, or an amount not that of the mass."""
+    stated = find_term([claim for claim in own if claim.value > 0], _MOLAR_MASS, ("molecular_mass",))
+    substance = chemistry.find_only_substance(view.name_words)
+    if stated and substance and not _DERIVATIVE.search(view.name) and view.volume is None:
+        text = (
+            f"{substance.formula} has a molar mass of {substance.molar_mass:.5g} g/mol, not {stated.value * 1000:.5g}"
+        )
+        expected, got = substance.molar_mass / 1000, stated.value
+        allowed = expected * Decimal("0.015") + stated.step
+        yield from compare("L04", view.name, expected, got, "molecular_mass", text, allowed, allowed)
+    molar_mass = stated.value * 1000 if stated else substance.molar_mass if substance else None
+    masses = [
+        c for c in own if c.dimension == "mass" and c.value > 0 and not c.matches(_TARE) and not c.matches(_GROSS)
+    ]
+    amounts = [c for c in own if c.dimension == "amount" and c.value > 0]
+    if (
+        molar_mass
+        and len({c.value for c in masses}) == len({c.value for c in amounts}) == 1
+        and not view.concentrations
+    ):
+        expected = masses[0].value / molar_mass * 1000
+        text = f"{masses[0].text} of {molar_mass:.5g} g/mol are"
+        yield from compare_computed(
+            "L04", view.name, expected, (masses[0],), amounts[0], text, tolerance=Decimal("0.02")
+        )
 
 
 def _find_weighed(view: MaterialView, own: list[Claim]) -> Claim | None:

@@ -172,6 +172,11 @@ def find_ion(component: str) -> str:
     return ION_WORDS.get(names[0], "") if len(names) == 1 else ""
 
 
+def get_ion_formula(ion: str) -> str:
+    """Return the formula of an ion: "Cl" for "cl"."""
+    return _IONS[ion][0]
+
+
 def has_source(ion: str, words: Iterable[str]) -> bool:
     """Return whether a text with these words may bring the ion: it names it, a salt of it or a mixture of many salts."""
     symbol, names = _IONS[ion]

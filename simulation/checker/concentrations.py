@@ -70,7 +70,9 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
     if component and not view.is_unlimited and not is_mentioned:
         # A component that its text does not mention is absent if the composition is listed or the substance is
         # ready-made.
-        lists_composition = bool(view.concentrations) and not component_words & _UNMENTIONED
+        lists_composition = (
+            bool(view.concentrations) and not view.has_named_concentration and not component_words & _UNMENTIONED
+        )
         if lists_composition or component_words <= words.REAGENTS - _PRODUCED_BY_CELLS:
             return ZERO
     is_pure = words.SOLVENTS & set(view.name_words) and not view.concentrations

@@ -48,6 +48,11 @@ _VESSEL_KINDS = {
     "a flask": word_set("flask erlenmeyer t25 t75 t175"), "a bottle": word_set("bottle"), "a vial": word_set("vial"),
     "a dish": word_set("dish petri"), "a beaker": word_set("beaker"), "a cuvette": word_set("cuvette"), "a crucible": word_set("crucible"),
 }  # fmt: skip
+# The format of a plate, flask or dish: "24-well", "T75", "35 mm dish".
+_FORMAT = re.compile(
+    r"\b(1536|384|96|48|24|12|6)(?=[- ]?wells?\b)|\bT-?(25|75|150|175|225)\b|\b(35|60|90|100|150)(?= ?mm (?:petri )?dish)",
+    re.IGNORECASE,
+)
 # "isolate RB-2", "fish 9": the number or code belongs to the individual, which no action changes.
 _INDIVIDUAL = re.compile(
     r"\b(isolate|strain|fish|clone|colony|donor|patient|animal|mouse|larva|embryo|progeny|consortium|passenger)\s(?:no\.?\s|nr\.?\s|#)?"
@@ -71,9 +76,14 @@ def check_identity(transition: Transition) -> Findings:
 
 def _check_vessel_kind(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
     """Yield an error if a material is in another kind of vessel after an action that moves nothing."""
-    if transition.action in _CHANGES_VESSEL or transition.family not in (words.INERT, words.HEAT, *words.MEASUREMENTS):
+    stays = transition.family in (words.INERT, words.HEAT, words.TAKE, *words.MEASUREMENTS)
+    if transition.action in _CHANGES_VESSEL or not stays:
         return
     kinds = []
+    sizes = [set(_FORMAT.findall(view.container)) for view in (before, after)]
+    if len(sizes[0]) == len(sizes[1]) == 1:
+        text = f"{after.name} was in {before.container[:60]} and is now in {after.container[:60]}"
+        yield from require("L19", sizes[0] == sizes[1], after.name, before.container[:40], after.container[:40], text)
     for view in (before, after):
         container_words = set(words.tokenize(view.container))
         kinds.append([kind for kind, names in _VESSEL_KINDS.items() if names & container_words])
@@ -222,6 +232,9 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
         expected = volumes_per_well[0]
         if abs(output.volume.value - expected.value) > expected.value / 20:
             changes.append(("volume", expected.text, output.volume.text))
+    for leaf in plate.leaves:
+        if {"per", "well"} <= leaf.word_set and (new := _find_changed_value(leaf, leaf.words, output)):
+            changes.append((leaf.key, leaf.value_text, new))
     # The well in the name, or in the property well or position.
     texts = {leaf.value_text.strip().lower() for leaf in output.leaves if leaf.word_set <= {"well", "position"}}
     labels = {text for text in texts | set(output.name_words) if words.is_well(text)}
@@ -295,8 +308,21 @@ def check_unlimited_supplies(transition: Transition) -> Findings:
         if before is not None and before.is_unlimited:
             change = "used up" if output.is_used_up else "handed back"
             yield error_finding("L09", output.name, "left out", change, f"{output.name} is unlimited and was {change}")
+        elif before is None and (supply := _find_supply(transition, output)) is not None:
+            text = f"{supply.name} is unlimited, and {output.name} was handed back"
+            yield error_finding("L09", output.name, "left out", "handed back", text)
         elif output.is_unlimited and transition.action != "ManifestMaterials":
             yield error_finding("L09", output.name, "limited", "unlimited", f"{output.name} became unlimited")
+
+
+def _find_supply(transition: Transition, output: MaterialView) -> MaterialView | None:
+    """Return the unlimited supply of which an unlinked output claims to be the rest, or None."""
+    core = set(words.core_words(output.name))
+    if not core or not _REMAINDER & set(output.name_words) or output.is_empty_vessel:
+        return None
+    if any(core <= set(view.name_words) for view in transition.limited_inputs):
+        return None
+    return next((view for view in transition.inputs if view.is_unlimited and core <= set(view.name_words)), None)
 
 
 def check_output_count(transition: Transition) -> Findings:

@@ -53,7 +53,7 @@ _CALIBRATION = re.compile(
     r"\bcalibrat\w*|\bstandards?\b|\btarget\b|\bnominal\b|\blabel\b|\bexpected\b|\bshould\b", re.IGNORECASE
 )
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
-_CONCENTRATION = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)\s?(?:[mµn]M|[mµn]g/[mµ]L|cells/mL)\b")
+_CONCENTRATIONS = ("molar_concentration", "mass_concentration", "number_density")
 # Instruments for one physical quantity, which never report a concentration.
 _ONE_QUANTITY = words.word_set(
     "MeasurepH MeasureWeight MeasureVolume MeasureConductivity MeasureContactAngle MeasureViscosity MeasureOsmolality "
@@ -142,10 +142,16 @@ def check_measured_quantities(transition: Transition) -> Findings:
             text = text.replace(name, "it")
         yield Decided("L15")
         # An instrument for one physical quantity reports no concentration.
-        match = _CONCENTRATION.search(units.normalise_text(text)) if action in _ONE_QUANTITY else None
-        if match and not _parse_numbers([match[1]]) & known_numbers:
-            message = f"{action} does not measure concentrations, but {match[0]} is reported"
-            yield error_finding("L15", seen.path, expected, match[0], message)
+        stated = (
+            (a for dimension in _CONCENTRATIONS for a in units.find_amounts(text, dimension))
+            if action in _ONE_QUANTITY
+            else ()
+        )
+        new_amounts = [amount for amount in stated if not _parse_numbers([amount.text]) & known_numbers]
+        if new_amounts and not _CALIBRATION.search(text):
+            shown = new_amounts[0].text[:40]
+            message = f"{action} does not measure concentrations, but {shown} is reported"
+            yield error_finding("L15", seen.path, expected, shown, message)
         for dimension, actions in _DIMENSIONS_OF_ACTIONS.items():
             found = units.find_amounts(text, dimension) if action not in actions else []
             new = [amount for amount in found if not _parse_numbers([amount.text]) & known_numbers]

@@ -49,6 +49,8 @@ _TOTAL = _compile(
 _ALL_CELLS = _compile(
     r"(?:number of |total |viable |live )?(?:cells?|mini-?cells?|particles)(?: number| count)?(?: in (?:total|all|suspension))?"
 )
+# Each output is one vessel, so what is "per tube" is the total of it.
+_PER_VESSEL = _compile(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bdose\b")
 _NOT_TOTAL = _compile(
     r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
 )
@@ -78,6 +80,7 @@ def check_weighing(transition: Transition) -> Findings:
         yield from _check_moles(view, claims.list_claims(transition, [view]))
     yield from _check_molarities(transition)
     yield from _check_element_masses(transition)
+    yield from _check_contained(transition)
 
 
 def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
@@ -98,18 +101,15 @@ def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
 
 def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], observed: list[Claim]) -> Findings:
     """Yield an error unless what was lost is the mass before minus the mass after."""
-    old = find_term(
-        [c for c in before if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_MOLAR_MASS)],
-        _WHOLE_MASS,
-        _MASS,
-    )
-    mine = [
-        c
-        for c in own
-        if not c.matches(_TARE) and not c.matches(_LOSS) and not c.matches(_EARLIER) and not c.matches(_NET)
-    ]
-    new = find_term(mine, _WHOLE_MASS, _MASS)
+    excluded = (_TARE, _LOSS, _MOLAR_MASS)
     lost = find_term([*own, *observed], _LOSS, _MASS)
+    old, new = None, None
+    for pattern in (_NET, _GROSS, _WHOLE_MASS):
+        pools = [[c for c in found if not any(c.matches(other) for other in excluded)] for found in (before, own)]
+        pools[1] = [c for c in pools[1] if not c.matches(_EARLIER)]
+        old, new = (find_term(pool, pattern, _MASS) for pool in pools)
+        if old and new:
+            break
     if old and new:
         yield from _check_loss_share(view, old, new, [*own, *observed])
     if old and new and lost and old.value > new.value:
@@ -165,8 +165,8 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
         dimension = _PER_VOLUME.get("count" if is_cells else claim.dimension)
         if (
             dimension is None
-            or not (is_cells or claim.matches(_TOTAL))
-            or claim.matches(_NOT_TOTAL)
+            or not (is_cells or claim.matches(_TOTAL) or claim.matches(_PER_VESSEL))
+            or _NOT_TOTAL.search(_PER_VESSEL.sub("", claim.label))
             or claim.value <= 0
         ):
             continue
@@ -332,6 +332,33 @@ def _check_element_masses(transition: Transition) -> Findings:
             text = f"{shown} of {substance.formula} have at most {units.format_value(expected, 'mass')} of {symbol}"
             allowed = expected * Decimal("0.03") + claim.step
             yield from compare("L04", output.name, expected, claim.value, "mass", text, above=allowed)
+
+
+_CONTAINED = _compile(r"\bcontain\w*\b|\bin it\b|\bcontent\b|\bof which\b|\bcorrespond\w*\b|\bequivalent\b|\bas\b")
+
+
+def _check_contained(transition: Transition) -> Findings:
+    """Yield an error unless "chloride contained in 0.5867 g of AgCl" has the share of the formula."""
+    for seen, found in claims.list_observed(transition):
+        substance = chemistry.find_only_substance(set(words.tokenize(seen.description)))
+        masses = [claim for claim in found if claim.dimension == "mass" and claim.value > 0]
+        inside = [claim for claim in masses if claim.context and _CONTAINED.search(claim.label)]
+        whole = [claim for claim in masses if not claim.context]
+        if substance is None or len(inside) != 1 or len({claim.value for claim in whole}) != 1:
+            continue
+        named = {chemistry.ION_WORDS[word] for word in words.tokenize(inside[0].label) if word in chemistry.ION_WORDS}
+        ions = named & set(substance.ions)
+        if len(ions) == 1:
+            ion = ions.pop()
+            share = (
+                chemistry.compute_molar_mass(chemistry.get_ion_formula(ion))
+                * substance.ions[ion]
+                / substance.molar_mass
+            )
+            text = f"{whole[0].text} of {substance.formula} contain, of {ion.capitalize()},"
+            yield from compare_computed(
+                "L04", seen.path, whole[0].value * share, whole, inside[0], text, tolerance=Decimal("0.02")
+            )
 
 
 def _find_formula(view: MaterialView) -> Substance | None:

@@ -56,7 +56,10 @@ def check_masses(transition: Transition) -> Findings:
         if before.mass is not None and after.mass is not None:
             had, has = before.mass.value, after.mass.value
             above = None if may_gain else had * _GAIN + after.mass.step / 10
-            below = None if may_lose else had * _LOSS + after.mass.step
+            is_split = any(
+                view.mass is not None and transition.find_input(view) is None for view in transition.usable_outputs
+            )
+            below = None if may_lose or is_split else had * _LOSS + after.mass.step
             reason = "nothing was added to it" if has > had else "nothing was removed from it"
             yield from _compare_masses(after, had, has, reason, above, below)
 

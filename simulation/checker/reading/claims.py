@@ -22,7 +22,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
-_CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s|\s(?:and|while|then|with|but)\s|\s->\s|\s[–—]\s")
+_CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s(?=[A-Z])|\s(?:and|while|then|with|but)\s|\s[–—]\s")
 _BRACKET = re.compile(r"\([^()]{0,200}\)")
 _LAST_WORDS = re.compile(r"[;,]\s|\.\s|[0-9]")
 _APPROXIMATE = re.compile(
@@ -116,7 +116,7 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     # A word before the number names it; "10000 gated cells" has its name behind it.
     # "vs Ag/AgCl: Epa 0.428 V": what stands behind the colon is the name, if anything does.
     behind_colon = before.rpartition(": ")[2]
-    named = (behind_colon if re.search("[A-Za-zΔ]", behind_colon) else before).strip(" ~≈=:<>+-")
+    named = (behind_colon if re.search("[A-Za-zΔ]", behind_colon) else before).strip(" ~≈=:<>+-→")
     # "% of all signal: 71.0" has its unit in front.
     dimension = dimension or ("ratio" if "%" in named else "")
     named = named if re.search(r"[A-Za-zΔ%]", named) else after

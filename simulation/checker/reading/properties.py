@@ -75,6 +75,7 @@ class MaterialView:
     container: str
     phase: str
     concentrations: Mapping[str, Amount]
+    has_named_concentration: bool = False  # the concentration is only in the name, so other contents may be unmentioned
 
     @property
     def is_unlimited(self) -> bool:
@@ -202,7 +203,7 @@ def add_name_concentration(view: MaterialView) -> MaterialView:
     amount = units.parse_amount(f"{match[1]} {match[2]}", "", units.CONCENTRATIONS)
     if amount is None or not component or len(component.split()) > 2:
         return view
-    return replace(view, concentrations={component: amount})
+    return replace(view, concentrations={component: amount}, has_named_concentration=True)
 
 
 def is_temperature(leaf: Leaf) -> bool:

@@ -63,7 +63,8 @@ _MORE_UNITS = {
     "cells/l": ("number_density", "0.001"), "million cells/ml": ("number_density", "1000000"),
     "m cells/ml": ("number_density", "1000000"), "million cells": ("count", "1000000"), "µl/ml": ("ratio", "0.1"),
     "osm/kg": ("osmolality", "1000"), "osmol/kg": ("osmolality", "1000"),
-    "pl": ("volume", "0.000001"), "fl": ("volume", "0.000000001"),
+    "vg": ("count", "1"), "vp": ("count", "1"), "gc": ("count", "1"), "pfu": ("count", "1"), "cfu": ("count", "1"),
+    "minicells": ("count", "1"), "minicell": ("count", "1"), "copies": ("count", "1"), "pl": ("volume", "0.000001"), "fl": ("volume", "0.000000001"),
     "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cl": ("volume", "10000"),
 }  # fmt: skip
 

@@ -1,12 +1,17 @@
 """Measure the checks on labelled transitions: recall per code, false alarms and undecidable lines.
 
 `python -m simulation.checker.suite` writes the list of checks and the results as tables between the markers in docs/checker.md.
+With `--sealed` it also measures the sealed half of the unseen suite and writes the tables that compare the two halves.
+The sealed half is only for reports: it prints and writes aggregates, never a line.
 """
 
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from scipy.stats import binomtest
 
 from simulation.checker import checks
 from simulation.checker.checks import CHECKS, CODES, CheckedLine
@@ -19,11 +24,15 @@ CORRECT = ("correct", "none", "0")
 WRONG = ("type1", "type2", "obvious", "subtle", "1", "2")
 # For these codes a warning counts as found, because leaked text never affects the verdict.
 WARNING_CODES = ("L10", "L24")
+DEVELOPMENT, SEALED = "development.jsonl", "sealed.jsonl"  # the halves of the unseen suite
 SUITES = (
     ("derived.jsonl", "Derived suite (development)"),
     ("foreign.jsonl", "Foreign spellings (development)"),
+    (DEVELOPMENT, "Unseen suite, development half"),
     ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
 )
+UNSEEN_START = "<!-- unseen: written by python -m simulation.checker.suite --sealed -->"
+UNSEEN_END = "<!-- end of unseen -->"
 # A test compares the page with fresh tables, so the numbers in the documentation cannot become stale.
 START, END = "<!-- suites: written by python -m simulation.checker.suite -->", "<!-- end of suites -->"
 CHECKS_START, CHECKS_END = "<!-- checks: written by python -m simulation.checker.suite -->", "<!-- end of checks -->"
@@ -37,6 +46,14 @@ class Share(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.part} of {self.whole}" + (f" ({100 * self.part / self.whole:.0f}%)" if self.whole else "")
+
+    @property
+    def interval(self) -> str:
+        """Return the exact 95 % interval (Clopper-Pearson) in percent, or a dash without cases."""
+        if not self.whole:
+            return "-"
+        low, high = binomtest(self.part, self.whole).proportion_ci(0.95, "exact")
+        return f"{100 * low:.0f} to {100 * high:.0f}%"
 
     def add_case(self, hit: bool) -> "Share":
         """Return this share with one more case in the whole and, if `hit` is True, in the part."""
@@ -58,6 +75,9 @@ class SuiteResult:
     recall_by_code: dict[str, Share] = field(default_factory=dict)
     named_by_code: dict[str, Share] = field(default_factory=dict)  # found under the same code as the label
     alarms_by_code: Counter[str] = field(default_factory=Counter)  # findings of severity error on correct lines
+    # Recall and false alarms of each kind of error and each style of writing, for the suites whose lines have them.
+    recall_by_group: dict[str, Share] = field(default_factory=dict)
+    alarms_by_group: dict[str, Share] = field(default_factory=dict)
     found_by_code: Counter[str] = field(default_factory=Counter)  # findings of severity error on wrong lines
 
     def add_line(self, line: CheckedLine) -> None:
@@ -68,7 +88,10 @@ class SuiteResult:
         truth, code = str(line.data.get("truth", "")).lower(), str(line.data.get("code", ""))
         error_codes = {finding.code for finding in line.report.error_findings}
         self.undecidable = self.undecidable.add_case(line.report.verdict == UNDECIDABLE)
+        groups = [f"{key}: {line.data[key]}" for key in ("kind", "style") if key in line.data]
         if truth in CORRECT:
+            for group in groups:
+                self.alarms_by_group[group] = self.alarms_by_group.get(group, NOTHING).add_case(bool(error_codes))
             self.false_alarms = self.false_alarms.add_case(bool(error_codes))
             self.alarms_by_code.update(error_codes)
         # Errors that only an expert can find are not expected of the checks, so recall leaves them out.
@@ -78,6 +101,8 @@ class SuiteResult:
             is_named = code in error_codes | {finding.code for finding in line.report.findings if finding.decidable}
             is_found = bool(error_codes) or (code in WARNING_CODES and is_named)
             self.recall = self.recall.add_case(is_found)
+            for group in groups:
+                self.recall_by_group[group] = self.recall_by_group.get(group, NOTHING).add_case(is_found)
             self.recall_by_code[code] = self.recall_by_code.get(code, NOTHING).add_case(is_found)
             self.named_by_code[code] = self.named_by_code.get(code, NOTHING).add_case(is_named)
             self.found_by_code.update(error_codes)
@@ -138,5 +163,43 @@ def _format_cell(result: SuiteResult, code: str) -> str:
     return f"{by_code.part} of {by_code.whole}, {named.part}, {result.alarms_by_code[code]}"
 
 
+def format_unseen(development: SuiteResult, sealed: SuiteResult) -> str:
+    """Return the tables of the two halves of the unseen suite: all, by kind of error and by style of writing."""
+    heading = "Development: found | Sealed: found | 95% interval | Gap, points | Development: false alarms | Sealed: false alarms | 95% interval"
+    row = _format_halves("all", (development.recall, sealed.recall), (development.false_alarms, sealed.false_alarms))
+    lines = [f"| | {heading} |", "|---" * 8 + "|", row]
+    for key, title in (("kind", "Kind of error"), ("style", "Style")):
+        names = {
+            name
+            for result in (development, sealed)
+            for name in (*result.recall_by_group, *result.alarms_by_group)
+            if name.startswith(key)
+        }
+        lines += ["", f"| {title} | {heading} |", "|---" * 8 + "|"]
+        for name in sorted(names):
+            recall, alarms = (
+                (getattr(development, part).get(name, NOTHING), getattr(sealed, part).get(name, NOTHING))
+                for part in ("recall_by_group", "alarms_by_group")
+            )
+            lines.append(_format_halves(name.partition(": ")[2].replace("_", " "), recall, alarms))
+    return "\n".join(lines)
+
+
+def _format_halves(name: str, recall: tuple[Share, Share], alarms: tuple[Share, Share]) -> str:
+    gap = "-"
+    if recall[0].whole and recall[1].whole:
+        gap = f"{100 * (recall[0].part / recall[0].whole - recall[1].part / recall[1].whole):.0f}"
+    return f"| {name} | {recall[0]} | {recall[1]} | {recall[1].interval} | {gap} | {alarms[0]} | {alarms[1]} | {alarms[1].interval} |"
+
+
+def insert_unseen(page: str) -> str:
+    """Return the page with new tables of the unseen suite. Raises FileNotFoundError if a half is not there."""
+    action_types = catalogue.load_catalogue(ROOT / "fixtures" / "actions")[0]
+    halves = [measure_suite(ROOT / "fixtures" / "checker" / name, action_types) for name in (DEVELOPMENT, SEALED)]
+    before, _, rest = page.partition(UNSEEN_START)
+    return f"{before}{UNSEEN_START}\n\n{format_unseen(*halves)}\n\n{UNSEEN_END}{rest.partition(UNSEEN_END)[2]}"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(insert_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    text = insert_tables(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(insert_unseen(text) if "--sealed" in sys.argv[1:] else text, encoding="utf-8")

@@ -24,7 +24,9 @@ _NUMBER = re.compile(
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
 _CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s(?=[A-Z])|\s(?:and|while|then|with|but)\s|\s[–—]\s")
 _BRACKET = re.compile(r"\([^()]{0,200}\)")
-_LAST_WORDS = re.compile(r"[;,]\s|\.\s|[0-9]")
+_LAST_WORDS = re.compile(r"[;,]\s|\.\s|(?<![\w/])[0-9][0-9.,]*")
+# "3 x 10 mL" and "2 in the well" have no unit, "9400 x g" has.
+_NO_UNIT = re.compile(r"\s*(?:x (?!g\b)|in |at )")
 _APPROXIMATE = re.compile(
     r"~|≈|\b(?:about|approx\w*|ca|circa|roughly|nearly|around|some|almost|estimated|expected|nominal\w*)\b",
     re.IGNORECASE,
@@ -111,7 +113,7 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     amount = units.parse_amount(f"{number}{after[:40]}" if after[:1] in " %°/" else f"{number} {after[:40]}")
     value, step, _ = units.split_number(number) or (Decimal(0), Decimal(0), "")
     dimension = ""
-    if amount is not None and not after.lstrip().startswith(("x ", "in ", "at ")):
+    if amount is not None and not _NO_UNIT.match(after):
         value, step, dimension = amount.value, amount.step, amount.dimension
     # A word before the number names it; "10000 gated cells" has its name behind it.
     # "vs Ag/AgCl: Epa 0.428 V": what stands behind the colon is the name, if anything does.

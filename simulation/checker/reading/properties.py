@@ -194,7 +194,8 @@ _NAME_END = re.compile(r"\bin\b|[,(/]|\beach\b|\b(?:stock|solution|standard|buff
 def add_name_concentration(view: MaterialView) -> MaterialView:
     """Return a material with the concentration that only its name states, if its properties state none."""
     matches = list(_NAME_CONCENTRATION.finditer(units.normalise_text(view.name)))
-    if view.concentrations or len(matches) != 1 or view.is_unlimited:
+    # A powder may be named after the solution that it is weighed for.
+    if view.concentrations or len(matches) != 1 or view.is_unlimited or view.volume is None or view.mass is not None:
         return view
     match = matches[0]
     before, after = view.name[: match.start()].strip(" ,("), view.name[match.end() :].strip()

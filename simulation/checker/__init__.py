@@ -1,8 +1,9 @@
 """Rule-based checks of one transition from any simulator: checks L01 to L24.
 
-`reading` parses a transition as raters see it. Each check then searches for one kind of impossibility: amounts that are
+`reading` parses a transition as raters see it, with every stated quantity as a claim. Each check then searches for one kind of impossibility: amounts that are
 not conserved (`volumes`, `concentrations`, `weights`), materials that cannot be (`identity`, `conditions`), records
-that contradict the action (`settings`, `observations`, `values`). `checks` declares and runs all of them; `suite` measures them on labelled transitions.
+that contradict the action (`settings`, `observations`, `values`), claims that contradict each other (`relations`). `checks` declares and runs all of them;
+`suite` measures them on labelled transitions.
 
 May import: simulation.lab.
 

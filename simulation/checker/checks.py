@@ -7,27 +7,30 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from simulation.checker import (
-    arithmetic,
     concentrations,
     conditions,
-    cultures,
-    derivations,
-    draws,
     identity,
-    limits,
     observations,
     origins,
-    recipes,
     settings,
-    tallies,
     values,
     volumes,
-    weighing,
     weights,
 )
 from simulation.checker.findings import Decided, Finding, Findings, Report, build_report, undecided_finding
 from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
+from simulation.checker.relations import (
+    arithmetic,
+    cultures,
+    derivations,
+    draws,
+    echoes,
+    limits,
+    recipes,
+    tallies,
+    weighing,
+)
 from simulation.lab.actions import Catalogue
 from wetbench_site.text import reject_constant
 
@@ -77,13 +80,13 @@ CHECKS = (
     Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",
           "the quantity is named in words", (observations.check_measured_quantities,)),
     Check("L16", "settings of the action", "volumes, temperatures, objectives, wavelengths, forces, pores, times and cycles are those that were set",
-          "the outcome mentions them", (settings.check_settings, settings.check_sentences, settings.check_new_texts)),
+          "the outcome mentions them", (settings.check_settings, settings.check_sentences, settings.check_new_texts, echoes.check_echoes)),
     Check("L17", "limits of seeing and pipetting", "nobody sees what is too small; readings within what gels, stains and detectors can show; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
-          "the claim is in words", (observations.check_limits, limits.check_detection)),
+          "the claim is in words", (observations.check_limits, limits.check_detection, limits.check_ranges_set)),
     Check("L18", "number of outputs", "as many outputs as the catalogue promises; a remainder if something is left",
           "counts are given", (identity.check_output_count,)),
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
-          "the property is given", (identity.check_identity,)),
+          "the property is given", (identity.check_identity, identity.check_cell_lines)),
     Check("L20", "agreement of readings", "readings agree with the material and with each other: sums, shares, ratios, counts; they rise with known concentrations",
           "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, tallies.check_tallies, derivations.check_derivations)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),

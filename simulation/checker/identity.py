@@ -282,8 +282,33 @@ def _check_unchanged(transition: Transition, plate: MaterialView, output: Materi
         yield error_finding("L21", name, str(old)[:40], str(new)[:40], text)
 
 
+_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os nih3t3 vero hepg2 cos7 mcf7 caco2")
+_USED_UP = re.compile(
+    r"^(?:all |completely |entirely |fully )?(?:used up|consumed|discarded|exhausted|nothing left)\b|\ball (?:of it )?(?:was )?(?:used(?: up)?|consumed|discarded)\b",
+    re.IGNORECASE,
+)
+
+
+def check_cell_lines(transition: Transition) -> Findings:
+    """L19: yield an error if the name of a material has a cell line that no input mentions."""
+    if transition.family in (words.MAKE, words.CONTROL, words.UNKNOWN):
+        return
+    had = _CELL_LINES & transition.input_words
+    known = {word[:6] for word in transition.input_words}
+    for output in transition.outputs if had else ():
+        lines = {line for line in _CELL_LINES & set(output.name_words) if line[:6] not in known}
+        shown = ", ".join(sorted(lines))
+        text = f"{output.name} is of {shown}, which no input is"
+        yield from require("L19", not lines, output.name, ", ".join(sorted(had)), shown, text)
+
+
 def check_used_up(transition: Transition) -> Findings:
     """L08: yield an error if a used-up material is used, or a material that the action uses up is still available."""
+    for output in transition.usable_outputs:
+        is_stated = any(_USED_UP.search(leaf.value_text) for leaf in output.leaves)
+        if is_stated and output.liquid_volume == 0 and not output.is_empty_vessel:
+            text = f"{output.name} is described as used up, but it is available for further use"
+            yield error_finding("L08", output.name, "used up", "available", text)
     for view in transition.inputs:
         text = f"{view.name} had been used up before and is used again"
         yield from require("L08", not view.is_used_up, view.name, "available", "used up", text)

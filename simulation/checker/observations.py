@@ -49,6 +49,9 @@ _DIMENSIONS_OF_ACTIONS = {
     "conductivity": words.word_set("MeasureConductivity HPLC CapillaryElectrophoresis"),
     "osmolality": words.word_set("MeasureOsmolality"),
 }
+_NO_BALANCE = words.word_set(
+    "MeasurepH MeasureConductivity MeasureOsmolality MeasureDissolvedOxygen MeasureContactAngle MeasureMeltingPoint"
+)
 _CALIBRATION = re.compile(
     r"\bcalibrat\w*|\bstandards?\b|\btarget\b|\bnominal\b|\blabel\b|\bexpected\b|\bshould\b", re.IGNORECASE
 )
@@ -152,6 +155,15 @@ def check_measured_quantities(transition: Transition) -> Findings:
             shown = new_amounts[0].text[:40]
             message = f"{action} does not measure concentrations, but {shown} is reported"
             yield error_finding("L15", seen.path, expected, shown, message)
+        if action in _NO_BALANCE and not _CALIBRATION.search(text):
+            masses = [
+                amount
+                for amount in units.find_amounts(text, "mass")
+                if not _parse_numbers([amount.text]) & known_numbers
+            ]
+            if masses:
+                message = f"{action} does not weigh, but {masses[0].text[:40]} is reported"
+                yield error_finding("L15", seen.path, expected, masses[0].text[:40], message)
         for dimension, actions in _DIMENSIONS_OF_ACTIONS.items():
             found = units.find_amounts(text, dimension) if action not in actions else []
             new = [amount for amount in found if not _parse_numbers([amount.text]) & known_numbers]

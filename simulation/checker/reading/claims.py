@@ -126,6 +126,8 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     full_label = f"{label if is_first else ''} {named} {after if named is not after else ''}"
     if not re.search(r"[A-Za-zΔ]", full_label):
         full_label = label
+    # A column of a table may have its unit in the heading: "area %".
+    dimension = dimension or ("ratio" if is_first and label.rstrip().endswith("%") else "")
     return Claim(
         _clean_label(full_label), value, dimension, step, f"{before[-20:]}{number}{after[:20]}".strip(), is_approximate
     )

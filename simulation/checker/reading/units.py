@@ -35,7 +35,7 @@ _LITRES = re.compile(r"\b([nµum]?)l\b")
 _DIMENSION_ORDER = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
     "temperature", "length", "centrifugal_force", "rotation", "voltage", "base_pairs", "flow", "pressure",
-    "count", "osmolality", "conductivity", "current", "molecular_mass",
+    "count", "osmolality", "conductivity", "current", "molecular_mass", "scan_rate",
 )  # fmt: skip
 # Things that are counted per volume: "minicells/mL" is 1/mL.
 _COUNTED = re.compile(

@@ -192,6 +192,57 @@ def check_detection(transition: Transition) -> Findings:
             yield from _check_resolution(seen.path, seen.full_text[:1500], found)
 
 
+_RANGE = re.compile(
+    r"([0-9]{1,4}(?:\.[0-9])?)\s?(?:-|–|to)\s?([0-9]{1,4}(?:\.[0-9])?)\s?(kDa|bp|kb|m/z)", re.IGNORECASE
+)
+_SIZE = _compile(r"\bsize\b|\bdiameter\b|\bmode\b|\bmedian\b|\bmean\b|\bpeak\b")
+_MAX_LOAD = {"AgaroseGelElectrophoresis": 150, "PAGE": 120}  # µL; the largest combs hold 100 and 70
+
+
+def check_ranges_set(transition: Transition) -> Findings:
+    """L17: yield an error if a size is reported outside the range that the instrument was set to."""
+    low, high, dimension = _find_range(transition)
+    for seen, found in claims.list_observed(transition) if high else ():
+        for claim in found:
+            is_reading = claim.dimension == dimension and (
+                dimension != "length" or claim.matches(_SIZE) or _SIZE.search(claim.context)
+            )
+            if is_reading and claim.value > 0 and not _NO_SIZE.search(claim.label):
+                holds = low * Decimal("0.8") <= claim.value <= high * Decimal("1.2")
+                shown = [units.format_value(value, dimension) for value in (low, high, claim.value)]
+                text = f"{shown[2]} was reported, but the instrument was set to {shown[0]} to {shown[1]}"
+                yield from require("L17", holds, seen.path, f"{shown[0]} to {shown[1]}", shown[2], text)
+    loads = [a.value for leaf, a in transition.parameters.list_amounts("volume") if leaf.word_set == {"load", "volume"}]
+    if transition.action in _MAX_LOAD and len(loads) == 1:
+        got, most = units.format_value(loads[0], "volume"), _MAX_LOAD[transition.action]
+        yield from require(
+            "L17", loads[0] <= most, transition.action, f"at most {most} µL", got, f"no lane takes {got}"
+        )
+
+
+_NO_SIZE = _compile(r"\b(?:aperture|ladder|marker|none|below|above|range|expected|filter|between)\b")
+
+
+def _find_range(transition: Transition) -> tuple[Decimal, Decimal, str]:
+    """Return (lowest, highest, dimension) of the sizes that the parameters let an instrument see, or zeros."""
+    if match := _RANGE.search(str(transition.parameters.raw.get("separation_range") or "")):
+        amounts = [units.parse_amount(f"{number} {match[3]}") for number in (match[1], match[2])]
+        if amounts[0] and amounts[1]:
+            return amounts[0].value, amounts[1].value, amounts[0].dimension
+    bounds: dict[str, Decimal] = {}
+    for leaf in transition.parameters.leaves:
+        if leaf.word_set & {"size", "diameter"} and (amount := leaf.parse_amount("length")):
+            side = next((side for side in ("minimum", "maximum") if side in leaf.word_set), "")
+            bounds[side] = amount.value
+    if (
+        "minimum" in bounds
+        and "maximum" in bounds
+        and transition.action in ("CoulterCount", "CountLiquidParticles", "QuantifyColonies")
+    ):
+        return bounds["minimum"], bounds["maximum"], "length"
+    return ZERO, ZERO, ""
+
+
 def _check_threshold_cycles(transition: Transition, subject: str, found: list[Claim]) -> Findings:
     leaves = (leaf for leaf in transition.parameters.leaves if leaf.word_set == {"cycle"})
     cycles = next((number for leaf in leaves if (number := units.parse_number(leaf.value))), None)

@@ -92,7 +92,11 @@ _PEAK = _compile(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w
 _RELATIVE_CHANGE = _compile(
     r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b"
 )
-_FOLD_CHANGE = _compile(r"(?<![Δd])\bf\s?/\s?f_?0\b")
+_FOLD_CHANGE = _compile(r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold[- ]change\b")
+_FROM_TO = _compile(
+    r"\bfrom ([0-9]{1,7}(?:\.[0-9]{1,4})?)[^0-9;|]{0,15} to ([0-9]{1,7}(?:\.[0-9]{1,4})?)(?![0-9.]*\s?%)[^0-9;|%]{0,60}?([+-]?[0-9]{1,4}(?:\.[0-9]{1,2})?)\s?%"
+)
+_DELTA_CT, _CT = _compile(r"(?:\bdelta|Δ|\bd) ?-?c[tq]\b"), _compile(r"\bc[tq]\b")
 
 
 def check_arithmetic(transition: Transition) -> Findings:
@@ -104,6 +108,8 @@ def check_arithmetic(transition: Transition) -> Findings:
         yield from _check_relative_change(seen, found, gathered)
         yield from _check_area_share(seen, found)
         yield from _check_mean(seen, found)
+        yield from _check_from_to(seen)
+        yield from _check_delta_ct(seen, found)
         yield from _check_replicates_in_brackets(seen)
 
 
@@ -155,6 +161,33 @@ def _check_relative_change(seen: ObservationView, found: list[Claim], gathered: 
                     "L20", seen.path, expected, (baseline, peak), stated, f"{name} is", tolerance=Decimal("0.02")
                 )
                 break
+
+
+def _check_from_to(seen: ObservationView) -> Findings:
+    """Yield an error unless "rose from 400 to 600, an increase of 50 %" has the change relative to the start."""
+    for start_text, end_text, share_text in _FROM_TO.findall(seen.full_text[:1500]):
+        start, end, share = Decimal(start_text), Decimal(end_text), abs(Decimal(share_text))
+        if start > 0 and start != end:
+            expected = abs(end - start) / start * 100
+            # The share of what is left is another way to say it.
+            possible = [expected, end / start * 100] if end < start else [expected]
+            expected = min(possible, key=lambda value: abs(value - share))
+            allowed, shown = Decimal(1) + expected / 25, (f"{expected:.1f} %", f"{share} %")
+            message = f"from {start} to {end} is a change of {shown[0]}, not {shown[1]}"
+            yield from compare("L20", seen.path, expected, share, "ratio", message, allowed, allowed, shown=shown)
+
+
+def _check_delta_ct(seen: ObservationView, found: list[Claim]) -> Findings:
+    """Yield an error unless a difference of threshold cycles is that of the two cycles of the record."""
+    difference = find_term(found, _DELTA_CT)
+    cycles = sorted({c.value for c in found if c.dimension == "" and c.matches(_CT) and not c.matches(_DELTA_CT)})
+    if difference is not None and len(cycles) == 2:
+        expected, allowed = cycles[1] - cycles[0], Decimal("0.15")
+        text, shown = (
+            f"the threshold cycles differ by {expected}, not {difference.value}",
+            (str(expected), str(difference.value)),
+        )
+        yield from compare("L20", seen.path, expected, abs(difference.value), "", text, allowed, allowed, shown=shown)
 
 
 _AREA = _compile(r"\barea\b|\bintegrated (?:intensity|density|signal)\b|\bband intensity\b")

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from simulation.checker import chemistry
-from simulation.checker.arithmetic import compare_computed
 from simulation.checker.findings import Findings, compare, require
 from simulation.checker.reading import claims, flows, units, words
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
+from simulation.checker.relations.arithmetic import compare_computed
 
 ZERO = Decimal(0)
 _RECIPE_TOLERANCE = Decimal("0.04")

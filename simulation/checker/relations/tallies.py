@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from simulation.checker.arithmetic import compare_computed, find_term
 from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import claims, flows, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
+from simulation.checker.relations.arithmetic import compare_computed, find_term
 
 ZERO = Decimal(0)
 _COUNTS = ("", "count")
@@ -65,6 +65,8 @@ def check_tallies(transition: Transition) -> Findings:
         yield from _check_categories(transition, seen.path, found)
         yield from _check_sentence(transition, seen, found)
         yield from _check_fractions(seen.path, seen.full_text[:1500])
+        for part in (seen.description, seen.value):
+            yield from _check_lists(seen.path, part[:1500])
     gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
     yield from _check_viability("the record", gathered)
     if transition.action == "CellCounter":
@@ -80,6 +82,31 @@ def check_tallies(transition: Transition) -> Findings:
         yield from _check_multiplicity(transition, view, found)
 
 
+_OF_COUNT = re.compile(
+    r"\bof (?:the )?([0-9]{2,7}) [^0-9;.|]{1,40},? ([0-9]{1,7}) [^0-9;.|]{1,50}?\(?(?:=\s?)?([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?<![\w.])([0-9]{1,4}) (?:wells?|lanes?|tubes?|plates?|fish|larvae|samples?|reactions?|vials?|embryos?|animals|colonies)\b[^0-9:;(%|]{0,25}[:(]\s*"
+    r"((?:[0-9]{1,4} [A-Za-z][^0-9,;%|]{0,40}(?:,\s|;\s|\sand\s|\s\+\s|\)|$|\.\s?)){2,6})",
+    re.IGNORECASE,
+)
+
+
+def _check_lists(subject: str, text: str) -> Findings:
+    """Yield an error unless "24 wells: 16 samples, 6 standards and 2 blanks" adds up."""
+    for number, listed in _LISTED.findall(text):
+        parts = [Decimal(part) for part in re.findall(r"(?<![\w.])([0-9]{1,4}) ", listed)]
+        total = sum(parts, ZERO)
+        # A list that goes on behind the match is not complete.
+        is_complete = listed.rstrip().endswith((")", ".")) or text.rstrip().endswith(listed.rstrip())
+        if is_complete and not re.search(r"\beach\b|\bper\b|\bx\b|\breplicates?\b", listed):
+            message = f"{' + '.join(str(part) for part in parts)} is {total}, not {number}"
+            yield from compare(
+                "L20", subject, Decimal(number), total, "count", message, ZERO, ZERO, shown=(number, str(total))
+            )
+
+
 _FRACTION = re.compile(
     r"(?<![\w.:/])([0-9]{1,7})\s?(?:/|of|out of)\s?(?:the )?([0-9]{1,7})\b(?!\s?(?:µ?m|n?)?[LMgx]\b)([^0-9%;|]{0,30}?)([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%"
 )
@@ -87,6 +114,22 @@ _FRACTION = re.compile(
 
 def _check_fractions(subject: str, text: str) -> Findings:
     """Yield an error unless "18 of 24 wells (75 %)" has the share that its counts give."""
+    for whole_text, part_text, share_text in _OF_COUNT.findall(text):
+        part, whole, share = Decimal(part_text), Decimal(whole_text), Decimal(share_text)
+        if 0 < part <= whole:
+            expected, allowed = part / whole * 100, Decimal("0.6") + share / 50
+            shown = f"{expected:.1f} %", f"{share} %"
+            yield from compare(
+                "L20",
+                subject,
+                expected,
+                share,
+                "ratio",
+                f"{part} of {whole} are {shown[0]}, not {shown[1]}",
+                allowed,
+                allowed,
+                shown=shown,
+            )
     for match in _FRACTION.finditer(text):
         part, whole, share = Decimal(match[1]), Decimal(match[2]), Decimal(match[4])
         if 0 < part <= whole and whole >= 3 and not re.search(r"\b(?:not|mock|control|target|expected)\b", match[3]):

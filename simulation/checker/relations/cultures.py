@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from simulation.checker.arithmetic import compare_computed, find_term
 from simulation.checker.findings import Findings, require
 from simulation.checker.reading import claims, units, words
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import word_set
+from simulation.checker.relations.arithmetic import compare_computed, find_term
 
 _DAY, _HOUR = 86_400, 3600
 # Counters of time in names and properties: pattern, seconds of one unit, and tolerance in units. Days are counted from
@@ -119,6 +119,19 @@ def _check_passage(before: MaterialView, after: MaterialView) -> Findings:
         yield from require("L13", old == new, after.name, f"passage {old}", f"passage {new}", text)
 
 
+_OD = re.compile(r"\bod ?(?:600)?\b|\boptical density\b", re.IGNORECASE)
+_FASTEST = Decimal(14 * 60)  # s; no bacterium of a laboratory divides faster in 37 °C broth, and E. coli takes 20 min
+
+
+def _check_density(after: MaterialView, elapsed: Decimal, old: list[Claim], new: list[Claim]) -> Findings:
+    """Yield an error if the optical density rises by more doublings than the time allows."""
+    first, last = find_term(old, _OD), find_term(new, _OD)
+    if first and last and 0 < first.value < last.value:
+        maximum = first.value * Decimal(2) ** min(Decimal(40), elapsed / _FASTEST) * _COUNTING
+        text = f"{after.name} went from an OD of {first.value} to {last.value} in {units.format_value(elapsed, 'duration')}"
+        yield from require("L13", last.value <= maximum, after.name, f"at most {maximum:.3g}", str(last.value), text)
+
+
 def _find_cells(found: list[Claim]) -> tuple[Decimal, str] | None:
     """Return (number of cells, what it is per) that a material states, or None if it states none or several."""
     counts = [
@@ -137,8 +150,9 @@ def _check_cells(transition: Transition, before: MaterialView, after: MaterialVi
     shortest, kind = next(
         ((time, kind) for names, time, kind in _DOUBLING if names & (before.all_words | after.all_words)), (None, "")
     )
-    own = claims.list_claims(transition, [after])
-    old, new = _find_cells(claims.list_claims(transition, [before])), _find_cells(own)
+    own, earlier = claims.list_claims(transition, [after]), claims.list_claims(transition, [before])
+    yield from _check_density(after, elapsed, earlier, own)
+    old, new = _find_cells(earlier), _find_cells(own)
     if old is None or new is None or old[1] != new[1] or old[0] <= 0:
         return
     if shortest is not None and new[0] > old[0]:
@@ -149,6 +163,12 @@ def _check_cells(transition: Transition, before: MaterialView, after: MaterialVi
         yield from require(
             "L13", new[0] <= maximum, after.name, f"at most {maximum:.3g} cells", f"{new[0]:.3g} cells", text
         )
+    stated = find_term(own, _DOUBLING_TIME, ("duration",))
+    known_before = find_term(earlier, _DOUBLING_TIME, ("duration",))
+    if stated is not None and known_before is None and new[0] > old[0] * Decimal("1.2"):
+        doublings = (new[0] / old[0]).ln() / Decimal(2).ln()
+        text = f"{doublings:.2f} doublings in {units.format_value(elapsed, 'duration')} take"
+        yield from compare_computed("L13", after.name, elapsed / doublings, (), stated, text, tolerance=Decimal("0.08"))
     fold = find_term(own, _FOLD)
     if fold is not None and new[0] > old[0]:
         yield from compare_computed(

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from simulation.checker import chemistry
-from simulation.checker.arithmetic import compare_computed, find_term
 from simulation.checker.chemistry import Substance
 from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import claims, units, words
@@ -13,6 +12,7 @@ from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
+from simulation.checker.relations.arithmetic import compare_computed, find_term
 
 ZERO = Decimal(0)
 _MASS = ("mass",)

@@ -5,11 +5,11 @@ from collections import defaultdict
 from decimal import Decimal
 from itertools import permutations
 
-from simulation.checker.arithmetic import compare_computed, find_term
 from simulation.checker.findings import Findings, compare, error_finding
 from simulation.checker.reading import claims, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.transition import ObservationView, Transition
+from simulation.checker.relations.arithmetic import compare_computed, find_term
 
 ZERO = Decimal(0)
 

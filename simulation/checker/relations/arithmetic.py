@@ -198,6 +198,21 @@ _NOT_SHARE = _compile(r"\brsd\b|\bcv\b|\berror\b|\brecover|\bpurity\b|\bgel\b|\b
 def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
     """Yield an error if a share of a signal is no share that two or three areas of the record can give."""
     areas = [claim for claim in found if claim.dimension == "" and claim.matches(_AREA) and claim.value > 0]
+    own_shares = {
+        claim.label.replace("%", "").strip(): claim
+        for claim in found
+        if claim.dimension == "ratio" and claim.matches(_AREA)
+    }
+    if len(areas) >= 2 and own_shares and all(claim.label in own_shares for claim in areas):
+        whole = sum(claim.value for claim in areas)
+        for claim in areas:
+            share, part = own_shares[claim.label], claim.value / whole * 100
+            message = f"{claim.text} is {part:.1f} % of all areas, not {share.value} %"
+            shown = f"{part:.1f} %", f"{share.value} %"
+            yield from compare(
+                "L20", seen.path, part, share.value, "ratio", message, Decimal(1), Decimal(1), shown=shown
+            )
+        return
     shares = [c for c in found if c.dimension == "ratio" and c.matches(_SHARE_OF_SIGNAL) and not c.matches(_NOT_SHARE)]
     if not 2 <= len(areas) <= 3 or len({claim.value for claim in shares}) != 1:
         return

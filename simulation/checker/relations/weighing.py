@@ -30,9 +30,12 @@ _GROSS = _compile(
 _TARE = _compile(
     rf"\btare\b|\bempty\b|\b{_VESSEL} alone\b|^(?:mass of (?:the )?|weight of (?:the )?)?(?:the )?{_VESSEL}(?: mass| weight)?(?: m?g)?$"
 )
+_SUBSTANCE = (
+    r"(?:powder|salt|precipitate|agcl|acid|liquid|solid|product|substance|caffeine|ferrocene|content|crystals|pellet)s?"
+)
 _NET = _compile(
-    r"\bnet\w*\b|\bby diff(?:erence|\.)?|\b(?:powder|salt|sample|precipitate|agcl|acid|liquid|solid|content)s? alone\b|\bof (?:agcl|precipitate) by\b"
-    r"|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
+    rf"\bnet\w*\b|\bby diff(?:erence|\.)?|\b{_SUBSTANCE} alone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
+    rf"|^(?:mass of |weight of )?(?:the )?{_SUBSTANCE}(?: mass| weight)?(?: value)?(?: m?g)?$"
 )
 # A weighing of an earlier time, of which the record may give the mass beside the present one.
 _EARLIER = _compile(
@@ -71,11 +74,19 @@ def check_weighing(transition: Transition) -> Findings:
         own = claims.list_claims(transition, [view])
         # What is observed is that of the only material.
         extra = observed if len(transition.limited_inputs) == 1 and len(outputs) == 1 else []
-        yield from _check_net(view, [*own, *extra])
+        yield from _check_net(view.name, [*own, *extra])
         yield from _check_totals(transition, view, own)
         before = transition.find_input(view)
         if before is not None and transition.action in _DRYING:
-            yield from _check_loss(view, claims.list_claims(transition, [before]), own, observed if extra else [])
+            yield from _check_loss(
+                view, outputs, claims.list_claims(transition, [before]), own, observed if extra else []
+            )
+    for seen, found in claims.list_observed(transition):
+        yield from _check_net(seen.path, found)
+        yield from _check_density(transition, seen.path, found)
+        yield from _check_recorded_total(seen.path, found)
+    if transition.action in ("Evaporate", "Lyophilize"):
+        yield from _check_condensate(transition)
     for view in (*transition.inputs, *outputs):
         yield from _check_moles(view, claims.list_claims(transition, [view]))
     yield from _check_molarities(transition)
@@ -83,7 +94,7 @@ def check_weighing(transition: Transition) -> Findings:
     yield from _check_contained(transition)
 
 
-def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
+def _check_net(subject: str, found: list[Claim]) -> Findings:
     """Yield an error unless the net mass is the gross mass minus the tare."""
     present = [claim for claim in found if not claim.matches(_EARLIER) or claim.matches(_TARE)]
     roles = ((_TARE, (_GROSS, _NET)), (_GROSS, (_TARE, _NET)), (_NET, (_TARE, _GROSS)))
@@ -96,10 +107,76 @@ def _check_net(view: MaterialView, found: list[Claim]) -> Findings:
         expected, allowed = gross.value - tare.value, tare.step + gross.step + net.step * 2
         allowed += expected / 200
         text = f"gross minus tare is {units.format_value(expected, 'mass')}, but the net mass is {units.format_value(net.value, 'mass')}"
-        yield from compare("L04", view.name, expected, net.value, "mass", text, allowed, allowed)
+        yield from compare("L04", subject, expected, net.value, "mass", text, allowed, allowed)
 
 
-def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], observed: list[Claim]) -> Findings:
+_DENSITY = _compile(r"\bdensity\b")
+
+
+def _check_density(transition: Transition, subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless a density is the mass of the liquid in a pycnometer over its volume."""
+    volumes = [
+        amount.value for leaf, amount in transition.parameters.list_amounts("volume") if "sample" in leaf.word_set
+    ]
+    stated = find_term([c for c in found if c.value > 100_000], _DENSITY, ("mass_concentration", "density"))
+    if transition.action != "MeasureDensity" or len(volumes) != 1 or stated is None:
+        return
+    empty, full = find_term(found, _TARE, _MASS), find_term([c for c in found if not c.matches(_TARE)], _GROSS, _MASS)
+    if empty and full and full.value > empty.value and stated.dimension == "mass_concentration":
+        # µg over µL is mg/mL.
+        expected = (full.value - empty.value) / volumes[0] * 1000
+        text = (
+            f"{units.format_value(full.value - empty.value, 'mass')} in {units.format_value(volumes[0], 'volume')} are"
+        )
+        yield from compare_computed("L20", subject, expected, (), stated, text)
+
+
+def _check_recorded_total(subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless "100 ng/µL; total 4.9 µg in 49 µL" adds up."""
+    for dimension, by_volume in _PER_VOLUME.items():
+        densities = {c.value: c for c in found if c.dimension == by_volume and c.value > 0}
+        volumes = {c.value: c for c in found if c.dimension == "volume" and c.value > 0}
+        totals = {
+            c.value: c
+            for c in found
+            if c.dimension == dimension and c.matches(_compile(r"\btotal\b|\bin all\b|\byield\b"))
+        }
+        if len(densities) == len(volumes) == len(totals) == 1:
+            [density], [volume], [total] = (list(group.values()) for group in (densities, volumes, totals))
+            expected = density.value * volume.value / 1000
+            # Per millilitre of what is loaded or drawn is not per millilitre of what is left.
+            if Decimal("0.2") < total.value / expected < Decimal(5) or total.value > expected:
+                text = f"{density.text} in {volume.text} are"
+                yield from compare_computed(
+                    "L20", subject, expected, (density, volume), total, text, tolerance=Decimal("0.06")
+                )
+
+
+def _check_condensate(transition: Transition) -> Findings:
+    """Yield an error if what is left and what was evaporated are more than there was."""
+    wet = [view for view in transition.limited_inputs if view.liquid_volume]
+    outputs = [view for view in transition.outputs if view.liquid_volume]
+    if len(wet) == 1 and len(outputs) > 1:
+        had, has = wet[0].liquid_volume or ZERO, sum((view.liquid_volume or ZERO for view in outputs), ZERO)
+        text = f"{units.format_value(has, 'volume')} came out of {units.format_value(had, 'volume')}"
+        yield from compare("L02", transition.action, had, has, "volume", text, above=had * Decimal("0.03"))
+
+
+def _check_recovery(view: MaterialView, old: Claim, new: Claim, found: list[Claim]) -> Findings:
+    """Yield an error unless a recovery in percent is the mass after over the mass before."""
+    shares = {
+        c.value: c for c in found if c.dimension == "ratio" and c.matches(_compile(r"\brecover\w*\b|\bmass yield\b"))
+    }
+    if len(shares) == 1 and old.value > 0:
+        stated, expected = next(iter(shares.values())), new.value / old.value * 100
+        allowed = Decimal(1) + stated.step
+        text = f"{expected:.3g} % of the mass are left, not {stated.value} %"
+        yield from compare("L04", view.name, expected, stated.value, "ratio", text, allowed, allowed)
+
+
+def _check_loss(
+    view: MaterialView, outputs: list[MaterialView], before: list[Claim], own: list[Claim], observed: list[Claim]
+) -> Findings:
     """Yield an error unless what was lost is the mass before minus the mass after."""
     excluded = (_TARE, _LOSS, _MOLAR_MASS)
     lost = find_term([*own, *observed], _LOSS, _MASS)
@@ -112,6 +189,8 @@ def _check_loss(view: MaterialView, before: list[Claim], own: list[Claim], obser
             break
     if old and new:
         yield from _check_loss_share(view, old, new, [*own, *observed])
+        if all(v.mass is None or v is view for v in outputs):
+            yield from _check_recovery(view, old, new, [*own, *observed])
     if old and new and lost and old.value > new.value:
         expected, allowed = old.value - new.value, old.step + new.step + lost.step * 2
         allowed += expected * Decimal("0.03")

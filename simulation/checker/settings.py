@@ -110,7 +110,7 @@ def _check_volumes(transition: Transition) -> Findings:
     for before, after in transition.list_kept_pairs() if len(set_volumes) == 1 else ():
         has_volumes = before.liquid_volume is not None and after.liquid_volume is not None
         # The rest of a sample of which a portion was used has the volume that is left.
-        if {"remainder", "remaining", "rest", "left", "residual"} & set(after.name_words):
+        if words.REMAINDER & set(after.name_words):
             continue
         is_agent = has_volumes and _WASH_AGENTS & set(before.name_words)
         if after.volume is not None and not is_agent and not transition.parameters.has_named(before):

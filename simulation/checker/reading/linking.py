@@ -10,7 +10,6 @@ from simulation.checker.reading.properties import MaterialView
 _MIN_SCORE, _MIN_LEAD, _EPSILON = 0.6, 0.15, 1e-9
 # Words for a new material. The exceptions describe a changed input as often as a new output.
 _NEW_MATERIAL_WORDS = words.PRODUCT_WORDS - words.word_set("diluted dilute washed mixed lysate pellet extract product")
-_REMAINDER_WORDS = words.word_set("remainder remaining rest left residual leftover")
 Views = Sequence[MaterialView]
 SplitName = Callable[[str], tuple[str, ...]]
 
@@ -113,7 +112,7 @@ def _score_names(output: MaterialView, source: MaterialView) -> float:
         return 0.0
     common = source_words & set(output.name_words)
     share = len(common) / len(source_words)
-    if _REMAINDER_WORDS & set(output.name_words) and len(common) > 1:
+    if words.REMAINDER & set(output.name_words) and len(common) > 1:
         # "Primer mix, remainder" of "Primer mix, 10 µM each, well A1 of a source plate": a remainder has the shorter name.
         share = max(share, len(common) / max(1, len(set(words.core_words(output.name)))))
     product_words = _NEW_MATERIAL_WORDS & (set(output.name_words) - set(source.name_words))

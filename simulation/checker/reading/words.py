@@ -27,6 +27,8 @@ NEUTRAL = word_set(
     "material reagent the measured approximate approx filtrate stock"
 )
 CAPACITY = word_set("capacity max maximum container vessel tube vial bottle flask nominal size holds")
+# Words of a name that say that the material is what is left of another.
+REMAINDER = word_set("remainder remaining rest left residual leftover")
 # In a name, these words only mean that the material is a remainder.
 RESIDUAL = word_set(
     "residual remaining remainder leftover left rest unused remains over partially used original source stock "

@@ -20,7 +20,8 @@ _APPROXIMATE = Decimal("0.15")  # share, if the text says "about"
 _MIN_DEVIATION = Decimal("0.03")  # share; a smaller difference may come from numbers that the record rounds
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
+def compile_label(pattern: str) -> re.Pattern[str]:
+    """Return a pattern for labels of claims, in which case does not matter."""
     return re.compile(pattern, re.IGNORECASE)
 
 
@@ -76,27 +77,27 @@ class Ratio(NamedTuple):
 
 
 _RATIOS = (
-    Ratio("A260/A280", _compile(r"260\s?/\s?(?:a\s?)?280"), _compile(r"^(?!.*280).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?280\b(?!\s?/)")),
-    Ratio("A260/A230", _compile(r"260\s?/\s?(?:a\s?)?230"), _compile(r"^(?!.*230).*\ba ?260\b(?!\s?/)"), _compile(r"^(?!.*260).*\ba ?230\b(?!\s?/)")),
+    Ratio("A260/A280", compile_label(r"260\s?/\s?(?:a\s?)?280"), compile_label(r"^(?!.*280).*\ba ?260\b(?!\s?/)"), compile_label(r"^(?!.*260).*\ba ?280\b(?!\s?/)")),
+    Ratio("A260/A230", compile_label(r"260\s?/\s?(?:a\s?)?230"), compile_label(r"^(?!.*230).*\ba ?260\b(?!\s?/)"), compile_label(r"^(?!.*260).*\ba ?230\b(?!\s?/)")),
 )  # fmt: skip
 _PEAK_ANODIC, _PEAK_CATHODIC = (
-    _compile(r"\bep,?a\b|\banodic peak\b(?! current)"),
-    _compile(r"\bep,?c\b|\bcathodic peak\b(?! current)"),
+    compile_label(r"\bep,?a\b|\banodic peak\b(?! current)"),
+    compile_label(r"\bep,?c\b|\bcathodic peak\b(?! current)"),
 )
-_PEAK_SEPARATION = _compile(r"(?:\bd|Δ|delta\s?)ep\b|\bpeak(?:-to-peak)? separation\b")
-_MIDPOINT = _compile(r"\be\s?(?:1/2|half|½)|\bhalf[- ]wave\b|\bmid-?point potential\b|\bformal potential\b|\be0'")
-_CURRENT_ANODIC, _CURRENT_CATHODIC = _compile(r"\bip,?a\b(?!\s?/)"), _compile(r"(?<!/)(?<!/ )\bip,?c\b")
-_CURRENT_RATIO = _compile(r"\bratio\b|ip,?a\s?/\s?\|?ip,?c")
-_BASELINE = _compile(r"\bf_?0\b(?!.*/f)|\bbaseline\b|\bbefore\b|\bresting\b|\br0\b")
-_PEAK = _compile(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bf ?1\b|\bafter\b")
-_RELATIVE_CHANGE = _compile(
+_PEAK_SEPARATION = compile_label(r"(?:\bd|Δ|delta\s?)ep\b|\bpeak(?:-to-peak)? separation\b")
+_MIDPOINT = compile_label(r"\be\s?(?:1/2|half|½)|\bhalf[- ]wave\b|\bmid-?point potential\b|\bformal potential\b|\be0'")
+_CURRENT_ANODIC, _CURRENT_CATHODIC = compile_label(r"\bip,?a\b(?!\s?/)"), compile_label(r"(?<!/)(?<!/ )\bip,?c\b")
+_CURRENT_RATIO = compile_label(r"\bratio\b|ip,?a\s?/\s?\|?ip,?c")
+_BASELINE = compile_label(r"\bf_?0\b(?!.*/f)|\bbaseline\b|\bbefore\b|\bresting\b|\br0\b")
+_PEAK = compile_label(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bf ?1\b|\bafter\b")
+_RELATIVE_CHANGE = compile_label(
     r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b"
 )
-_FOLD_CHANGE = _compile(r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold[- ]change\b")
-_FROM_TO = _compile(
+_FOLD_CHANGE = compile_label(r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold[- ]change\b")
+_FROM_TO = compile_label(
     r"\bfrom ([0-9]{1,7}(?:\.[0-9]{1,4})?)[^0-9;|]{0,15} to ([0-9]{1,7}(?:\.[0-9]{1,4})?)(?![0-9.]*\s?%)[^0-9;|%]{0,60}?([+-]?[0-9]{1,4}(?:\.[0-9]{1,2})?)\s?%"
 )
-_DELTA_CT, _CT = _compile(r"(?:\bdelta|Δ|\bd) ?-?c[tq]\b"), _compile(r"\bc[tq]\b")
+_DELTA_CT, _CT = compile_label(r"(?:\bdelta|Δ|\bd) ?-?c[tq]\b"), compile_label(r"\bc[tq]\b")
 
 
 def check_arithmetic(transition: Transition) -> Findings:
@@ -190,9 +191,11 @@ def _check_delta_ct(seen: ObservationView, found: list[Claim]) -> Findings:
         yield from compare("L20", seen.path, expected, abs(difference.value), "", text, allowed, allowed, shown=shown)
 
 
-_AREA = _compile(r"\barea\b|\bintegrated (?:intensity|density|signal)\b|\bband intensity\b")
-_SHARE_OF_SIGNAL = _compile(r"\bcleav|\bprocess|\bshare\b|\bfraction\b|\befficien|\bof all\b|\bof (?:the )?total\b")
-_NOT_SHARE = _compile(r"\brsd\b|\bcv\b|\berror\b|\brecover|\bpurity\b|\bgel\b|\bacryl|\bstandard\b|\bdiluted?\b")
+_AREA = compile_label(r"\barea\b|\bintegrated (?:intensity|density|signal)\b|\bband intensity\b")
+_SHARE_OF_SIGNAL = compile_label(
+    r"\bcleav|\bprocess|\bshare\b|\bfraction\b|\befficien|\bof all\b|\bof (?:the )?total\b"
+)
+_NOT_SHARE = compile_label(r"\brsd\b|\bcv\b|\berror\b|\brecover|\bpurity\b|\bgel\b|\bacryl|\bstandard\b|\bdiluted?\b")
 
 
 def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
@@ -246,8 +249,8 @@ def _check_replicates_in_brackets(seen: ObservationView) -> Findings:
                 yield error_finding("L20", seen.path, f"{low} to {high}", str(value), text)
 
 
-_MEAN = _compile(r"\bmean\b|\baverage\b|\bavg\b")
-_RUN = _compile(
+_MEAN = compile_label(r"\bmean\b|\baverage\b|\bavg\b")
+_RUN = compile_label(
     r"\b(?:run|reading|repl\w*|trial|repeat|measurement)s?\b ?#? ?(?:[0-9]|one|two|three|four|five)?|\brun[0-9]"
 )
 

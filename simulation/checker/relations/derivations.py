@@ -9,40 +9,36 @@ from simulation.checker.findings import Findings, compare, error_finding
 from simulation.checker.reading import claims, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.transition import ObservationView, Transition
-from simulation.checker.relations.arithmetic import compare_computed, find_term
+from simulation.checker.relations.arithmetic import compare_computed, compile_label, find_term
 
 ZERO = Decimal(0)
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
 # "YFP/CFP ratio 1.35"; "WT/nacre" is a genotype and "a.u./s" a unit, so the label must say that it is a ratio.
-_NAMED_RATIO = _compile(
+_NAMED_RATIO = compile_label(
     r"(?<![\w/])([a-z][a-zα-ω0-9+-]{1,14})\s?(?:/|:| to | over )\s?([a-z][a-zα-ω0-9+-]{1,14})(?![\w/])"
 )
-_RATIO_WORD = _compile(r"\bratio\b|\bquotient\b")
-_DIFFERENCE = _compile(
+_RATIO_WORD = compile_label(r"\bratio\b|\bquotient\b")
+_DIFFERENCE = compile_label(
     r"\b(?:fall|fell|drop(?:ped)?|decreas\w+|rise|rose|increas\w+|differ\w+|shift(?:ed)?|change[ds]?|gain(?:ed)?|lost|loss|minus|lower|higher)\b|Δ|\bdelta\b"
 )
 _DIFFERENCE_DIMENSIONS = ("mass", "voltage", "volume", "temperature")
-_PH = _compile(r"\bph\b")
+_PH = compile_label(r"\bph\b")
 _RAW, _NET = (
-    _compile(r"\braw\b|\bgross\b|\bmeasured\b"),
-    _compile(r"\bnet\b|\bcorrected\b|\bblank[- ]subtracted\b|\bminus blank\b"),
+    compile_label(r"\braw\b|\bgross\b|\bmeasured\b"),
+    compile_label(r"\bnet\b|\bcorrected\b|\bblank[- ]subtracted\b|\bminus blank\b"),
 )
-_SHARES = _compile(r"\bshares?\b|\bcomposition\b|\bbreakdown\b|\bof (?:their|the) sum\b|\bdistribution\b")
+_SHARES = compile_label(r"\bshares?\b|\bcomposition\b|\bbreakdown\b|\bof (?:their|the) sum\b|\bdistribution\b")
 _PART_OF = re.compile(
     r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?% of (?:the )?(?:loaded |applied |input )?([0-9]{1,9}(?:\.[0-9]{1,6})?\s?[A-Za-zµ]{1,4})(?![\w/])"
 )
-_TITER = _compile(r"\btit(?:er|re)\b|\btu\b")
-_CELLS = _compile(r"\bcells?\b")
-_A260 = _compile(r"^(?!.*(?:/|ratio)).*\ba ?260\b")
+_TITER = compile_label(r"\btit(?:er|re)\b|\btu\b")
+_CELLS = compile_label(r"\bcells?\b")
+_A260 = compile_label(r"^(?!.*(?:/|ratio)).*\ba ?260\b")
 # ng/µL for an absorbance of 1 at 260 nm and 10 mm (Sambrook): double-stranded DNA 50, RNA 40, single-stranded DNA 33.
 _MASS_PER_ABSORBANCE = {"dsdna": 50, "rna": 40, "ssdna": 33}
-_PATH = _compile(r"\b(?:1|0\.[0-9]+|2|5) mm\b|\bpath(?:length)?\b")
-_TEN_MM = _compile(r"\b10 ?mm\b|\b1 ?cm\b")
+_PATH = compile_label(r"\b(?:1|0\.[0-9]+|2|5) mm\b|\bpath(?:length)?\b")
+_TEN_MM = compile_label(r"\b10 ?mm\b|\b1 ?cm\b")
 # g/mol of one base pair: 617.96 per pair without and about 660 with counter-ions; protocols use 607 to 660.
 _BASE_PAIR = (Decimal(600), Decimal(665))
 
@@ -154,7 +150,7 @@ def _check_share_sum(seen: ObservationView, found: list[Claim]) -> Findings:
     if (
         len(shares) < 3
         or len({claim.label for claim in shares}) != len(shares)
-        or any(c.matches(_compile(r"\ball\b|\btotal\b|\bparent\b|\bmean\b|\bsd\b|\bcv\b")) for c in shares)
+        or any(c.matches(compile_label(r"\ball\b|\btotal\b|\bparent\b|\bmean\b|\bsd\b|\bcv\b")) for c in shares)
     ):
         return
     total, allowed = (
@@ -192,7 +188,7 @@ def _check_part(subject: str, text: str, found: list[Claim]) -> Findings:
 def _check_titer(subject: str, found: list[Claim]) -> Findings:
     """Yield an error unless a functional titer is cells times infected share over the volume of virus."""
     titer = find_term(found, _TITER, ("number_density",))
-    cells = find_term([c for c in found if not c.matches(_compile(r"\bgated\b|/|\bper\b"))], _CELLS, ("", "count"))
+    cells = find_term([c for c in found if not c.matches(compile_label(r"\bgated\b|/|\bper\b"))], _CELLS, ("", "count"))
     volumes = {claim.value for claim in found if claim.dimension == "volume"}
     shares = [claim.value for claim in found if claim.dimension == "ratio" and 0 < claim.value <= 100]
     if titer is None or cells is None or len(volumes) != 1 or not shares or cells.value < 100:
@@ -212,7 +208,7 @@ def _check_absorbance(transition: Transition, seen: ObservationView, found: list
     densities = {
         c.value
         for c in found
-        if c.dimension == "mass_concentration" and not c.matches(_compile(r"\bfactor\b|\bper a ?260\b"))
+        if c.dimension == "mass_concentration" and not c.matches(compile_label(r"\bfactor\b|\bper a ?260\b"))
     }
     if (
         factor is None
@@ -261,7 +257,7 @@ def _check_molecules(subject: str, own: list[Claim], before: list[Claim], name: 
 
 def _is_about_dna(claim: Claim) -> bool:
     return not claim.matches(
-        _compile(
+        compile_label(
             r"\btris\b|\bbuffer\b|\bprimers?\b|\bdntps?\b|\bmg(?:cl2|so4)?\b|\bedta\b|\btemplate\b|\bsalt\b|\bleft\b"
         )
     )

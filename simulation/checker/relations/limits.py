@@ -13,12 +13,9 @@ from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import word_set
+from simulation.checker.relations.arithmetic import compile_label
 
 ZERO = Decimal(0)
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
 
 
 class VesselForce(NamedTuple):
@@ -38,15 +35,17 @@ _VESSEL_FORCES = (
     VesselForce("a conical tube", word_set("conical falcon"), 21_000),
     VesselForce("a microtube", word_set("microtube microcentrifuge eppendorf"), 31_000),
 )
-_RATED = _compile(r"\brated\b|\bmax(?:imum)? (?:rcf|force|speed)\b|\brcf (?:max|limit|rated)\b|\blimit\b|\bup to\b")
+_RATED = compile_label(
+    r"\brated\b|\bmax(?:imum)? (?:rcf|force|speed)\b|\brcf (?:max|limit|rated)\b|\blimit\b|\bup to\b"
+)
 # Volume of one well up to the rim in µL, the largest of the usual products (not deep-well).
 _WELL_VOLUMES = {"6": 17_000, "12": 7_000, "24": 3_700, "48": 1_800, "96": 450, "384": 145, "1536": 14}
 _WELL_FORMAT = re.compile(r"\b(1536|384|96|48|24|12|6)[- ]?well", re.IGNORECASE)
-_RIM = _compile(r"\brim\b|\bbrim\b|\bmax(?:imum|imal|\.)?\b|\bcapacity\b|\bat most\b|\bup to\b")
+_RIM = compile_label(r"\brim\b|\bbrim\b|\bmax(?:imum|imal|\.)?\b|\bcapacity\b|\bat most\b|\bup to\b")
 # A detector that receives a millionth of the light is at its limit; benchtop instruments end at 3 to 4.
 _MAX_ABSORBANCE = Decimal("4.5")
-_ABSORBANCE = _compile(r"\babsorbance\b|\ba ?[2-9][0-9]{2}\b|\bod ?(?:[2-9][0-9]{2})?\b|\boptical density\b")
-_COMPUTED = _compile(
+_ABSORBANCE = compile_label(r"\babsorbance\b|\ba ?[2-9][0-9]{2}\b|\bod ?(?:[2-9][0-9]{2})?\b|\boptical density\b")
+_COMPUTED = compile_label(
     r"/|\bratio\b|\bcorrect\w*\b|\bcalculat\w*\b|\bequivalent\b|\bundiluted (?:sample|culture|suspension)\b|\btimes\b|\bx dilution\b|\bback\b|\bper\b|\bslope\b|\bsum\b"
 )
 # Stain -> smallest mass of a band in ng that any protocol reports: colloidal Coomassie 5, silver 0.1, fluorescent DNA stains 0.05.
@@ -59,16 +58,16 @@ _STAIN_LIMITS = (
     ("gelred", "0.03"),
     ("ethidium", "0.2"),
 )
-_BAND_SEEN = _compile(
+_BAND_SEEN = compile_label(
     r"\b(?:strong|sharp|clear|intense|bright|distinct|thick|prominent|visible|dark|heavy)\b[^.;]{0,40}\bband|\bband[^.;]{0,30}\b(?:strong|sharp|clear|intense|bright|visible|seen)\b"
 )
-_NO_BAND = _compile(r"\bno\b|\bnot\b|\bfaint\b|\bnone\b|\bweak\b|\bbarely\b|\babsent\b")
+_NO_BAND = compile_label(r"\bno\b|\bnot\b|\bfaint\b|\bnone\b|\bweak\b|\bbarely\b|\babsent\b")
 # Agarose separates fragments that differ by about 5 %; by less than 2 % in no gel that is run within hours.
 _AGAROSE_RESOLUTION = Decimal("0.02")
-_TWO_BANDS = _compile(
+_TWO_BANDS = compile_label(
     r"\b(?:two|2|three|3)\b[^.;]{0,30}\bbands?\b|\bseparate\w*\b|\bresolved?\b|\bdistinct\b|\bdoublet\b|\bupper\b[^.;]{0,40}\blower\b"
 )
-_HETERODUPLEX = _compile(r"\bhetero-?duplex\w*\b")
+_HETERODUPLEX = compile_label(r"\bhetero-?duplex\w*\b")
 # Capacity of balances in g, above the largest models on sale.
 _BALANCES = {"microbalance": 60, "semi-micro": 320, "analytical": 520}
 # A part of a cell's own volume in pL, below the smallest of the kind: HEK293T and HeLa have 1.5 to 3, yeast 0.03, E. coli 0.0006.
@@ -76,13 +75,13 @@ _CELL_VOLUMES = (
     (word_set("minicell"), "0.00002"), (word_set("coli bacteria bacterial bacterium bacillus pseudomonas isolate dh5 bl21"), "0.0002"),
     (word_set("yeast cerevisiae pichia"), "0.015"), (word_set("hek293t hek293 hek hela cho fibroblast cos7 u2os a549 mammalian vero"), "0.7"),
 )  # fmt: skip
-_PELLET = _compile(r"\bpellet\b")
-_CELL_COUNT = _compile(r"\bcells?\b|\bmini-?cells?\b|\bn minicell")
-_NOT_COUNT = _compile(r"/|\bper\b|\bsize\b|\bdiameter\b|\bdensity\b|\bviab\w*|\bml\b|\bline\b|\bpassage\b")
-_DIAMETER = _compile(r"\bdiameter\b|\bcell size\b|\bmean size\b")
-_EACH = _compile(r"\beach\b|\bper cell\b|\bcell volume\b")
+_PELLET = compile_label(r"\bpellet\b")
+_CELL_COUNT = compile_label(r"\bcells?\b|\bmini-?cells?\b|\bn minicell")
+_NOT_COUNT = compile_label(r"/|\bper\b|\bsize\b|\bdiameter\b|\bdensity\b|\bviab\w*|\bml\b|\bline\b|\bpassage\b")
+_DIAMETER = compile_label(r"\bdiameter\b|\bcell size\b|\bmean size\b")
+_EACH = compile_label(r"\beach\b|\bper cell\b|\bcell volume\b")
 _PI_SIXTH = Decimal("0.5236")
-_CT = _compile(r"\bc[tq]\b|\bthreshold cycle\b|\bquantification cycle\b")
+_CT = compile_label(r"\bc[tq]\b|\bthreshold cycle\b|\bquantification cycle\b")
 
 
 def check_equipment(transition: Transition) -> Findings:
@@ -195,7 +194,7 @@ def check_detection(transition: Transition) -> Findings:
 _RANGE = re.compile(
     r"([0-9]{1,4}(?:\.[0-9])?)\s?(?:-|–|to)\s?([0-9]{1,4}(?:\.[0-9])?)\s?(kDa|bp|kb|m/z)", re.IGNORECASE
 )
-_SIZE = _compile(r"\bsize\b|\bdiameter\b|\bmode\b|\bmedian\b|\bmean\b|\bpeak\b")
+_SIZE = compile_label(r"\bsize\b|\bdiameter\b|\bmode\b|\bmedian\b|\bmean\b|\bpeak\b")
 _MAX_LOAD = {"AgaroseGelElectrophoresis": 150, "PAGE": 120}  # µL; the largest combs hold 100 and 70
 
 
@@ -220,7 +219,7 @@ def check_ranges_set(transition: Transition) -> Findings:
         )
 
 
-_NO_SIZE = _compile(r"\b(?:aperture|ladder|marker|none|below|above|range|expected|filter|between)\b")
+_NO_SIZE = compile_label(r"\b(?:aperture|ladder|marker|none|below|above|range|expected|filter|between)\b")
 
 
 def _find_range(transition: Transition) -> tuple[Decimal, Decimal, str]:
@@ -380,7 +379,7 @@ def check_osmolality(transition: Transition) -> Findings:
         for seen, found in claims.list_observed(transition):
             for claim in found:
                 if claim.dimension == "osmolality" and not claim.matches(
-                    _compile(r"\bstandard|\bcalibrat|\bsd\b|\btarget")
+                    compile_label(r"\bstandard|\bcalibrat|\bsd\b|\btarget")
                 ):
                     shown = units.format_value(claim.value, "osmolality")
                     high = before.all_words & _COSOLVENTS or claim.value <= _MAX_OSMOLALITY

@@ -9,51 +9,49 @@ from simulation.checker.reading import claims, flows, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
-from simulation.checker.relations.arithmetic import compare_computed, find_term
+from simulation.checker.relations.arithmetic import compare_computed, compile_label, find_term
 
 ZERO = Decimal(0)
 _COUNTS = ("", "count")
 _DENSITIES = ("number_density",)
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
 # Words of a part of a tally (one corner square, one field, one run), of which there are several.
-_PART = _compile(r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper\b|\beach\b")
+_PART = compile_label(r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper\b|\beach\b")
 _LIVE, _DEAD = (
-    _compile(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"),
-    _compile(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)"),
+    compile_label(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"),
+    compile_label(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)"),
 )
-_TOTAL = _compile(r"\b(?:total|all|sum|overall)\b")
-_VIABILITY = _compile(r"\bviab(?:ility|le)\b")
-_POSITIVE = _compile(r"\b(?:pos(?:itive)?\b|gfp\s?pos|\w*(?:gfp|cherry|ha|rfp|yfp|gcamp|tag)\+)")
-_NEGATIVE = _compile(r"(?:\bneg(?:ative)?\b|\b\w*negative\b|\b(?:gfp|mcherry|rfp|yfp)-(?![a-z0-9]))")
-_PARENT = _compile(
+_TOTAL = compile_label(r"\b(?:total|all|sum|overall)\b")
+_VIABILITY = compile_label(r"\bviab(?:ility|le)\b")
+_POSITIVE = compile_label(r"\b(?:pos(?:itive)?\b|gfp\s?pos|\w*(?:gfp|cherry|ha|rfp|yfp|gcamp|tag)\+)")
+_NEGATIVE = compile_label(r"(?:\bneg(?:ative)?\b|\b\w*negative\b|\b(?:gfp|mcherry|rfp|yfp)-(?![a-z0-9]))")
+_PARENT = compile_label(
     r"\bsinglets?\b|\b(?:live |viable |gated )?single(?:s|t cells| cells)?\b|\bgated cells\b|\bgate\b|\blive singles\b"
 )
-_CELLS = _compile(r"\bcells?\b")
-_PARTICLES = _compile(
+_CELLS = compile_label(r"\bcells?\b")
+_PARTICLES = compile_label(
     r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bvir(?:us|ions?|al)\b|\btu\b|\bvg\b|\btransducing\b|\bbacteri\w+\b"
 )
-_PER_CELL = _compile(
+_PER_CELL = compile_label(
     r"\bmoi\b|\bmultiplicity\b|\b(?:per|for each|for every|to each|on each|a) (?:\w+ )?cell\b|\bratio\b.*\bcells?\b|\b(?:minicell|particle)s?\s?(?:/|:|to|per) ?cells?\b"
 )
-_COLONIES = _compile(r"\bcolon(?:y|ies)\w*|\bcounted\b|\bcfu\b(?!\s?(?:/|per))")
-_UNDILUTED = _compile(
+_COLONIES = compile_label(r"\bcolon(?:y|ies)\w*|\bcounted\b|\bcfu\b(?!\s?(?:/|per))")
+_UNDILUTED = compile_label(
     r"\bundiluted\b|\boriginal\b|\bstock\b|\bneat\b|\binoculum\b|\bsuspension\b|\bculture\b|\bcfu\s?(?:/|per)|\bviable count\b|\btiter\b|\btitre\b"
 )
-_PER_PLATE = _compile(r"\bcfu\s?(?:/|per)\s?m ?l\b|\bper ml\b|/ml")
-_NOT_COLONIES = _compile(
+_PER_PLATE = compile_label(r"\bcfu\s?(?:/|per)\s?m ?l\b|\bper ml\b|/ml")
+_NOT_COLONIES = compile_label(
     r"\b(?:minimum|maximum|limit|countable|range|diameter|fluorescent|green|white|replicate|plate [0-9])\b|/ml|per ml"
 )
 # A genotype with both alleles: "WT/WT", "wt/nacre", "wt nac", "+/-".
-_GENOTYPE = _compile(
+_GENOTYPE = compile_label(
     r"\b(?:wt|wild[- ]?type|nac(?:re)?|mut(?:ant)?|het(?:erozygous|erozygote)?s?|hom(?:ozygous|o)?\w*|no ?call|undetermined|uncalled)\b"
 )
-_ANIMALS = _compile(r"\bfish\b|\blarvae\b|\bembryos?\b|\banimals?\b|\bprogeny\b|\bsamples?\b|\bsiblings\b|\bn fish\b")
-_NEITHER = _compile(r"\b(?:none|no|not|neither|without|lack\w*|absent|rest|others?|unclear|undecided)\b")
+_ANIMALS = compile_label(
+    r"\bfish\b|\blarvae\b|\bembryos?\b|\banimals?\b|\bprogeny\b|\bsamples?\b|\bsiblings\b|\bn fish\b"
+)
+_NEITHER = compile_label(r"\b(?:none|no|not|neither|without|lack\w*|absent|rest|others?|unclear|undecided)\b")
 _SQUARES = Decimal("1e4")  # 1/mL: a large square of a Neubauer chamber holds 0.1 µL
 
 
@@ -171,7 +169,7 @@ def _check_chamber(transition: Transition, gathered: list[Claim]) -> Findings:
 def _check_events(gathered: list[Claim]) -> Findings:
     """Yield an error if a gate has more events than were recorded, or a subset more than its gate."""
     counts = [claim for claim in gathered if claim.dimension in _COUNTS and claim.value == int(claim.value)]
-    events = find_term(counts, _compile(r"^(?:all |total |recorded |acquired )?events?\b|\ball events\b"))
+    events = find_term(counts, compile_label(r"^(?:all |total |recorded |acquired )?events?\b|\ball events\b"))
     parent = find_term([c for c in counts if not c.matches(_POSITIVE) and not c.matches(_NEGATIVE)], _PARENT)
     positive = find_term(counts, _POSITIVE)
     for part, whole in ((parent, events), (positive, parent or events)):
@@ -192,7 +190,7 @@ def _check_events(gathered: list[Claim]) -> Findings:
 def _check_viability(subject: str, found: list[Claim]) -> Findings:
     """Yield an error unless live and dead cells add up to the total, and viability is the share of live cells."""
     parts = [claim for claim in found if not claim.matches(_PART) and not claim.matches(_VIABILITY)]
-    viability = find_term(found, _compile(r"\bviability\b"), ("ratio",))
+    viability = find_term(found, compile_label(r"\bviability\b"), ("ratio",))
     for dimensions in (_COUNTS, _DENSITIES):
         live, dead = (find_term(parts, pattern, dimensions) for pattern in (_LIVE, _DEAD))
         if live is None or dead is None or live.value + dead.value <= 0:

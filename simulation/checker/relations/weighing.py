@@ -1,69 +1,57 @@
 """L04: weighed amounts: gross, tare and net, loss on drying, totals, molarities and the share of an element in a mass."""
 
-import re
-from collections.abc import Iterable
 from decimal import Decimal
 
-from simulation.checker import chemistry
-from simulation.checker.chemistry import Substance
 from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import claims, units, words
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
-from simulation.checker.relations.arithmetic import compare_computed, find_term
+from simulation.checker.relations.arithmetic import compare_computed, compile_label, find_term
 
 ZERO = Decimal(0)
 _MASS = ("mass",)
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
 _VESSEL = r"(?:vial|boat|crucible|beaker|tube|flask|bottle|dish|paper|watch glass|pan|cup|vessel|container)"
-_GROSS = _compile(
+GROSS = compile_label(
     rf"\bgross\b|\bfull\b|\bfilled\b|\b{_VESSEL}\b[^,;]{{0,15}}?(?:\+|\bplus\b|\bwith\b|\band\b)|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid|salt)\b"
     r"|\+ ?(?:agcl|precipitate|ppt|sample|powder|salt)\b|\bloaded\b"
 )
-_TARE = _compile(
+TARE = compile_label(
     rf"\btare\b|\bempty\b|\b{_VESSEL} alone\b|^(?:mass of (?:the )?|weight of (?:the )?)?(?:the )?{_VESSEL}(?: mass| weight)?(?: m?g)?$"
 )
 _SUBSTANCE = (
     r"(?:powder|salt|precipitate|agcl|acid|liquid|solid|product|substance|caffeine|ferrocene|content|crystals|pellet)s?"
 )
-_NET = _compile(
+_NET = compile_label(
     rf"\bnet\w*\b|\bby diff(?:erence|\.)?|\b{_SUBSTANCE} alone\b|\bof (?:agcl|precipitate) by\b|\bprecipitate mass\b|\bmass of (?:the )?(?:precipitate|agcl)\b"
     rf"|^(?:mass of |weight of )?(?:the )?{_SUBSTANCE}(?: mass| weight)?(?: value)?(?: m?g)?$"
 )
 # A weighing of an earlier time, of which the record may give the mass beside the present one.
-_EARLIER = _compile(
+_EARLIER = compile_label(
     r"\bfirst\b|\bbefore\b|\bmoist\b|\bwet\b|\bdamp\b|\bprevious\b|\binitial\b|\bearlier\b|\bstart\b|\bsample\b|\baliquot\b"
 )
-_LOSS = _compile(
+_LOSS = compile_label(
     r"\bloss\b|\blost\b|\bgiven up\b|\bevaporated\b|\bwater removed\b|\bmoisture\b|\bvapou?r\b|\bdecrease\b|\bloses\b"
 )
-_WHOLE_MASS = _compile(r"\bmass\b|\bweight\b|\bgross\b|\bdry\b|\bwet\b|\bdamp\b")
+_WHOLE_MASS = compile_label(r"\bmass\b|\bweight\b|\bgross\b|\bdry\b|\bwet\b|\bdamp\b")
 _DRYING = ("DryingOven", "Desiccate", "Lyophilize", "Evaporate", "Grind", "Incubate", "Wait", "Autoclave", "Microwave")
-_TOTAL = _compile(
+_TOTAL = compile_label(
     r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b"
 )
-_ALL_CELLS = _compile(
+_ALL_CELLS = compile_label(
     r"(?:number of |total |viable |live )?(?:cells?|mini-?cells?|particles)(?: number| count)?(?: in (?:total|all|suspension))?"
 )
 # Each output is one vessel, so what is "per tube" is the total of it.
-_PER_VESSEL = _compile(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bdose\b")
-_NOT_TOTAL = _compile(
+_PER_VESSEL = compile_label(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bdose\b")
+_NOT_TOTAL = compile_label(
     r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
 )
 _PER_VOLUME = {"mass": "mass_concentration", "count": "number_density", "amount": "molar_concentration"}
-_MOLAR_MASS = _compile(r"\bmolar\b|\bmolecular\b|^m\b|\bmw\b|\bg/mol\b|^.*\bformula weight\b")
-_WEIGHED = _compile(r"\bmass\b|\bweigh\w*\b|\bamount\b|\bportion\b|\bpowder\b|\bsolid\b")
-_NAME_CONCENTRATION = re.compile(
-    r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|mol/L|mmol/L|µmol/L|millimolar|micromolar|ng/mL|µg/mL|mg/mL|mg/L|g/L)\s(?:of )?([A-Za-z][\w-]+)"
-)
-_FORMULA = re.compile(r"(?<![\w(])(?:[A-Z][a-z]?[0-9]{0,2}|\((?:[A-Z][a-z]?[0-9]{0,2}){1,4}\)[0-9]{0,2}){2,9}(?![\w)])")
+MOLAR_MASS = compile_label(r"\bmolar\b|\bmolecular\b|^m\b|\bmw\b|\bg/mol\b|^.*\bformula weight\b")
+_WEIGHED = compile_label(r"\bmass\b|\bweigh\w*\b|\bamount\b|\bportion\b|\bpowder\b|\bsolid\b")
 
 
 def check_weighing(transition: Transition) -> Findings:
@@ -87,17 +75,12 @@ def check_weighing(transition: Transition) -> Findings:
         yield from _check_recorded_total(seen.path, found)
     if transition.action in ("Evaporate", "Lyophilize"):
         yield from _check_condensate(transition)
-    for view in (*transition.inputs, *outputs):
-        yield from _check_moles(view, claims.list_claims(transition, [view]))
-    yield from _check_molarities(transition)
-    yield from _check_element_masses(transition)
-    yield from _check_contained(transition)
 
 
 def _check_net(subject: str, found: list[Claim]) -> Findings:
     """Yield an error unless the net mass is the gross mass minus the tare."""
-    present = [claim for claim in found if not claim.matches(_EARLIER) or claim.matches(_TARE)]
-    roles = ((_TARE, (_GROSS, _NET)), (_GROSS, (_TARE, _NET)), (_NET, (_TARE, _GROSS)))
+    present = [claim for claim in found if not claim.matches(_EARLIER) or claim.matches(TARE)]
+    roles = ((TARE, (GROSS, _NET)), (GROSS, (TARE, _NET)), (_NET, (TARE, GROSS)))
     terms = []
     for pattern, others in roles:
         single = [c for c in present if not any(c.matches(other) for other in others)]
@@ -110,7 +93,7 @@ def _check_net(subject: str, found: list[Claim]) -> Findings:
         yield from compare("L04", subject, expected, net.value, "mass", text, allowed, allowed)
 
 
-_DENSITY = _compile(r"\bdensity\b")
+_DENSITY = compile_label(r"\bdensity\b")
 
 
 def _check_density(transition: Transition, subject: str, found: list[Claim]) -> Findings:
@@ -121,7 +104,7 @@ def _check_density(transition: Transition, subject: str, found: list[Claim]) -> 
     stated = find_term([c for c in found if c.value > 100_000], _DENSITY, ("mass_concentration", "density"))
     if transition.action != "MeasureDensity" or len(volumes) != 1 or stated is None:
         return
-    empty, full = find_term(found, _TARE, _MASS), find_term([c for c in found if not c.matches(_TARE)], _GROSS, _MASS)
+    empty, full = find_term(found, TARE, _MASS), find_term([c for c in found if not c.matches(TARE)], GROSS, _MASS)
     if empty and full and full.value > empty.value and stated.dimension == "mass_concentration":
         # µg over µL is mg/mL.
         expected = (full.value - empty.value) / volumes[0] * 1000
@@ -139,7 +122,7 @@ def _check_recorded_total(subject: str, found: list[Claim]) -> Findings:
         totals = {
             c.value: c
             for c in found
-            if c.dimension == dimension and c.matches(_compile(r"\btotal\b|\bin all\b|\byield\b"))
+            if c.dimension == dimension and c.matches(compile_label(r"\btotal\b|\bin all\b|\byield\b"))
         }
         if len(densities) == len(volumes) == len(totals) == 1:
             [density], [volume], [total] = (list(group.values()) for group in (densities, volumes, totals))
@@ -165,7 +148,9 @@ def _check_condensate(transition: Transition) -> Findings:
 def _check_recovery(view: MaterialView, old: Claim, new: Claim, found: list[Claim]) -> Findings:
     """Yield an error unless a recovery in percent is the mass after over the mass before."""
     shares = {
-        c.value: c for c in found if c.dimension == "ratio" and c.matches(_compile(r"\brecover\w*\b|\bmass yield\b"))
+        c.value: c
+        for c in found
+        if c.dimension == "ratio" and c.matches(compile_label(r"\brecover\w*\b|\bmass yield\b"))
     }
     if len(shares) == 1 and old.value > 0:
         stated, expected = next(iter(shares.values())), new.value / old.value * 100
@@ -178,10 +163,10 @@ def _check_loss(
     view: MaterialView, outputs: list[MaterialView], before: list[Claim], own: list[Claim], observed: list[Claim]
 ) -> Findings:
     """Yield an error unless what was lost is the mass before minus the mass after."""
-    excluded = (_TARE, _LOSS, _MOLAR_MASS)
+    excluded = (TARE, _LOSS, MOLAR_MASS)
     lost = find_term([*own, *observed], _LOSS, _MASS)
     old, new = None, None
-    for pattern in (_NET, _GROSS, _WHOLE_MASS):
+    for pattern in (_NET, GROSS, _WHOLE_MASS):
         pools = [[c for c in found if not any(c.matches(other) for other in excluded)] for found in (before, own)]
         pools[1] = [c for c in pools[1] if not c.matches(_EARLIER)]
         old, new = (find_term(pool, pattern, _MASS) for pool in pools)
@@ -200,10 +185,10 @@ def _check_loss(
 
 def _check_dry_mass(view: MaterialView, before: list[Claim], own: list[Claim]) -> Findings:
     """Yield an error if a gross mass, or the total mass of a solid, is higher after drying than before."""
-    for pattern in (_GROSS, _compile(r"\b(?:total|damp|wet|dry|moist)?\s?mass\b")):
+    for pattern in (GROSS, compile_label(r"\b(?:total|damp|wet|dry|moist)?\s?mass\b")):
         old, new = (
             find_term(
-                [c for c in found if not c.matches(_TARE) and not c.matches(_NET) and not c.matches(_LOSS)],
+                [c for c in found if not c.matches(TARE) and not c.matches(_NET) and not c.matches(_LOSS)],
                 pattern,
                 _MASS,
             )
@@ -217,7 +202,7 @@ def _check_dry_mass(view: MaterialView, before: list[Claim], own: list[Claim]) -
             return
 
 
-_LOSS_SHARE = _compile(
+_LOSS_SHARE = compile_label(
     r"\bloss\b|\blost\b|\bmoisture\b|\bwater content\b|\bgiven up\b|\bof the (?:damp|wet|moist|initial) mass\b"
 )
 
@@ -255,197 +240,10 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
         if len(amounts) != 1:
             continue
         expected = amounts[0].value * view.liquid_volume / 1000
-        terms = (_as_claim(amounts[0]), _as_claim(view.volume))
+        terms = (claim_amount(amounts[0]), claim_amount(view.volume))
         text = f"{units.format_value(amounts[0].value, dimension)} in {units.format_value(view.liquid_volume, 'volume')} is"
         yield from compare_computed("L04", view.name, expected, terms, claim, text, tolerance=Decimal("0.05"))
 
 
-def _as_claim(amount: Amount) -> Claim:
+def claim_amount(amount: Amount) -> Claim:
     return Claim("", amount.value, amount.dimension, min(amount.step, abs(amount.value) / 20), amount.text)
-
-
-def _find_molar_mass(view: MaterialView, found: Iterable[Claim]) -> Decimal | None:
-    """Return the molar mass in g/mol that a material states, else that of the only substance in its name, or None."""
-    stated = find_term([claim for claim in found if claim.value > 0], _MOLAR_MASS, ("molecular_mass",))
-    if stated is not None:
-        return stated.value * 1000
-    substance = chemistry.find_only_substance(view.name_words) or chemistry.find_only_substance(view.all_words)
-    return substance.molar_mass if substance else None
-
-
-def iter_name_concentrations(name: str) -> Iterable[tuple[str, Amount]]:
-    """Yield (substance, concentration) of phrases like "5.0 mM ferrocene" in a name."""
-    for number, unit, substance in _NAME_CONCENTRATION.findall(units.normalise_text(name[:400])):
-        if (amount := units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)) is not None:
-            yield substance.lower(), amount
-
-
-def _check_molarities(transition: Transition) -> Findings:
-    """Yield an error unless a molar concentration follows from the mass weighed in, the molar mass and the volume."""
-    solids = [(view, claims.list_claims(transition, [view])) for view in transition.inputs if not view.is_empty_vessel]
-    weighed = [(view, own, mass) for view, own in solids if (mass := _find_weighed(view, own)) is not None]
-    for view in transition.usable_outputs:
-        yield from _check_both_concentrations(view, [own for _, own in solids])
-        if (
-            len(weighed) != 1
-            or transition.family != words.ADD
-            or not view.liquid_volume
-            or transition.find_input(view) not in (None, weighed[0][0])
-        ):
-            continue
-        source, own, mass = weighed[0]
-        molar_mass = _find_molar_mass(source, own)
-        volume = view.liquid_volume
-        names = {word for word in source.all_words if len(word) > 2}
-        if molar_mass is None:
-            continue
-        stated = [
-            (name, amount) for name, amount in view.concentrations.items() if amount.dimension == "molar_concentration"
-        ]
-        stated += [pair for pair in iter_name_concentrations(view.name) if pair[1].dimension == "molar_concentration"]
-        for name, amount in stated:
-            if set(name.split()) <= names or not name:
-                # µg over g/mol is µmol; over µL it is mol/L, and the base unit is µmol/L.
-                expected = mass.value / molar_mass / volume * 1_000_000
-                text = f"{mass.text} of {molar_mass:.5g} g/mol in {units.format_value(volume, 'volume')} are"
-                yield from compare_computed(
-                    "L04", view.name, expected, (mass,), _as_claim(amount), text, tolerance=Decimal("0.03")
-                )
-
-
-_DERIVATIVE = _compile(
-    r"\b\w*hydrate\b|\bhydrochloride\b|\bsalt\b|\bin\b|\bper\b|\bdisodium\b|\bsolution\b|\bbase pair\b"
-)
-
-
-def _check_moles(view: MaterialView, own: list[Claim]) -> Findings:
-    """Yield an error if a stated molar mass is not that of the formula, or an amount not that of the mass."""
-    stated = find_term([claim for claim in own if claim.value > 0], _MOLAR_MASS, ("molecular_mass",))
-    substance = chemistry.find_only_substance(view.name_words)
-    if stated and substance and not _DERIVATIVE.search(view.name) and view.volume is None:
-        text = (
-            f"{substance.formula} has a molar mass of {substance.molar_mass:.5g} g/mol, not {stated.value * 1000:.5g}"
-        )
-        expected, got = substance.molar_mass / 1000, stated.value
-        allowed = expected * Decimal("0.015") + stated.step
-        yield from compare("L04", view.name, expected, got, "molecular_mass", text, allowed, allowed)
-    molar_mass = stated.value * 1000 if stated else substance.molar_mass if substance else None
-    masses = [
-        c for c in own if c.dimension == "mass" and c.value > 0 and not c.matches(_TARE) and not c.matches(_GROSS)
-    ]
-    amounts = [c for c in own if c.dimension == "amount" and c.value > 0]
-    if (
-        molar_mass
-        and len({c.value for c in masses}) == len({c.value for c in amounts}) == 1
-        and not view.concentrations
-    ):
-        expected = masses[0].value / molar_mass * 1000
-        text = f"{masses[0].text} of {molar_mass:.5g} g/mol are"
-        yield from compare_computed(
-            "L04", view.name, expected, (masses[0],), amounts[0], text, tolerance=Decimal("0.02")
-        )
-
-
-def _find_weighed(view: MaterialView, own: list[Claim]) -> Claim | None:
-    """Return the mass of a weighed solid of one substance, or None."""
-    if view.volume is not None or view.concentrations:
-        return None
-    masses = [
-        c for c in own if c.dimension == "mass" and not c.matches(_TARE) and not c.matches(_GROSS) and c.value > 0
-    ]
-    return masses[0] if len({claim.value for claim in masses}) == 1 else None
-
-
-def _check_both_concentrations(view: MaterialView, sources: list[list[Claim]]) -> Findings:
-    """Yield an error unless a mass concentration and a molar concentration of one substance agree."""
-    if len(view.concentrations) > 1:
-        return
-    leaves = [
-        (leaf, leaf.parse_amount("mass_concentration"), leaf.parse_amount("molar_concentration"))
-        for leaf in view.leaves
-    ]
-    by_mass = [amount for leaf, amount, _ in leaves if amount and "concentration" in leaf.word_set]
-    by_number = [amount for leaf, _, amount in leaves if amount and "concentration" in leaf.word_set]
-    stated = [
-        claim for own in sources for claim in own if claim.matches(_MOLAR_MASS) and claim.dimension == "molecular_mass"
-    ]
-    # "medium without glucose" names what it does not contain.
-    is_negated = {"no", "without", "free", "minus"} & set(view.name_words)
-    substance = None if is_negated else chemistry.find_only_substance(view.name_words)
-    molar_mass = stated[0].value * 1000 if len(stated) == 1 else substance.molar_mass if substance else None
-    if len(by_mass) == len(by_number) == 1 and molar_mass:
-        expected = by_mass[0].value / molar_mass * 1000
-        text = f"{units.format_value(by_mass[0].value, 'mass_concentration')} of {molar_mass:.5g} g/mol are"
-        yield from compare_computed(
-            "L04",
-            view.name,
-            expected,
-            (_as_claim(by_mass[0]),),
-            _as_claim(by_number[0]),
-            text,
-            tolerance=Decimal("0.03"),
-        )
-
-
-def _check_element_masses(transition: Transition) -> Findings:
-    """Yield an error if a product has more of an element than the only weighed substance of that element brought."""
-    solids = []
-    for view in transition.inputs:
-        mass = view.mass or next(
-            (a for leaf in view.leaves if leaf.word_set == {"mas"} and (a := leaf.parse_amount("mass"))), None
-        )
-        formula = _find_formula(view)
-        if mass is not None and formula is not None and view.volume is None:
-            solids.append((view, mass, formula))
-    if len(solids) != 1:
-        return
-    _, mass, substance = solids[0]
-    elements = chemistry.count_elements(substance.formula)
-    for output in transition.usable_outputs:
-        for claim in claims.list_claims(transition, [output]):
-            symbol = next((e for e in elements if re.search(rf"(?:^|\s){e.lower()}(?:\s|$)", claim.label)), "")
-            if claim.dimension != "mass" or not symbol or symbol in ("H", "O", "C", "N"):
-                continue
-            share = chemistry.compute_molar_mass(symbol) * elements[symbol] / substance.molar_mass
-            expected, shown = mass.value * share, units.format_value(mass.value, "mass")
-            text = f"{shown} of {substance.formula} have at most {units.format_value(expected, 'mass')} of {symbol}"
-            allowed = expected * Decimal("0.03") + claim.step
-            yield from compare("L04", output.name, expected, claim.value, "mass", text, above=allowed)
-
-
-_CONTAINED = _compile(r"\bcontain\w*\b|\bin it\b|\bcontent\b|\bof which\b|\bcorrespond\w*\b|\bequivalent\b|\bas\b")
-
-
-def _check_contained(transition: Transition) -> Findings:
-    """Yield an error unless "chloride contained in 0.5867 g of AgCl" has the share of the formula."""
-    for seen, found in claims.list_observed(transition):
-        substance = chemistry.find_only_substance(set(words.tokenize(seen.description)))
-        masses = [claim for claim in found if claim.dimension == "mass" and claim.value > 0]
-        inside = [claim for claim in masses if claim.context and _CONTAINED.search(claim.label)]
-        whole = [claim for claim in masses if not claim.context]
-        if substance is None or len(inside) != 1 or len({claim.value for claim in whole}) != 1:
-            continue
-        named = {chemistry.ION_WORDS[word] for word in words.tokenize(inside[0].label) if word in chemistry.ION_WORDS}
-        ions = named & set(substance.ions)
-        if len(ions) == 1:
-            ion = ions.pop()
-            share = (
-                chemistry.compute_molar_mass(chemistry.get_ion_formula(ion))
-                * substance.ions[ion]
-                / substance.molar_mass
-            )
-            text = f"{whole[0].text} of {substance.formula} contain, of {ion.capitalize()},"
-            yield from compare_computed(
-                "L04", seen.path, whole[0].value * share, whole, inside[0], text, tolerance=Decimal("0.02")
-            )
-
-
-def _find_formula(view: MaterialView) -> Substance | None:
-    """Return the substance whose formula or name a material has, or None."""
-    for formula in _FORMULA.findall(view.name):
-        try:
-            if len(chemistry.count_elements(formula)) > 1:
-                return Substance(formula, chemistry.compute_molar_mass(formula), {})
-        except KeyError:
-            continue
-    return chemistry.find_only_substance(view.name_words)

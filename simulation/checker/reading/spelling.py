@@ -22,12 +22,13 @@ _SUPERSCRIPT = re.compile(r"(?<=10)[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}")
 _PER = re.compile(r"(?<=[A-Za-zµ%])[ ·]?\s?(ml|mL|µl|µL|ul|uL|l|L|mol|min|s|h|cm|kg|g)(?:\^?-1|⁻¹)(?![0-9A-Za-z])")
 _POWER = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,4})?)\s?[x*·]\s?10\^?([+-]?[0-9]{1,2})(?![0-9.])")
 _DECIMAL_COMMA = re.compile(
-    r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9,])|(?<![\w.,])0,[0-9]{1,9}(?![0-9,])"
+    r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9]|,[0-9])|(?<![\w.,])0,[0-9]{1,9}(?![0-9]|,[0-9])"
 )
-_MIXED_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]{1,9}(?![0-9,])")
+_MIXED_COMMA = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]{1,9}(?![0-9]|,[0-9])")
 _DECIMAL_POINT = re.compile(r"(?<![\w.,])[0-9]{1,9}\.[0-9]{1,9}(?![0-9.,])")
-_ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9,])")
-_GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+_ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9]|,[0-9])")
+_GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
+_ZERO_COMMA = re.compile(r"(?<![\w.,])0,([0-9]{1,9})(?![0-9]|,[0-9])")
 _SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
 _PERCENT = re.compile(r"\bper ?cent\b|\bpct\b", re.IGNORECASE)
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -103,6 +104,8 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
         text = _ANY_COMMA.sub(r"\1.\2", text)
     else:
         text = _GROUPED.sub(lambda match: match[0].replace(",", ""), text)
+    # No group of thousands begins with zero, so "0,081" has one meaning.
+    text = _ZERO_COMMA.sub(r"0.\1", text)
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
     text = _POWER.sub(r"\1e\2", text)
     return _replace_words(text)

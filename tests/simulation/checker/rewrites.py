@@ -16,6 +16,7 @@ _POWER = re.compile(r"(?<![\w.,/-])([1-9](?:\.[0-9]{1,3})?)[eE]\+?([1-9][0-9]?)(
 _DECIMAL = re.compile(r"(?<![\w.,])([0-9]{1,9})\.([0-9]{1,9})(?![\w.,]*\.[0-9])")
 _GROUP = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![\w,]|\.[0-9])")
 _HAS_COMMAS = re.compile(r"(?<![\w.,])(?:0,[0-9]|[0-9]{1,3},[0-9]{1,2}(?![0-9]))")
+_THREE_DECIMALS = re.compile(r"(?<![\w.,])[1-9][0-9]{0,2}\.[0-9]{3}(?![0-9])")
 _PLAIN = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s?(mL|ml|µL|uL|ul|g|mg|mM|mg/mL|ng/µL|°C)$")
 _WORDS = {
     "mL": "millilitres",
@@ -97,8 +98,9 @@ def use_decimal_commas(line: Json) -> Json:
     def change(text: str) -> str:
         return _DECIMAL.sub(r"\1,\2", _GROUP.sub(lambda match: match[0].replace(",", " "), text))
 
-    # A line that has decimal commas already would be read as thousands.
-    if _HAS_COMMAS.search(json.dumps(line, ensure_ascii=False)):
+    # "7,002" alone could be read as thousands, and so could a line that has decimal commas already.
+    text = json.dumps(line, ensure_ascii=False)
+    if _HAS_COMMAS.search(text) or _THREE_DECIMALS.search(text):
         return line
     line = map_values(line, change)
     for material in (*line["input_materials"], *line["outcome"]["new_materials"]):
@@ -147,8 +149,11 @@ def split_vessel(line: Json) -> Json:
     for index, material in enumerate(inputs):
         text = material.get("properties", {}).get("volume")
         match = _PLAIN.match(text) if isinstance(text, str) else None
+        # A material of which a rest is handed back is not combined as a whole.
+        is_rest = any(output["name"].startswith(material["name"]) for output in line["outcome"]["new_materials"])
         if (
             match
+            and not is_rest
             and material.get("barcode")
             and not {"mass", "cells", "total"} & {key.lower() for key in material["properties"]}
         ):

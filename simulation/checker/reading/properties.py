@@ -184,6 +184,9 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
     )
 
 
+_CONTENT_TEXT = re.compile(
+    r"(?<![\w-])([A-Za-z][\w+-]{2,25})\s(?:at )?([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|ng/mL|µg/mL|ug/mL|mg/mL|mg/L|g/L|ng/µL|ng/uL)(?![\w/])"
+)
 # "CNQX, 10 mM in DMSO", "KCl 500 mM in Tyrode", "100 µM glutamate in HBSS": the only concentration in a name.
 _NAME_CONCENTRATION = re.compile(
     r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|ng/mL|µg/mL|ug/mL|mg/mL|mg/L|g/L|ng/µL|ng/uL)(?![\w/])"
@@ -317,7 +320,7 @@ def _find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
     return words.SOLID if name_words & _SOLID_NAMES else ""
 
 
-def _collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
+def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
     """Return {component: concentration}. A component with contradicting values is left out."""
     amounts_by_component: dict[str, list[Amount]] = {}
     for leaf in leaves:
@@ -329,6 +332,14 @@ def _collect_concentrations(leaves: Iterable[Leaf]) -> dict[str, Amount]:
             amount = Amount(number, "fold", number / 100, leaf.value_text)
         if amount is not None:
             amounts_by_component.setdefault(name, []).append(amount)
+    for leaf in leaves:
+        # "contents: caffeine 500 µg/mL in water" names its component in the text.
+        if isinstance(leaf.value, str) and leaf.word_set & CONTENTS and find_component(leaf) is None:
+            for named, number, unit in _CONTENT_TEXT.findall(leaf.value_text):
+                amount = units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)
+                component = " ".join(sorted(set(words.tokenize(named)) - _NOT_COMPONENT_WORDS))
+                if amount is not None and component:
+                    amounts_by_component.setdefault(component, []).append(amount)
     return {name: agreed for name, amounts in amounts_by_component.items() if (agreed := _find_agreed_amount(amounts))}
 
 

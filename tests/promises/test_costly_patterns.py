@@ -237,7 +237,8 @@ def test_regular_expressions_are_fast_on_adversarial_texts() -> None:
 # Patterns built in calls: from lists and data files, which are tested above, and from fixed words. Escaped parts contain
 # no repeats.
 MADE_IN_CALLS = {
-    ("observations.py", "pattern"), ("catalogue.py", "text"), ("item_lines.py", "words"), ("parameters.py", "self.pattern"),
+    ("arithmetic.py", "pattern"), ("measurable.py", "pattern"), ("chemistry.py", "f'\\\\({symbol}\\\\)([0-9]+)'"), ("molarity.py", "f'(?:^|\\\\s){e.lower()}(?:\\\\s|$)'"),
+    ("catalogue.py", "text"), ("item_lines.py", "words"), ("parameters.py", "self.pattern"),
     ("prompt_sets.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("evidence_classifier.py", "tag"), ("evidence_classifier.py", "f'<{name}>'"),
     ("evidence_classifier.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "_build_word_pattern(text)"), ("instruments.py", "limit.description_pattern"),
     ("environment.py", "f'[\\\\x21-\\\\x7e]{{{min_length},}}'"),

@@ -5,6 +5,8 @@ import json
 import re
 import sys
 import types
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,12 @@ from simulation.offline.agents import ProtocolAgent
 
 REPOSITORY = Path(__file__).parents[3]
 FISH = "zebrafish-genotyping"
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a thread: a browser of another test keeps the event loop of this one running."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, coroutine).result()
 
 
 def load_adapter(monkeypatch, framework: str, **modules: dict[str, Any]) -> dict[str, Any]:
@@ -60,8 +68,8 @@ def test_verifiers_adapter_plays_an_episode_and_collects_its_reward(monkeypatch)
     [row] = names["make_rows"]([FISH], range(7, 8))
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
     assert {tool["type"] for tool in row["info"]["oai_tools"]} == {"function"}
-    state = asyncio.run(names["LabEnv"]().rollout(row))
-    assert asyncio.run(names["score_episode"](state)) == 1.0
+    state = run_coroutine(names["LabEnv"]().rollout(row))
+    assert run_coroutine(names["score_episode"](state)) == 1.0
     # Every call of the model is answered by a result with its id.
     calls = [message["tool_calls"][0]["id"] for message in state["messages"] if "tool_calls" in message]
     assert calls == [message["tool_call_id"] for message in state["messages"] if message["role"] == "tool"]
@@ -85,7 +93,7 @@ def test_aviary_adapter_plays_an_episode(monkeypatch):
     members = {name: type(name, (Record,), {}) for name in kinds}
     names = load_adapter(monkeypatch, "Aviary", aviary__core=members)
     env = names["AviaryLab"](FISH, 7, reward="shaped")
-    messages, tools = asyncio.run(env.reset())
+    messages, tools = run_coroutine(env.reset())
     assert [message.role for message in messages] == ["system", "user"]
     assert {tool.info.name for tool in tools} == set(env.lab.catalogue.types)
     total, done = 0.0, False
@@ -93,7 +101,7 @@ def test_aviary_adapter_plays_an_episode(monkeypatch):
         call = choose_call(env.lab)
         function = Record(name=call["function"]["name"], arguments=json.loads(call["function"]["arguments"]))
         request = members["ToolRequestMessage"](tool_calls=[Record(id=call["id"], function=function)])
-        [answer], reward, done, truncated = asyncio.run(env.step(request))
+        [answer], reward, done, truncated = run_coroutine(env.step(request))
         assert answer.tool_call_id == call["id"] and not truncated
         total += reward
     assert total == pytest.approx(1.0)
@@ -111,6 +119,6 @@ def test_inspect_adapter_offers_every_action_and_collects_rewards(monkeypatch):
     assert set(tools) == set(lab.catalogue.types) and tools["Transfer"].parameters.properties["source"]
     while lab.bench.ending is None:
         function = choose_call(lab)["function"]
-        result = asyncio.run(tools[function["name"]].execute(**json.loads(function["arguments"])))
+        result = run_coroutine(tools[function["name"]].execute(**json.loads(function["arguments"])))
         assert function["name"] in result
     assert sum(rewards) == 1.0

@@ -27,17 +27,22 @@ def build_vials(lab, truth):
 
 
 @pytest.mark.parametrize(
-    ("needle_wash", "values"),
+    ("needle_wash", "area_of_blank"),
     [
         # 0.5 % of 100 µg/mL in the blank, and 0.5 % of that in the vial after it, which is below the limit
-        ("none", ["10000.0 mAU·s", "50.0 mAU·s", "not detected"]),
-        ("methanol", ["10000.0 mAU·s", "not detected", "not detected"]),
+        ("none", 50.0),
+        ("methanol", None),
     ],
 )
-def test_blank_after_a_standard_shows_a_peak_unless_the_needle_is_washed(lab, needle_wash, values):
+def test_blank_after_a_standard_shows_a_peak_unless_the_needle_is_washed(lab, needle_wash, area_of_blank):
     small = build_vials(lab, {"responses": [PEAK]})
     found = small.read_values("HPLC", "standard blank last", needle_wash=needle_wash, replicate_injections=1)
-    assert found == values
+    assert (found[0], found[2]) == ("10000.0 mAU·s", "not detected")
+    if area_of_blank is None:
+        assert found[1] == "not detected"
+    else:
+        # The two injections do not have exactly the same volume.
+        assert float(found[1].removesuffix(" mAU·s")) == pytest.approx(area_of_blank, rel=0.02)
 
 
 def test_samples_in_front_of_the_standard_are_not_contaminated(lab):

@@ -99,7 +99,7 @@ _OPTIONS: dict[type[Model], dict[str, list[str]]] = {
     },
     ProviderGate: {"list_display": ["name", "limit", "closed_until", "faults_running", "blocked"]},
     Twin: {
-        "list_display": ["code", "transition", "perturbation", "cast", "number", "status", "kind"],
+        "list_display": ["code", "transition", "perturbation", "cast", "number", "status", "kind", "deviation"],
         "list_filter": ["status", "perturbation", "cast", "kind"],
         "list_select_related": ["transition"],
         "search_fields": ["code"],

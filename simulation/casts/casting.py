@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from simulation.casts.run_config import PERSON, RoleConfig, RunConfig
 from simulation.lab.actions import Action, Catalogue
+from simulation.lab.deviations import SizeRange
 from simulation.lab.errors import LabError
 from simulation.lab.experiment_files import find_amount_dimension
 from simulation.lab.experiments import ExperimentSpec
@@ -82,13 +83,18 @@ def build_cast(
     )
 
 
-def build_perturber(setup: RunConfig, perturbation: Perturbation, seed: int, prompter: PromptTools) -> Perturber:
-    """Return the perturber of this cast: its transition model if that is a language model, otherwise rules."""
+def build_perturber(
+    setup: RunConfig, perturbation: Perturbation, seed: int, sizes: SizeRange, prompter: PromptTools
+) -> Perturber:
+    """Return the perturber of this cast: its transition model if that is a language model, otherwise rules.
+
+    Rules draw the deviations of subtle numeric errors from `sizes`; a language model chooses its own.
+    """
     player = setup.transition_model
     # The role that simulates outcomes also plants the errors.
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
-    return Injector(perturbation, seed)
+    return Injector(perturbation, seed, sizes)
 
 
 def build_rater(setup: RunConfig, kind: RatingKind, question: str, guide: str, prompter: PromptTools) -> LLMRater:

@@ -16,6 +16,7 @@ from simulation.casts.run_config import PERSON
 from simulation.lab import action_format
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
+from simulation.lab.deviations import find_deviation
 from simulation.lab.differences import find_differences
 from simulation.lab.errors import NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy
@@ -63,7 +64,7 @@ def build_perturber(lease: Lease[Twin], connector: Connector = connect) -> Pertu
     twin = lease.row
     setup = get_run_config(twin.run, twin.cast)
     prompter = _make_tools(CallReplayer(lease, setup, "twin", twin.tries, connector), {})
-    return casting.build_perturber(setup, Perturbation(twin.perturbation), twin.seed, prompter)
+    return casting.build_perturber(setup, Perturbation(twin.perturbation), twin.seed, twin.run.sizes, prompter)
 
 
 def build_model_rater(
@@ -221,6 +222,7 @@ def _perturb_outcome(lease: Lease[Twin]) -> bool:
         return lease.finish_row("unsuited", error=str(error))
     except UnusableTwin as error:
         return lease.finish_row("unusable", error=str(error))
+    differences = find_differences(step.outcome, perturbed.outcome)
     return lease.finish_row(
         "done",
         outcome=perturbed.outcome.to_json(),
@@ -228,6 +230,7 @@ def _perturb_outcome(lease: Lease[Twin]) -> bool:
         rule=perturbed.rule,
         field=perturbed.field[:200],
         explanation=perturbed.explanation,
-        diff=[difference._asdict() for difference in find_differences(step.outcome, perturbed.outcome)],
+        diff=[difference._asdict() for difference in differences],
+        deviation=find_deviation(differences, perturbed.field) if twin.perturbation != Perturbation.NONE else None,
         findings=transition_checks.compute_findings(step, perturbed.outcome),
     )

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from simulation.lab.deviations import find_stratum
 from simulation.lab.outcomes import Perturbation
 from simulation.models.runs import REASONS, Experiment, Leased, Run
 
@@ -209,6 +210,11 @@ class Twin(Leased):
         max_length=8, blank=True, choices=PERTURBATIONS, help_text="relabelled: the error type it counts as"
     )
     findings = models.JSONField(null=True, blank=True, help_text="simulation.checker's report; null: not checked yet")
+    deviation = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="of the planted number from the true one, relative; null: the error is no number",
+    )
 
     class Meta:
         ordering = ["transition", "perturbation", "number"]
@@ -224,6 +230,11 @@ class Twin(Leased):
 
     def __str__(self) -> str:
         return f"{self.perturbation} twin of {self.transition}"
+
+    @property
+    def stratum(self) -> str:
+        """Return whether the deviation is below or above what a careful reader can detect, or has no size."""
+        return find_stratum(self.deviation)
 
 
 class TwinDecision(models.Model):

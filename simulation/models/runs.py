@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.truths import truth_seeds
 
 # Why a row failed, is blocked or waits. A closed list: simulation.runs.failure_reasons has the cause of each.
@@ -55,6 +56,12 @@ class Run(models.Model):
     practice = models.BooleanField(
         default=False, help_text="a person practises: rejections cost no step; such episodes are no benchmark"
     )
+    smallest_deviation = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="of subtle numeric errors that rules plant, relative; null: the run has no twins",
+    )
+    largest_deviation = models.FloatField(null=True, blank=True)
     setup = models.JSONField(
         default=dict, help_text="the cast with its models and prompt set as they were ordered; empty: rules alone"
     )
@@ -80,6 +87,13 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.cast}, seed {self.seed}"
+
+    @property
+    def sizes(self) -> SizeRange:
+        """Return the range from which the deviations of its subtle twins are drawn."""
+        if self.smallest_deviation is None or self.largest_deviation is None:
+            return DEFAULT_SIZES
+        return SizeRange(self.smallest_deviation, self.largest_deviation)
 
     @property
     def has_usage_limit(self) -> bool:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store, run_config
+from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Perturbation
@@ -54,6 +55,8 @@ class RunLimits(TypedDict, total=False):
 class _RunTerms(TypedDict, total=False):
     """The terms of a run that are its own columns."""
 
+    smallest_deviation: float
+    largest_deviation: float
     manifest: bool
     truths: str
     practice: bool
@@ -160,19 +163,22 @@ def create_twin_run(
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
     sample: int | None = None,
+    sizes: SizeRange = DEFAULT_SIZES,
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create a run with `per_transition` more twins of each accepted transition and perturbation.
 
     The perturbation "none" asks a language model for its own answer. With `sample`, only that many transitions get
     twins, drawn by the run's seed (draw_steps). In this case existing twins of this cast count, and
-    TwinsExistError is raised if none is missing.
+    TwinsExistError is raised if none is missing. `sizes` are the deviations of subtle numeric errors that rules plant.
     """
+    sizes.check()
+    terms: _RunTerms = {"smallest_deviation": sizes.smallest, "largest_deviation": sizes.largest}
     if Perturbation.NONE in perturbations and cast in run_config.RULE_BASED_CASTS:
         raise LabError(
             f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
         )
-    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, {}, options)
+    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, terms, options)
     if not created:
         return run
     # Lock before counting: a concurrent run could otherwise create twins with the same numbers.

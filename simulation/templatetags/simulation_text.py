@@ -40,6 +40,14 @@ def format_money(amount: Decimal | None) -> str:
     return f"${amount:.4f}" if abs(amount) >= Decimal("0.01") else f"${amount:.6f}"
 
 
+@register.filter("deviation")
+def format_deviation(deviation: float | None) -> str:
+    """Return a relative deviation as a signed percentage, or as a factor from twice the true value on; "none" for None."""
+    if deviation is None:
+        return "none"
+    return f"{deviation:+.1%}".replace("-", "−").replace("%", " %") if deviation < 1 else f"× {deviation + 1:.3g}"
+
+
 @register.filter("thousands")
 def format_thousands(number: int | None) -> str:
     """Return an integer with thousands separators; "unknown" for None."""

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
+from simulation.lab.deviations import DEFAULT_SIZES, SizeRange, parse_sizes
 from simulation.lab.errors import LabError
 from simulation.lab.truths import truth_seeds
 from simulation.models import Episode, Experiment, Run, Transition
@@ -292,9 +293,24 @@ class TwinsForm(RunForm):
         label="Sample of steps",
         help_text="Number of steps to create twins of, spread over experiments and actions and drawn by the seed. Leave blank for all steps.",
     )
+    sizes = forms.CharField(
+        required=False,
+        max_length=20,
+        initial="10-40",
+        label="Size of subtle numeric errors in percent",
+        help_text="Smallest and largest deviation from the true number. Blank: 10-40. Below 10 % nobody can be expected to"
+        " see an error; such twins are a group of their own in results. Language models choose their own sizes.",
+    )
     per_transition = forms.IntegerField(
         min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."
     )
+
+    def clean_sizes(self) -> SizeRange:
+        """Return the range of sizes. Raise ValidationError if it is none."""
+        try:
+            return parse_sizes(self.cleaned_data["sizes"]) if self.cleaned_data["sizes"] else DEFAULT_SIZES
+        except LabError as error:
+            raise forms.ValidationError(str(error)) from error
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -317,7 +333,7 @@ class TwinsForm(RunForm):
         data = self.cleaned_data
         steps, errors = self.list_steps(data["experiments"]), create.PERTURBATIONS[data["error"]]
         size = data["cast"], data["per_transition"], data["seed"], user, data["submission_id"], data["sample"]
-        return create.create_twin_run(steps, errors, *size, **self.get_options())
+        return create.create_twin_run(steps, errors, *size, sizes=data["sizes"], **self.get_options())
 
     def list_steps(self, experiments: Iterable[Experiment]) -> QuerySet[Transition]:
         """Return the accepted steps of these experiments within the limit of the form."""

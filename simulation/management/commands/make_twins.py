@@ -1,5 +1,5 @@
 """python manage.py make_twins --experiment SLUG|all [--error obvious|subtle|both|none] [--per-transition 1] [--cast NAME]
-    [--sample N --seed S]
+    [--sample N --seed S] [--sizes 10-40]
 
 With a cast of language models: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N]
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from simulation.lab.deviations import DEFAULT_SIZES, DETECTION_LIMIT, parse_sizes
 from simulation.lab.errors import LabError
 from simulation.management.command_options import RunCommand, get_run_options, integer_between
 from simulation.runs import RunProgress, create, list_accepted_steps
@@ -22,6 +23,11 @@ class Command(RunCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         error_help = "obvious is Error Type 1; none: another model's own answer"
         sample_help = "create twins of this many steps, drawn by the seed"
+        sizes_help = (
+            "deviations of subtle numeric errors that rules plant, default 10-40; those below"
+            f" {DETECTION_LIMIT:.0%}".replace("%", "%%")
+            + " are a stratum of their own"
+        )
         seed_help = "seed of the sample and the errors; without it, random"
         parser.add_argument("--experiment", default="all", help="a slug, or all")
         parser.add_argument("--error", choices=sorted(create.PERTURBATIONS), default="both", help=error_help)
@@ -29,6 +35,7 @@ class Command(RunCommand):
         parser.add_argument("--cast", default="offline", help="cast that plants the error")
         parser.add_argument("--sample", type=integer_between(1, 1_000_000), help=sample_help)
         parser.add_argument("--seed", type=int, default=None, help=seed_help)
+        parser.add_argument("--sizes", default=None, metavar="PERCENT-PERCENT", help=sizes_help)
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,7 +48,8 @@ class Command(RunCommand):
                 experiment_name = "any experiment" if options["experiment"] == "all" else options["experiment"]
                 raise LabError(f"No accepted step of {experiment_name} has ended yet: run `run_episodes --wait` first")
             errors, given = create.PERTURBATIONS[options["error"]], get_run_options(options)
-            run = create.create_twin_run(steps, errors, *size, sample=options["sample"], **given)
+            sizes = parse_sizes(options["sizes"]) if options["sizes"] else DEFAULT_SIZES
+            run = create.create_twin_run(steps, errors, *size, sample=options["sample"], sizes=sizes, **given)
         except create.TwinsExistError as error:
             self.stdout.write(str(error))
             return

@@ -14,6 +14,7 @@ from math import sqrt
 from pkgutil import iter_modules
 
 from simulation.lab.actions import Action
+from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
@@ -37,12 +38,13 @@ class Injector:
     The seed chooses among the errors that fit, with probabilities such that the style of the text does not reveal them.
     """
 
-    def __init__(self, perturbation: Perturbation, seed: int) -> None:
+    def __init__(self, perturbation: Perturbation, seed: int, sizes: SizeRange = DEFAULT_SIZES) -> None:
         if perturbation not in edits.INJECTORS:
             raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(edits.INJECTORS)}")
         self.perturbation = perturbation
         self.kinds = edits.INJECTORS[perturbation]
         self.seed = seed
+        self.sizes = sizes
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
         """Return the outcome with one error. `situation` is the situation before the step.

@@ -112,3 +112,22 @@ def test_sample_can_be_requested_on_the_page(pool, client: Client) -> None:
     client.post(reverse("simulation:new_twins"), order)
     drawn = draw_steps(list_accepted_steps(Experiment.objects.all()), 5, seed=4)
     assert sorted(Twin.objects.values_list("transition", flat=True)) == sorted(drawn)
+
+
+def test_sizes_of_subtle_errors_are_stored_with_the_run_and_ordered_explicitly(pool, client: Client, capsys) -> None:
+    Twin.objects.all().delete()
+    call_command("make_twins", sample=2, seed=5, error="subtle", sizes="2-8")
+    call_command("make_twins", sample=2, seed=6, error="subtle")
+    sizes = {run.seed: tuple(run.sizes) for run in Run.objects.filter(kind="twins", seed__in=(5, 6))}
+    assert sizes == {5: (0.02, 0.08), 6: (0.1, 0.4)}
+    with pytest.raises(CommandError, match="must be a range within 1% to 60%, the smaller size first"):
+        call_command("make_twins", sample=2, seed=7, sizes="40-10")
+    client.force_login(User.objects.create_user("ada", is_staff=True))
+    order = {
+        "experiments": list(Experiment.objects.values_list("slug", flat=True)), "cast": "offline", "error": "subtle",
+        "per_transition": 1, "sample": 3, "seed": 8, "submission_id": create.create_submission_id(),
+    }  # fmt: skip
+    refused = client.post(reverse("simulation:new_twins"), {**order, "sizes": "much"})
+    assert refused.status_code == 422 and "is no range of sizes; write two percentages" in refused.content.decode()
+    assert client.post(reverse("simulation:new_twins"), {**order, "sizes": "3-9"}).status_code == 302
+    assert tuple(Run.objects.get(kind="twins", seed=8).sizes) == (0.03, 0.09)

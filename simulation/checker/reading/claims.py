@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import leaves, units
+from simulation.checker.reading import leaves, lexicon, units
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 
@@ -134,7 +134,7 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
 
 
 def _clean_label(label: str) -> str:
-    return " ".join(label.replace("_", " ").lower().split())
+    return " ".join(lexicon.translate_label(label.replace("_", " ")).split())
 
 
 def read_value(value: Any, label: str = "") -> list[Claim]:

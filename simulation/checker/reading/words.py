@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from simulation.checker.reading import lexicon
 from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
@@ -94,8 +95,9 @@ SOLVENTS = word_set(
 @lru_cache(maxsize=8192)
 def tokenize(text: str) -> tuple[str, ...]:
     """Return the words of a key or a name in lower case, without a plural s: tubes becomes tube."""
-    text = _CAMEL.sub(" ", text[:_MAX_TEXT].replace("μ", "µ")).lower()
-    return tuple(_drop_plural_s(word.strip(".")) for word in _SPLIT.split(text) if word.strip("."))
+    text = lexicon.remove_accents(_CAMEL.sub(" ", text[:_MAX_TEXT].replace("μ", "µ"))).lower()
+    found = (lexicon.translate_word(word.strip(".")) for word in _SPLIT.split(text))
+    return tuple(_drop_plural_s(word) for word in found if word)
 
 
 def content_words(text: str) -> frozenset[str]:

@@ -85,3 +85,16 @@ def test_units_are_told_apart(text, value, dimension):
 
 def test_a_unit_in_the_wrong_case_that_could_mean_two_things_is_no_unit():
     assert units.parse_amount("1 MM") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Brutto: 28.99 g", "gross"),
+        ("creuset vide: 34.9260 g", "crucible empty"),
+        ("pérdida de agua 0.2 g", "loss de water"),
+        ("Leermasse 12.1 g", "tare"),
+    ],
+)
+def test_labels_in_other_languages_are_read_in_english(text, label):
+    assert claims.read_text(text)[0].label == f"{label} g"

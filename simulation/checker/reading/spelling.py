@@ -1,6 +1,6 @@
 """Rewrite the numbers of a foreign transition in one spelling before anything is read.
 
-Decimal commas, grouped thousands, powers of ten, negative exponents of units and numbers in words become what
+Decimal commas, grouped thousands, powers of ten, negative exponents of units, numbers in words, LaTeX and HTML become what
 `simulation.checker.reading.units` parses. Whether a comma separates decimals is decided for the whole transition,
 because "12,004 g" alone could be twelve grams or twelve kilograms.
 """
@@ -8,6 +8,23 @@ because "12,004 g" alone could be twelve grams or twelve kilograms.
 import re
 from typing import Any
 
+# LaTeX and HTML of models' replies: command -> plain text.
+_LATEX = (
+    (re.compile(r"\\(?:d|t)?frac\{([^{}]{1,40})\}\{([^{}]{1,40})\}"), r"(\1)/(\2)"),
+    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|mathit|operatorname|rm|left|right)(?![A-Za-z])\s?"), ""),
+    (re.compile(r"\\times(?![A-Za-z])|\\cdot(?![A-Za-z])"), " x "), (re.compile(r"\\Delta(?![A-Za-z])\s?"), "Δ"), (re.compile(r"\\m(?:u|icro)(?![A-Za-z])\s?"), "µ"),
+    (re.compile(r"\\(?:long)?(?:right|Right)arrow(?![A-Za-z])|\\to(?![A-Za-z])"), " -> "), (re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])"), "≈"),
+    (re.compile(r"\\pm(?![A-Za-z])"), "±"), (re.compile(r"\^?\{?\\circ(?![A-Za-z])\s?\}?|\\degree(?![A-Za-z])\s?"), "°"), (re.compile(r"\\(?:[ ,;:!]|quad(?![A-Za-z])|~)"), " "),
+    (re.compile(r"\\([%#&_$])"), r"\1"), (re.compile(r"[\^_]\{([^{}]{1,20})\}"), lambda match: match[0][0] + match[1]),
+    (re.compile(r"[{}$]"), ""), (re.compile(r" {2,}"), " "),
+)  # fmt: skip
+_HTML = (
+    (re.compile(r"<sup>([^<>]{1,8})</sup>", re.IGNORECASE), r"^\1"), (re.compile(r"<sub>([^<>]{1,8})</sub>", re.IGNORECASE), r"_\1"),
+    (re.compile(r"&times;"), "x"), (re.compile(r"&micro;|&mu;"), "µ"), (re.compile(r"&deg;"), "°"), (re.compile(r"&nbsp;"), " "),
+    (re.compile(r"</?(?:b|i|br|p|strong|em)\s?/?>", re.IGNORECASE), " "),
+)  # fmt: skip
+_IS_LATEX = re.compile(r"\\[A-Za-z%,]|\$[^$]{1,80}\$|[_^]\{")
+_IS_HTML = re.compile(r"<[/a-zA-Z]{1,7}\s?/?>|&[a-z]{2,6};")
 _MAX_DEPTH = 12  # deeper JSON is left as it is; properties are read to a depth of 8
 _MAX_TEXT = 4000  # characters; longer texts are left as they are, which limits the time of the regular expressions
 _PLAIN = str.maketrans(
@@ -20,7 +37,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+
 _SUPERSCRIPT = re.compile(r"(?<=10)[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}")
 # "ng µl-1" and "mg mL⁻¹" as ng/µl and mg/mL. Not "10 mL-1": a unit must precede.
 _PER = re.compile(r"(?<=[A-Za-zµ%])[ ·]?\s?(ml|mL|µl|µL|ul|uL|l|L|mol|min|s|h|cm|kg|g)(?:\^?-1|⁻¹)(?![0-9A-Za-z])")
-_POWER = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,4})?)\s?[x*·]\s?10\^?([+-]?[0-9]{1,2})(?![0-9.])")
+_POWER = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,4})?)\s?[x*·]\s?10(?:\^|\*\*)?([+-]?[0-9]{1,2})(?![0-9.])")
 _DECIMAL_COMMA = re.compile(
     r"(?<![\w.,])[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})(?![0-9]|,[0-9])|(?<![\w.,])0,[0-9]{1,9}(?![0-9]|,[0-9])"
 )
@@ -92,6 +109,10 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     """Return a text with its numbers spelled as the parser of units expects."""
     if len(text) > _MAX_TEXT or not text:
         return text
+    for is_markup, rules in ((_IS_LATEX, _LATEX), (_IS_HTML, _HTML)):
+        if is_markup.search(text):
+            for pattern, plain in rules:
+                text = pattern.sub(plain, text)
     # Most texts are plain words, and the regular expressions cost more than this look.
     if text.isascii() and not any(c.isdigit() for c in text):
         return _replace_words(_PERCENT.sub("%", text))

@@ -33,6 +33,13 @@ def test_nested_values_keep_the_path_as_name():
     assert [claim.value for claim in found if claim.dimension == "volume"] == [50]
 
 
+def test_state_before_the_step_is_no_property_of_the_material_now():
+    nested = {"state_before": {"age": "DIV 14"}, "state_after": {"age": "DIV 15"}, "volume_uL": 50}
+    assert [claim.value for claim in claims.read_value(nested)] == [15, 50]
+    # One of the two alone is a name like any other.
+    assert [claim.value for claim in claims.read_value({"before": {"mass": "2 g"}})] == [2_000_000]
+
+
 def test_about_makes_a_claim_approximate():
     assert [claim.is_approximate for claim in claims.read_text("about 200 cells; dead 16")] == [True, False]
 
@@ -48,6 +55,10 @@ def test_about_makes_a_claim_approximate():
         ("sixty-three (63)", False, "63"),
         ("minus zero point five mg", False, "-0.5 mg"),
         ("portion two", False, "portion two"),
+        (r"$2.0\times10^{5}$ cells", False, "2.0e5 cells"),
+        (r"$4.2\cdot10^{6}\,\mathrm{cells\,mL^{-1}}$", False, "4.2e6 cells/mL"),
+        (r"$R_{0} = \frac{3}{2}$, $37\,^{\circ}\mathrm{C}$", False, "R_0 = (3)/(2), 37 °C"),
+        ("2.0 &times; 10<sup>5</sup> cells", False, "2.0e5 cells"),
     ],
 )
 def test_numbers_get_one_spelling(text, has_commas, expected):

@@ -125,6 +125,13 @@ def _build_table() -> dict[frozenset[str], Substance]:
 
 
 _SUBSTANCES = _build_table()
+_SHORT_NAMES = {
+    frozenset(name.split()): next((other for other in names.split("/") if " " not in other), "")
+    for names in _FORMULAS
+    for name in names.split("/")
+}
+# {name of one word: the name of one word that stands for it}
+ALIASES = {name: short for names, short in _SHORT_NAMES.items() if short and len(names) == 1 for name in names}
 _NAME_WORDS = frozenset(word for names in _SUBSTANCES for word in names)
 # Words that name a substance of the table by themselves.
 SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for word in names) - {
@@ -153,6 +160,11 @@ def find_substance(names: frozenset[str]) -> Substance | None:
     return _SUBSTANCES.get(frozenset(core)) or _SUBSTANCES.get(
         frozenset(core | {"acid"}) if "acid" in names else frozenset(core)
     )
+
+
+def find_short_name(names: frozenset[str]) -> str:
+    """Return the first name of one word of the substance that has exactly this name, or ""."""
+    return _SHORT_NAMES.get(names, "")
 
 
 def find_only_substance(words: Iterable[str]) -> Substance | None:

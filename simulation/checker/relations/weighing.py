@@ -49,6 +49,7 @@ _PER_VESSEL = compile_label(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bd
 _NOT_TOTAL = compile_label(
     r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
 )
+_ELEMENT_LABEL = compile_label(r"^[a-z]{1,2} total\b|^total (?!of|in|on)[a-z]{1,2}\b")
 _PER_VOLUME = {"mass": "mass_concentration", "count": "number_density", "amount": "molar_concentration"}
 MOLAR_MASS = compile_label(r"\bmolar\b|\bmolecular\b|^m\b|\bmw\b|\bg/mol\b|^.*\bformula weight\b")
 _WEIGHED = compile_label(r"\bmass\b|\bweigh\w*\b|\bamount\b|\bportion\b|\bpowder\b|\bsolid\b")
@@ -236,7 +237,9 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
             continue
         fitting = {name: a for name, a in view.concentrations.items() if a.dimension == dimension}
         named = {name: a for name, a in fitting.items() if set(name.split()) & set(words.tokenize(claim.label))}
-        amounts = list((named or fitting).values())
+        # "P total" is not the total of what "Ca concentration" gives.
+        of_others = _ELEMENT_LABEL.search(claim.label) and not named and all(fitting)
+        amounts = [] if of_others else list((named or fitting).values())
         if len(amounts) != 1:
             continue
         expected = amounts[0].value * view.liquid_volume / 1000

@@ -130,8 +130,6 @@ _SHORT_NAMES = {
     for names in _FORMULAS
     for name in names.split("/")
 }
-# {name of one word: the name of one word that stands for it}
-ALIASES = {name: short for names, short in _SHORT_NAMES.items() if short and len(names) == 1 for name in names}
 _NAME_WORDS = frozenset(word for names in _SUBSTANCES for word in names)
 # Words that name a substance of the table by themselves.
 SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for word in names) - {
@@ -165,6 +163,21 @@ def find_substance(names: frozenset[str]) -> Substance | None:
 def find_short_name(names: frozenset[str]) -> str:
     """Return the first name of one word of the substance that has exactly this name, or ""."""
     return _SHORT_NAMES.get(names, "")
+
+
+def list_words(short_name: str) -> frozenset[str]:
+    """Return all words of all names of the substance with this short name."""
+    return frozenset(word for names, short in _SHORT_NAMES.items() if short == short_name for word in names)
+
+
+def list_short_names(words: frozenset[str]) -> frozenset[str]:
+    """Return the short names of all substances whose whole name is among these words."""
+    return _list_short_names(words & _NAME_WORDS)
+
+
+@lru_cache(maxsize=2048)
+def _list_short_names(present: frozenset[str]) -> frozenset[str]:
+    return frozenset(short for names, short in _SHORT_NAMES.items() if short and names <= present)
 
 
 def find_only_substance(words: Iterable[str]) -> Substance | None:

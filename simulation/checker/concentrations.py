@@ -296,7 +296,7 @@ def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) ->
         return cells.value * 1000
     if source.mass is None or got.dimension != "mass_concentration" or source.concentrations:
         return None
-    return source.mass.value * 1000 if set(component.split()) <= source.all_words else None
+    return source.mass.value * 1000 if set(component.split()) <= words.add_reagents(source.all_words) else None
 
 
 def _check_wash(transition: Transition) -> Findings:

@@ -78,7 +78,10 @@ def _normalise_materials(materials: Any) -> Any:
 def arrange_properties(properties: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return properties with one key for each fact."""
     result: dict[str, Any] = {}
+    states = leaves.find_states({str(key)[:40].lower(): value for key, value in properties.items()})
     for key, value in properties.items():
+        if states and str(key)[:40].lower() == states[0]:
+            continue
         for new_key, new_value in _arrange_entry(str(key), value, depth, set(properties)):
             # A fact that is written twice keeps both keys, so that contradictions stay visible.
             result[new_key if new_key not in result else f"{new_key} #"] = new_value

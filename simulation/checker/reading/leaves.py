@@ -16,32 +16,15 @@ _MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties st
 # camelCase and snake_case: each part of a key may be a unit.
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PARTS = re.compile(r"[_\s-]")
-<<<<<<< HEAD
 # Objects with two states of a material: what it was before is no property that it has now.
 _BEFORE, _AFTER = (
     {"state_before", "before", "before_step", "previous", "old", "vorher", "avant", "antes", "initial", "initial_state", "start"},
     {"state_after", "after", "after_step", "current", "new", "nachher", "après", "apres", "después", "despues", "final", "final_state", "end", "now"},
 )  # fmt: skip
-_VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
-_UNIT_KEYS = ("unit", "units", "uom")
-=======
 VALUE_KEYS = (
-    "value",
-    "magnitude",
-    "number",
-    "amount",
-    "quantity",
-    "val",
-    "v",
-    "wert",
-    "valor",
-    "valeur",
-    "qty",
-    "q",
-    "menge",
-)
+    "value", "magnitude", "number", "amount", "quantity", "val", "v", "wert", "valor", "valeur", "qty", "q", "menge",
+)  # fmt: skip
 UNIT_KEYS = ("unit", "units", "uom", "u", "einheit", "unidad", "unite", "unité")
->>>>>>> 9be74b18 (checker: properties of every layout are read as one)
 # Keys whose text names what the number beside it belongs to: {"name": "Ca", "amount": 4.9, "unit": "mg"}.
 _NAME_KEYS = ("name", "analyte", "component", "substance", "species", "parameter")
 
@@ -110,7 +93,7 @@ def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, 
             path = (*(word for word in path if word != "#"), *_key_words(named[:300])) if named else path
             leaves.append(_make_leaf(f"{key} {named[:100]}".strip(), path, value, unit[:40]))
             return
-        states = _find_states(by_key)
+        states = find_states(by_key)
         for name, inner in data.items():
             if states and str(name)[:40].lower() == states[0]:
                 continue
@@ -129,7 +112,7 @@ def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, 
         leaves.append(_make_leaf(key, path, data, find_unit_in_key(key)))
 
 
-def _find_states(by_key: Mapping[str, Any]) -> list[str]:
+def find_states(by_key: Mapping[str, Any]) -> list[str]:
     """Return the keys of the state before and of the state after, if both are objects, else nothing."""
     firsts, lasts = (
         [key for key, value in by_key.items() if key.replace(" ", "_") in names and isinstance(value, Mapping)]

@@ -131,8 +131,7 @@ def core_words(text: str) -> tuple[str, ...]:
 
 def add_reagents(words: frozenset[str]) -> frozenset[str]:
     """Return the words together with every reagent that they imply."""
-    aliases = {chemistry.ALIASES[word] for word in words if word in chemistry.ALIASES}
-    return words | aliases | {name for word in words for name in SYNONYMS.get(word, ())}
+    return words | chemistry.list_short_names(words) | {name for word in words for name in SYNONYMS.get(word, ())}
 
 
 def _drop_plural_s(word: str) -> str:

@@ -236,7 +236,11 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
         ):
             continue
         fitting = {name: a for name, a in view.concentrations.items() if a.dimension == dimension}
-        named = {name: a for name, a in fitting.items() if set(name.split()) & set(words.tokenize(claim.label))}
+        named = {
+            name: a
+            for name, a in fitting.items()
+            if set(name.split()) & words.add_reagents(frozenset(words.tokenize(claim.label)))
+        }
         # "P total" is not the total of what "Ca concentration" gives.
         of_others = _ELEMENT_LABEL.search(claim.label) and not named and all(fitting)
         amounts = [] if of_others else list((named or fitting).values())

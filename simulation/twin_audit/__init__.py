@@ -1,0 +1,10 @@
+"""The audit of planted errors: what finds them without any knowledge of science, and which texts give them away.
+
+`pairs` makes steps with and without an error; `detectors` and `learned_detector` score one step as a program without
+knowledge of a laboratory could, and `detection` counts what they find; `texts` compares how often each text occurs;
+`balance` counts fields and kinds; `report` puts all of it into tables.
+
+May import: simulation.casts, simulation.lab, simulation.offline.
+
+Without Django.
+"""

@@ -125,6 +125,11 @@ def _build_table() -> dict[frozenset[str], Substance]:
 
 
 _SUBSTANCES = _build_table()
+_SHORT_NAMES = {
+    frozenset(name.split()): next((other for other in names.split("/") if " " not in other), "")
+    for names in _FORMULAS
+    for name in names.split("/")
+}
 _NAME_WORDS = frozenset(word for names in _SUBSTANCES for word in names)
 # Words that name a substance of the table by themselves.
 SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for word in names) - {
@@ -153,6 +158,26 @@ def find_substance(names: frozenset[str]) -> Substance | None:
     return _SUBSTANCES.get(frozenset(core)) or _SUBSTANCES.get(
         frozenset(core | {"acid"}) if "acid" in names else frozenset(core)
     )
+
+
+def find_short_name(names: frozenset[str]) -> str:
+    """Return the first name of one word of the substance that has exactly this name, or ""."""
+    return _SHORT_NAMES.get(names, "")
+
+
+def list_words(short_name: str) -> frozenset[str]:
+    """Return all words of all names of the substance with this short name."""
+    return frozenset(word for names, short in _SHORT_NAMES.items() if short == short_name for word in names)
+
+
+def list_short_names(words: frozenset[str]) -> frozenset[str]:
+    """Return the short names of all substances whose whole name is among these words."""
+    return _list_short_names(words & _NAME_WORDS)
+
+
+@lru_cache(maxsize=2048)
+def _list_short_names(present: frozenset[str]) -> frozenset[str]:
+    return frozenset(short for names, short in _SHORT_NAMES.items() if short and names <= present)
 
 
 def find_only_substance(words: Iterable[str]) -> Substance | None:

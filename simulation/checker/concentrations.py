@@ -55,6 +55,13 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
     """Return the concentration of a component in base units: zero if the material cannot have it, None if unknown."""
     component_words = set(component.split())
     amount = view.concentrations.get(component)
+    # "conc: 20 µM" of a solution made with "HBSS, 20 mM HEPES" is not that of the HEPES in the name.
+    if (
+        not component
+        and view.has_named_concentration
+        and words.SOLVENTS & set(words.tokenize(view.name.split(" in ")[0]))
+    ):
+        return ZERO
     # A concentration without a component's name is that of the only component, whichever side omits the name.
     if amount is None and len(view.concentrations) == 1:
         [(only_component, only_amount)] = view.concentrations.items()
@@ -289,7 +296,7 @@ def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) ->
         return cells.value * 1000
     if source.mass is None or got.dimension != "mass_concentration" or source.concentrations:
         return None
-    return source.mass.value * 1000 if set(component.split()) <= source.all_words else None
+    return source.mass.value * 1000 if set(component.split()) <= words.add_reagents(source.all_words) else None
 
 
 def _check_wash(transition: Transition) -> Findings:

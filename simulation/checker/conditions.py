@@ -208,6 +208,13 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
         and before.temperature is None
         and transition.action not in _CHANGES_CONDITION
     )
+    # A record without temperatures and conditions of the incubation leaves them to the settings of the incubator.
+    was_missing |= (
+        output.condition == "incubating_conditions"
+        and not output.all_words & {"incubation", "incubated", "shaking", "humidity"}
+        and bool(transition.parameters.list_values("temperature"))
+        and not any(view.temperature for view in (*transition.inputs, *transition.outputs))
+    )
     for quantity in missing:
         text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
         build_finding = warning_finding if was_missing and quantity == "temperature" else error_finding

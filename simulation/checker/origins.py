@@ -86,7 +86,8 @@ def _check_additives(transition: Transition, output: MaterialView, input_words: 
         key_words, value_words = leaf.word_set, frozenset(words.tokenize(leaf.value_text))
         has_share = _SHARE.search(leaf.value_text) and transition.family != words.HEAT
         cell_lines = value_words & _CELL_LINES if key_words & _LIVING else frozenset()
-        for new_words in (key_words - _AMBIGUOUS_COMPONENTS if has_share else frozenset(), cell_lines):
+        ingredient = key_words - _AMBIGUOUS_COMPONENTS - properties.NOT_COMPONENT_WORDS
+        for new_words in (ingredient if has_share else frozenset(), cell_lines):
             # Every word must be known: "sodium azide" shares its first word with other salts.
             if any(_is_unknown(word, input_words) for word in new_words):
                 name = " ".join(sorted(new_words))

@@ -17,6 +17,7 @@ from simulation.checker.reading.words import word_set
 _WASH_AGENTS = words.SOLVENTS | word_set("wash washing elution eluent eluant replacement")
 # For these actions: the word in the name of the parameter that states the final volume of the sample.
 _FINAL_VOLUME_WORDS = {"Wash": "replacement", "AttemptDNAExtraction": "elution", "SolidPhaseExtraction": "elution"}
+_FILM = Decimal("0.06")  # share of the medium that stays on cells when it is replaced
 # Actions that keep a material at the temperature they set.
 _TEMPERED_ACTIONS = word_set("Incubate CellCultureIncubate Wait")
 # Room temperature in °C: a material has cooled down or warmed up since the action.
@@ -47,6 +48,7 @@ _MAGNIFICATION = re.compile(r"(?<![\w.:])([0-9]{1,3})\s?[x×X](?![\w-])")
 _FILTER_BAND = re.compile(r"(?<![0-9])([2-9][0-9]{2})(?![0-9])")
 _MAGNIFIES = ("UseMicroscope", "ImageSample", "ImageColonies")
 _MAX_WAVELENGTH = Decimal("0.002")  # mm; path lengths and pore sizes are larger
+_SIZE_WORDS = word_set("size diameter pore range")
 _MAX_PORE = 1  # mm; larger lengths are those of membranes and columns
 # Words for lengths in nm that are not settings: peaks of a spectrum, sizes of particles.
 _OTHER_LENGTHS = re.compile(
@@ -117,7 +119,16 @@ def _check_volumes(transition: Transition) -> Findings:
             allowed = set_volumes[0] * volumes.PIPETTING + volumes.rounding_slack(after)
             # A membrane or sorbent keeps some of what elutes.
             below = allowed + (set_volumes[0] / 10 + 5 if volume_word == "elution" else 0)
-            yield from _compare_setting(after.name, set_volumes[0], after.volume.value, "volume", allowed, below)
+            above = allowed + (_find_film(transition, before) if volume_word == "replacement" else 0)
+            yield from _compare_setting(after.name, set_volumes[0], after.volume.value, "volume", above, below)
+
+
+def _find_film(transition: Transition, washed: MaterialView) -> Decimal:
+    """Return the largest volume in µL that a wash leaves behind: a film, or what the wash volume does not replace."""
+    volumes_of_wash = [a.value for leaf, a in transition.parameters.list_amounts("volume") if "wash" in leaf.word_set]
+    before = washed.liquid_volume or Decimal(0)
+    kept = before - volumes_of_wash[0] if len(volumes_of_wash) == 1 else Decimal(0)
+    return max(before * _FILM, kept)
 
 
 def _check_temperatures(transition: Transition) -> Findings:
@@ -161,7 +172,11 @@ def _check_magnifications(transition: Transition) -> Findings:
 
 def _check_wavelengths(transition: Transition) -> Findings:
     """Yield an error if a measurement records wavelengths that were not set."""
-    set_lengths = {a.value for _, a in transition.list_settings("length") if a.value < _MAX_WAVELENGTH}
+    set_lengths = {
+        a.value
+        for leaf, a in transition.list_settings("length")
+        if a.value < _MAX_WAVELENGTH and not leaf.word_set & _SIZE_WORDS
+    }
     if not set_lengths or transition.family not in words.MEASUREMENTS:
         return
     known = {a.value for text in transition.input_texts for a in units.find_amounts(text, "length")}

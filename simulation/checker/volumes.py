@@ -175,7 +175,7 @@ def _was_fed(transition: Transition, before: MaterialView) -> bool:
     # Water crosses the membrane of a dialysis in both directions.
     if transition.action in (*words.ADDS_FROM_PARAMETERS, "Dialysis"):
         return True
-    may_add = transition.family not in (words.INERT, words.HEAT)
+    may_add = transition.family not in (words.INERT, words.HEAT) or transition.action == "FreezeCells"
     named_views = transition.parameters.materials_by_key.values() if may_add else ()
     return any(view is not before and view.liquid_volume != 0 for view in named_views)
 

@@ -6,6 +6,7 @@ Portions that were weighed are also checked for L07 (not more than there was) an
 from collections.abc import Mapping
 from decimal import Decimal
 
+from simulation.checker import chemistry
 from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import flows, units, words
 from simulation.checker.reading.properties import MaterialView
@@ -70,6 +71,7 @@ def _check_dried_mass(before: MaterialView, after: MaterialView, mass: Decimal) 
         return
     [(component, amount)] = before.concentrations.items()
     other_words = words.content_words(before.name) - set(component.split()) - _NOT_INGREDIENTS
+    other_words = other_words - chemistry.list_words(component)
     if amount.dimension != "mass_concentration" or not component or other_words or before.all_words & _LEAVES_RESIDUE:
         return
     dissolved = amount.value * before.liquid_volume / 1000

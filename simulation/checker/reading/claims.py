@@ -22,7 +22,10 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
-_CLAUSE = re.compile(r"[;\n•()]|,\s|\.\s(?=[A-Z])|\s(?:and|while|then|with|but)\s|\s[–—]\s")
+# "crucible with precipitate" and "boat and powder" are one thing, which is weighed as a whole.
+_VESSELS = "crucible boat beaker vial tube dish flask bottle vessel pan cup Tiegel creuset Schale"
+_NO_VESSEL = "".join(f"(?<!{name})" for name in _VESSELS.split())
+_CLAUSE = re.compile(rf"[;\n•()]|,\s|\.\s(?=[A-Z])|\s(?:while|then|but)\s|{_NO_VESSEL}\s(?:and|with)\s|\s[–—]\s")
 _BRACKET = re.compile(r"\([^()]{0,200}\)")
 _LAST_WORDS = re.compile(r"[;,]\s|\.\s|(?<![\w/])[0-9][0-9.,]*")
 # "3 x 10 mL" and "2 in the well" have no unit, "9400 x g" has.
@@ -31,6 +34,8 @@ _APPROXIMATE = re.compile(
     r"~|≈|\b(?:about|approx\w*|ca|circa|roughly|nearly|around|some|almost|estimated|expected|nominal\w*)\b",
     re.IGNORECASE,
 )
+# "m(gross) = 1 g" and "loss on drying (H2O) = 1 g": a bracket without a digit of its own in front of a value is part of its name.
+_NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^()0-9;,.]{0,12}\s?[=:≈])")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RULE = re.compile(r"^[\s|:-]+$")
@@ -61,7 +66,7 @@ class Claim:
 
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
-    text = _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000]))
+    text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
         return [claim for row_label, cell in _iter_cells(text) for claim in _read_prose(cell, row_label or label)]
     return _read_prose(text, label)
@@ -159,8 +164,8 @@ def read_observation(seen: ObservationView) -> list[Claim]:
     """Return the claims of an observation: those of its description, then those of its value."""
     described = read_text(seen.description)
     # A description with several numbers is a record of its own, of which only the last words announce the value.
-    label = seen.description if len(described) < 2 else _LAST_WORDS.split(seen.description)[-1]
-    label = _BRACKET.sub(" ", label)
+    named = _BRACKET.sub(" ", seen.description)
+    label = named.rpartition("; ")[2] if len(described) < 2 else _LAST_WORDS.split(named.strip())[-1]
     context = _clean_label(seen.description)
     return described + [replace(claim, context=context) for claim in read_value(seen.raw.get("value"), label)]
 

@@ -21,8 +21,10 @@ _BEFORE, _AFTER = (
     {"state_before", "before", "before_step", "previous", "old", "vorher", "avant", "antes", "initial", "initial_state", "start"},
     {"state_after", "after", "after_step", "current", "new", "nachher", "après", "apres", "después", "despues", "final", "final_state", "end", "now"},
 )  # fmt: skip
-_VALUE_KEYS = ("value", "magnitude", "number", "amount", "quantity")
-_UNIT_KEYS = ("unit", "units", "uom")
+VALUE_KEYS = (
+    "value", "magnitude", "number", "amount", "quantity", "val", "v", "wert", "valor", "valeur", "qty", "q", "menge",
+)  # fmt: skip
+UNIT_KEYS = ("unit", "units", "uom", "u", "einheit", "unidad", "unite", "unité")
 # Keys whose text names what the number beside it belongs to: {"name": "Ca", "amount": 4.9, "unit": "mg"}.
 _NAME_KEYS = ("name", "analyte", "component", "substance", "species", "parameter")
 
@@ -79,19 +81,19 @@ def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, 
         return
     # Texts first: most values are, and the other questions take longer.
     if isinstance(data, str):
-        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
+        leaves.append(_make_leaf(key, path, data, find_unit_in_key(key)))
     elif isinstance(data, Mapping):
         # An object like {"value": 1, "unit": "mL"} is one value.
         by_key = {str(name)[:40].lower(): inner for name, inner in data.items()}
-        unit = next((by_key[name] for name in _UNIT_KEYS if isinstance(by_key.get(name), str)), None)
-        value = next((by_key[name] for name in _VALUE_KEYS if isinstance(by_key.get(name), (str, int, float))), None)
+        unit = next((by_key[name] for name in UNIT_KEYS if isinstance(by_key.get(name), str)), None)
+        value = next((by_key[name] for name in VALUE_KEYS if isinstance(by_key.get(name), (str, int, float))), None)
         if unit is not None and value is not None:
             named = next((by_key[name] for name in _NAME_KEYS if isinstance(by_key.get(name), str)), "")
             # The name replaces the "#" of a list: the item is the only one with this name.
             path = (*(word for word in path if word != "#"), *_key_words(named[:300])) if named else path
             leaves.append(_make_leaf(f"{key} {named[:100]}".strip(), path, value, unit[:40]))
             return
-        states = _find_states(by_key)
+        states = find_states(by_key)
         for name, inner in data.items():
             if states and str(name)[:40].lower() == states[0]:
                 continue
@@ -107,10 +109,10 @@ def _add_leaves(leaves: list[Leaf], data: Any, path: tuple[str, ...], key: str, 
             # "#" marks a list item: several values share one key, so none of them is the value of the key.
             _add_leaves(leaves, inner, (*path, "#"), key, depth + 1)
     else:
-        leaves.append(_make_leaf(key, path, data, _find_unit_in_key(key)))
+        leaves.append(_make_leaf(key, path, data, find_unit_in_key(key)))
 
 
-def _find_states(by_key: Mapping[str, Any]) -> list[str]:
+def find_states(by_key: Mapping[str, Any]) -> list[str]:
     """Return the keys of the state before and of the state after, if both are objects, else nothing."""
     firsts, lasts = (
         [key for key, value in by_key.items() if key.replace(" ", "_") in names and isinstance(value, Mapping)]
@@ -134,14 +136,19 @@ def _get_leaf(key: str, path: tuple[str, ...], value: Any, unit: str) -> Leaf:
 def _key_words(key: str) -> tuple[str, ...]:
     """Return the words of a key without the unit at its end."""
     key_words = list(words.tokenize(key))
-    unit_words = {*words.tokenize(_find_unit_in_key(key[:200])), "per"}
+    unit_words = {*words.tokenize(find_unit_in_key(key[:200])), "per"}
     while len(key_words) > 1 and len(unit_words) > 1 and key_words[-1] in unit_words:
         key_words.pop()
     return tuple(key_words)
 
 
+def drop_unit(key: str) -> str:
+    """Return the words of a key without the unit at its end, as one text."""
+    return " ".join(_key_words(key[:300]))
+
+
 @lru_cache(maxsize=4096)
-def _find_unit_in_key(key: str) -> str:
+def find_unit_in_key(key: str) -> str:
     """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
     for opened, closed in ("()", "[]"):
         bracket = key.partition(opened)[2].partition(closed)[0].strip()
@@ -150,6 +157,10 @@ def _find_unit_in_key(key: str) -> str:
     # "titer TU/mL" and "cells/mL" end in a unit that is written with a stroke.
     if "/" in key and units.find_dimension(key.split()[-1] if key.split() else ""):
         return key.split()[-1]
+    # "readings_mOsm_per_kg": the parts of a unit may have capitals of their own.
+    whole = _PARTS.split(key.strip("_ )]"))
+    if len(whole) > 2 and whole[-2].lower() == "per" and units.find_dimension(f"{whole[-3]}/{whole[-1]}"):
+        return f"{whole[-3]}/{whole[-1]}"
     # "mg_per_mL" in the usual spelling of units would be cut in two.
     plain = re.sub(r"(?<=[_ ])([nµum]?)L$", r"\1l", key)
     parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))

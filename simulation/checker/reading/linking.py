@@ -29,6 +29,8 @@ def link_materials(inputs: Views, outputs: Views, family: str) -> dict[int, int]
     if family in (words.MAKE, words.COMBINE):
         return links
     _link_by_words(inputs, outputs, links)
+    if family not in (words.MOVE, words.SERIAL):
+        _link_by_own_words(inputs, outputs, links)
     # Moves and series create new materials, so the last pair need not belong together.
     if family not in (words.MOVE, words.SERIAL):
         linked = set(links.values())
@@ -94,6 +96,29 @@ def _link_by_words(inputs: Views, outputs: Views, links: dict[int, int]) -> None
         # Each must be the other's best match, and clearly ahead of the second best on both sides.
         if score + _EPSILON >= best and score >= second + _MIN_LEAD:
             links[i] = j
+
+
+def _link_by_own_words(inputs: Views, outputs: Views, links: dict[int, int]) -> None:
+    """Link outputs that have the words of only one of several inputs: "Podzol, dried" is the podzol, not the heath."""
+    linked = set(links.values())
+    free = {j: set(v.name_words) for j, v in enumerate(inputs) if j not in linked and not v.is_unlimited}
+    candidates = {
+        i: set(view.name_words)
+        for i, view in _list_unlinked(outputs, links)
+        if not _NEW_MATERIAL_WORDS & set(view.name_words)
+    }
+    if len(free) < 2 or len(free) != len(candidates):
+        return
+    pairs = {}
+    for j, name in free.items():
+        own = name - set().union(*(other for k, other in free.items() if k != j))
+        matches = [i for i, output_name in candidates.items() if own & output_name]
+        if len(matches) != 1:
+            return
+        pairs[matches[0]] = j
+    # All or none: a pair that fits beside one that does not may be a coincidence.
+    if len(pairs) == len(free):
+        links.update(pairs)
 
 
 def _find_best_scores(scores: dict[tuple[int, int], float], side: int) -> dict[int, tuple[float, float]]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+from simulation.checker import chemistry
 from simulation.checker.reading import units, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.units import Amount
@@ -18,17 +19,20 @@ _OTHER_AMOUNT_WORDS = word_set(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
     "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
 )
+# Words of a key that describe what a material was made of, or a yield.
+_HISTORY_WORDS = word_set("made from provenance previous recovery yield carryover loss left purity dilution factor")
 # Words for a molecular mass or the mass of a vessel.
 _OTHER_MASS_WORDS = word_set(
     "molecular molar tare container gross empty formula exact mw tube vial flask bottle filter"
 )
 _OTHER_TEMPERATURE_WORDS = word_set("storage melting boiling annealing max min")
 # In "final salt concentration" only "salt" names the component. Singular: the tokenizer drops a plural s, also of "mass".
-_NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
+NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "final stock current the in solution sample of total approximate nominal cell component content composition solute "
     "# propertie molar mas after thaw weighted mean average prep preparation calculated nominal measured viable expected "
     "substance amount each minor major ion dissolved level strength titer titre viral virus functional physical genomic "
-    "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and"
+    "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and "
+    "neutral ionic specie state wt percent"
 )
 # A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
 _VESSEL_NAMES = word_set(
@@ -203,7 +207,7 @@ def add_name_concentration(view: MaterialView) -> MaterialView:
     match = matches[0]
     before, after = view.name[: match.start()].strip(" ,("), view.name[match.end() :].strip()
     named = before or _NAME_END.split(after)[0]
-    component = " ".join(sorted(word for word in words.content_words(named) if word not in _NOT_COMPONENT_WORDS))
+    component = name_component(word for word in words.content_words(named) if word not in NOT_COMPONENT_WORDS)
     amount = units.parse_amount(f"{match[1]} {match[2]}", "", units.CONCENTRATIONS)
     if amount is None or not component or len(component.split()) > 2:
         return view
@@ -222,7 +226,7 @@ def find_component(leaf: Leaf) -> str | None:
     The name is "" if the leaf does not name the component.
     """
     key_words = leaf.word_set
-    if key_words & (_OTHER_AMOUNT_WORDS | {"stock", "range", "limit"}):
+    if key_words & (_OTHER_AMOUNT_WORDS | _HISTORY_WORDS | {"stock", "range", "limit"}):
         return None
     is_named = bool(key_words & words.CONCENTRATION)
     amount = leaf.parse_amount(*units.CONCENTRATIONS)
@@ -235,8 +239,17 @@ def find_component(leaf: Leaf) -> str | None:
     # A density in g/mL is a property of the liquid, not a concentration.
     if "density" in key_words and amount.dimension != "number_density":
         return None
-    component_words = key_words - _NOT_COMPONENT_WORDS
-    return "cell" if amount.dimension == "number_density" and not component_words else " ".join(sorted(component_words))
+    component_words = key_words - NOT_COMPONENT_WORDS
+    # A list of "salts" names each salt; "salt" alone is a component.
+    component_words = component_words - {"salt", "solid", "liquid", "medium"} or component_words
+    return "cell" if amount.dimension == "number_density" and not component_words else name_component(component_words)
+
+
+def name_component(component_words: Iterable[str]) -> str:
+    """Return one name for all spellings of a component: "nacl" for "sodium chloride", "glutamate" for "L-glutamate"."""
+    found = frozenset(component_words)
+    plain = found - {"l", "d", "dl"} or found
+    return chemistry.find_short_name(plain) or " ".join(sorted(plain))
 
 
 def _match_strength(leaf: Leaf) -> re.Match[str] | None:
@@ -337,7 +350,7 @@ def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
         if isinstance(leaf.value, str) and leaf.word_set & CONTENTS and find_component(leaf) is None:
             for named, number, unit in _CONTENT_TEXT.findall(leaf.value_text):
                 amount = units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)
-                component = " ".join(sorted(set(words.tokenize(named)) - _NOT_COMPONENT_WORDS))
+                component = name_component(set(words.tokenize(named)) - NOT_COMPONENT_WORDS)
                 if amount is not None and component:
                     amounts_by_component.setdefault(component, []).append(amount)
     return {name: agreed for name, amounts in amounts_by_component.items() if (agreed := _find_agreed_amount(amounts))}

@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import linking, properties, spelling, units, words
+from simulation.checker.reading import layout, linking, properties, spelling, units, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.units import Amount
@@ -251,7 +251,7 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     """Parse a transition from JSON data. Raises TransitionError if the data is not a transition."""
     if not isinstance(data, Mapping):
         raise TransitionError("the line is not a JSON object")
-    data = spelling.normalise_transition(data)
+    data = layout.normalise_layout(spelling.normalise_transition(data))
     action, outcome = _get_object(data, "action"), _get_object(data, "outcome")
     name = action.get("name")
     if not isinstance(name, str) or not name.strip():

@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from simulation.checker import chemistry
 from simulation.checker.reading import lexicon
 from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
 _WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
+_NAMED_VOLUME = re.compile(r"[,(]\s*[0-9]{1,4}(?:\.[0-9]{1,3})? ?(?:[mµu]?[lL]|litres?|liters?)\b\)?(?=\s*(?:[,(]|$))")
 _MAX_TEXT = 300  # maximum number of characters of a key or name; limits the time of the regular expressions
 
 
@@ -119,6 +121,8 @@ def is_well(word: str) -> bool:
 def core_words(text: str) -> tuple[str, ...]:
     """Return the words of a name without those that only mean that the material is a remainder."""
     # If nothing would be left, as of "Stock A", words that may be part of a name are kept.
+    # "HBSS, 10 mL" has this name because of its volume before the step.
+    text = _NAMED_VOLUME.sub(" ", text[:_MAX_TEXT]) if _NAMED_VOLUME.sub("", text).strip(" ,()") else text
     for dropped in (_RESIDUAL, _RESIDUAL - {"stock", "source", "original", "a"}):
         if kept := tuple(word for word in tokenize(text) if word not in dropped):
             return kept
@@ -127,7 +131,7 @@ def core_words(text: str) -> tuple[str, ...]:
 
 def add_reagents(words: frozenset[str]) -> frozenset[str]:
     """Return the words together with every reagent that they imply."""
-    return words | {name for word in words for name in SYNONYMS.get(word, ())}
+    return words | chemistry.list_short_names(words) | {name for word in words for name in SYNONYMS.get(word, ())}
 
 
 def _drop_plural_s(word: str) -> str:

@@ -63,7 +63,7 @@ def _check_molarities(transition: Transition) -> Findings:
         source, own, mass = weighed[0]
         molar_mass = _find_molar_mass(source, own)
         volume = view.liquid_volume
-        names = {word for word in source.all_words if len(word) > 2}
+        names = words.add_reagents(frozenset(word for word in source.all_words if len(word) > 2))
         if molar_mass is None:
             continue
         stated = [

@@ -137,7 +137,11 @@ def _check_doses(transition: Transition) -> Findings:
     [(component, stock)] = compound.concentrations.items()
     for before, after in transition.list_kept_pairs():
         # What the cells already have of it is not known.
-        if before is compound or set(component.split()) & before.all_words or component in before.concentrations:
+        if (
+            before is compound
+            or set(component.split()) & words.add_reagents(before.all_words)
+            or component in before.concentrations
+        ):
             continue
         bath = _find_bath(transition, before)
         for claim in _list_doses(transition, after, component, stock.dimension) if bath else ():
@@ -159,7 +163,7 @@ def _list_doses(transition: Transition, view: MaterialView, component: str, dime
     return [
         c
         for c in claims.list_claims(transition, [view])
-        if c.dimension == dimension and names & set(words.tokenize(c.label))
+        if c.dimension == dimension and names & words.add_reagents(frozenset(words.tokenize(c.label)))
     ]
 
 

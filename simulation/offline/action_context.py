@@ -126,12 +126,16 @@ class ActionContext:
 
     def describe_run(self, vessel: Vessel) -> str:
         """Return the heading of an instrument's record: the action, the sample, and the settings that the record quotes."""
-        heading = f"{self.action_type.name} of {vessel.name}"
+        return f"{self.action_type.name} of {vessel.name}{self.format_quoted_settings()}"
+
+    def format_quoted_settings(self) -> str:
+        """Return the settings that the instrument's record quotes, such as ", cycles 35"; "" if it quotes none."""
+        settings = ""
         for name in self.action_type.echo:
             value = self.get_written_setting(name)
             text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-            heading += "" if text is None else f", {name.replace('_', ' ')} {text}"
-        return heading
+            settings += "" if text is None else f", {name.replace('_', ' ')} {text}"
+        return settings
 
     def record_run(self, vessel: Vessel) -> None:
         """Record only that the run was completed, without a number, because no reading is declared."""

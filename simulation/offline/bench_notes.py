@@ -206,6 +206,11 @@ def _note_autoclave(context: ActionContext, vessels: Sequence[Vessel]) -> Iterat
     yield f"Autoclave printout, {_format_duration(context, 'duration')}", f"{reached:.1f} °C"
 
 
+def _note_cycler(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
+    held = f"program completed, holding at {context.get_number('hold_temperature'):.1f} °C"
+    yield f"Thermocycler display{context.format_quoted_settings()}", held
+
+
 def _note_store(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
     """Yield the display of the place where the materials are stored; ice, dry ice and liquid nitrogen have none."""
     if display := _STORES.get(context.values["condition"]):
@@ -267,6 +272,7 @@ NOTES: dict[str, tuple[Callable[[ActionContext, Sequence[Vessel]], Iterator[_Not
     "wait": (_note_room, _note_appearance),
     "storage": (_note_store, _note_appearance),
     "autoclave": (_note_autoclave, _note_appearance),
+    "thermocycle": (_note_cycler,),
     "flash_freeze": (_note_appearance,),
     "freeze_cells": (_note_appearance,),
     "dry_in_oven": (_note_oven,),

@@ -14,6 +14,7 @@ from simulation.offline.ledger import ONE, VOLUME, ZERO, Component, Contents, ro
 from simulation.offline.vessels import Vessel
 
 ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
+_LEAST_FACTOR = Decimal("0.1")  # of a dose that kills half: keeps noise from making it zero
 
 
 def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
@@ -24,7 +25,7 @@ def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
         if vessel.contents.has_components([*growth.get("needs", ()), *growth.get("consumes", ())]):
             _apply_growth(vessel, growth, context.get_number("duration"))
     for killing in context.list_declared("survival"):
-        _apply_survival(vessel, killing)
+        _apply_survival(context, vessel, killing)
 
 
 def react_on_contact(context: ActionContext, vessel: Vessel) -> None:
@@ -44,7 +45,10 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
         return
     if reaction.get("phase_from", vessel.phase) != vessel.phase:
         return
-    product, remainders = _compute_product(context, vessel.contents, reaction)
+    noise = context.compute_noise_factor(
+        vessel, Decimal(reaction.get("noise", "0")), "reaction", reaction.get("makes", "")
+    )
+    product, remainders = _compute_product(context, vessel.contents, reaction, noise)
     vessel.phase = reaction.get("phase_to", vessel.phase)
     for name, amount in remainders.items():
         if part := vessel.contents.components.get(name):
@@ -58,9 +62,8 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
         return
     name = reaction["makes"]
     if product.amount is not None:
-        noise = context.compute_noise_factor(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
         # Rounded after the noise, because a noise factor has more digits than the ledger counts.
-        product = product._replace(amount=round_to_grain(product.amount * noise))
+        product = product._replace(amount=round_to_grain(product.amount))
     source = _find_source(reaction, remainders)
     is_new = name not in vessel.contents.components
     _add_product(vessel, name, product._replace(kind=reaction.get("kind", "")))
@@ -79,31 +82,55 @@ _Remainders = dict[str, Decimal | None]  # what remains of the substances that a
 
 
 def _compute_product(
-    context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
+    context: ActionContext, contents: Contents, reaction: Mapping[str, Any], noise: Decimal
 ) -> tuple[Component | None, _Remainders]:
-    """Return the product before noise, hidden from people until it is measured, and what is left of its substances."""
+    """Return the product, hidden from people until it is measured, and what is left of its substances."""
     if "makes" not in reaction:
         return None, {}
     if "poisson" in reaction:
-        poisson = reaction["poisson"]
-        targets, agents = contents.get_amount(poisson["targets"]), contents.get_amount(poisson["agent"])
-        if targets is None or agents is None:
-            return Component("count", None, False), {}
-        # n targets, hit at random, are hit at least once in n (1 - exp(-agents/n)) cases: n times one minus the Poisson
-        # probability of no hit.
-        effective_agents = agents * Decimal(poisson.get("efficiency", "1"))
-        return Component("count", targets * (1 - (-effective_agents / targets).exp()), False), {}
+        return Component("count", _compute_hits(contents, reaction["poisson"], noise), False), {}
     if "per_volume" in reaction:
-        dimension, density = parse_concentration(reaction["per_volume"])
-        volume = contents.volume
-        return Component(dimension, None if volume is None else density * volume / 1000, False), {}
+        dimension, ceiling = _compute_missing_product(contents, reaction, noise)
+        if "consumes" in reaction:
+            return _compute_stoichiometric_product(contents, reaction, ceiling)
+        return Component(dimension, ceiling, False), {}
     if "consumes" in reaction:
-        return _compute_stoichiometric_product(contents, reaction)
-    return _compute_converted_product(context, contents, reaction)
+        product, remainders = _compute_stoichiometric_product(contents, reaction)
+    else:
+        product, remainders = _compute_converted_product(context, contents, reaction)
+    return product._replace(amount=None if product.amount is None else product.amount * noise), remainders
 
 
-def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Remainders]:
-    """Return as much product as the scarcest substance allows, and what is left of each substance."""
+def _compute_hits(contents: Contents, poisson: Mapping[str, Any], noise: Decimal) -> Decimal | None:
+    """Return how many targets are hit for the first time, or None if a number is unknown.
+
+    n targets, hit at random, are hit at least once in n (1 - exp(-agents/n)) cases: n times one minus the Poisson
+    probability of no hit. Of the targets in `hit_before`, none counts again.
+    """
+    targets, agents = contents.get_amount(poisson["targets"]), contents.get_amount(poisson["agent"])
+    before = contents.sum_amounts(poisson.get("hit_before", []))
+    if not targets or agents is None or before is None:
+        return None
+    # The noise changes how many agents arrive, so that never more targets are hit than there are.
+    effective_agents = agents * Decimal(poisson.get("efficiency", "1")) * noise
+    return max(ZERO, targets - before) * (1 - (-effective_agents / targets).exp())
+
+
+def _compute_missing_product(
+    contents: Contents, reaction: Mapping[str, Any], noise: Decimal
+) -> tuple[str, Decimal | None]:
+    """Return (dimension, amount) that is still missing to the declared final concentration; None if it is unknown."""
+    dimension, density = parse_concentration(reaction["per_volume"])
+    present = contents.get_amount(reaction["makes"])
+    if contents.volume is None or present is None:
+        return dimension, None
+    return dimension, max(ZERO, density * noise * contents.volume / 1000 - present)
+
+
+def _compute_stoichiometric_product(
+    contents: Contents, reaction: Mapping[str, Any], ceiling: Decimal | None = None
+) -> tuple[Component, _Remainders]:
+    """Return as much product as the scarcest substance and the ceiling allow, and what is left of each substance."""
     dimension, amounts = reaction["dimension"], {name: contents.get_amount(name) for name in reaction["consumes"]}
     known = {name: amount for name, amount in amounts.items() if amount is not None}
     # With one amount unknown, neither the scarcest substance nor any remainder is known.
@@ -115,7 +142,8 @@ def _compute_stoichiometric_product(contents: Contents, reaction: Mapping[str, A
         name: parse_amount_ratio(per_product, contents.components[name].dimension, dimension)
         for name, per_product in reaction["consumes"].items()
     }
-    product = round_to_grain(min(known[name] / per_product for name, per_product in needs.items()))
+    allowed = [known[name] / per_product for name, per_product in needs.items()]
+    product = round_to_grain(min(allowed if ceiling is None else [*allowed, ceiling]))
     left = {name: max(ZERO, known[name] - round_to_grain(product * needed)) for name, needed in needs.items()}
     return Component(dimension, product, False), {**left}
 
@@ -178,8 +206,11 @@ def _add_product(vessel: Vessel, name: str, product: Component) -> None:
     vessel.contents = vessel.contents.with_component(name, product._replace(amount=amount, named=named))
 
 
-def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
-    """Keep the share 1 / (1 + (c/half)^n) of each component at a concentration c of the agent (a Hill curve)."""
+def _apply_survival(context: ActionContext, vessel: Vessel, killing: Mapping[str, Any]) -> None:
+    """Keep the share 1 / (1 + (c/half)^n) of each component at a concentration c of the agent (a Hill curve).
+
+    With `after`, this is the share that survives so long; in a shorter or longer time, cells die at the same rate.
+    """
     dose = vessel.contents.compute_concentration(killing["agent"])
     for name in killing["components"]:
         part = vessel.contents.components.get(name)
@@ -189,8 +220,13 @@ def _apply_survival(vessel: Vessel, killing: Mapping[str, Any]) -> None:
         if dose is None or part.amount is None:
             vessel.contents = vessel.contents.with_component(name, part.change_amount(None))
             continue
-        half_concentration = parse_concentration(killing["half"])[1]
-        alive = round_to_grain(part.amount / (1 + (dose / half_concentration) ** Decimal(killing["n"])))
+        # Noise of the dose that kills half: wells differ in density and in evaporation.
+        noise = context.compute_noise_factor(vessel, Decimal(killing.get("noise", "0")), "survival", name)
+        half_concentration = parse_concentration(killing["half"])[1] * max(noise, _LEAST_FACTOR)
+        share = 1 / (1 + (dose / half_concentration) ** Decimal(killing["n"]))
+        if "after" in killing:
+            share **= context.get_number("duration") / quantities.parse_quantity(killing["after"], "duration").value
+        alive = round_to_grain(part.amount * share)
         vessel.contents = vessel.contents.with_component(name, part.change_amount(alive))
         if "into" in killing:
             dead = sum_known((vessel.contents.get_amount(killing["into"]), part.amount, -alive))

@@ -9,20 +9,21 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   concentrations; with `parameter`, it is the parameter's value. y is `slope` x + `intercept`, a `hill` curve, `log10`
   (slope log10(x / `at`) + intercept), or linear interpolation in a `table`. Every y has the signal's `unit` ("0.062 AU"),
   every x the unit of what it measures ("4 µM"), a slope both ("0.22 AU per µg/mL"). If a component in `requires` is
-  missing, the reading is that of x = 0. If a component in `within` is missing, there is no reading. There is also no
-  reading unless the material that each selector in `chosen` names has the given property, as in
+  missing, the reading is that of x = 0. If a component in `within` is missing, or one in `without` is present, there is
+  no reading. There is also no reading unless the material that each selector in `chosen` names has the given property, as in
   {"reference_electrode": {"electrode type": ...}}, or contains a component given under "holds"
 - fractions: the share of positive events in cytometry, `part` over `of`; each is one component or several together
 - lookups: a text for each key of an initial material, if all components in `requires` and none in `without` are
-  present. `about` lists words; a visual inspection gives the text only if its question contains one of them
+  present. `about` lists words; a visual inspection gives the text only if its question contains one of them. `mixed` is
+  the text for a sample whose origins have different texts
 - reactions: if all components in `needs` are present, `makes` is formed, the components in `uses` are removed, and the
   phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
-  the part converted during the action), or follows from `per_volume`, `poisson` or `consumes` (as much as the scarcest
-  substance allows). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
+  the part converted during the action), or follows from `per_volume` (what is missing to this concentration), `poisson`
+  or `consumes` (as much as the scarcest substance allows; with `per_volume`, both limit the product). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
 - growth: `components` double in every `doubling_time`, up to the density `limit`. Each new cell `consumes` some of each
   substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
-  component `into`
+  component `into`. With `after`, this is the share left after that time, and cells die at a constant rate
 - decays: dilutions of `components` `below` a concentration lose activity with this `half_life` when `warmer_than` a temperature
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
 - retained: the size of each component, by name; a filter retains those that are not smaller than its pores
@@ -140,8 +141,12 @@ a_concentration = _allow(
 _HILL: dict[str, Fits] = {"bottom": _is_text, "top": _is_text, "half": _is_text, "n": _is_above_zero}
 a_hill_curve = _allow("an object with bottom, top, half and n, as text", lambda value: _has_fields(value, _HILL))
 a_poisson_hit = _allow(
-    "an object with targets, agent (efficiency)",
-    lambda value: _has_fields(value, {"targets": _is_text, "agent": _is_text}, {"efficiency": _is_above_zero}),
+    "an object with targets, agent (efficiency, hit_before)",
+    lambda value: _has_fields(
+        value,
+        {"targets": _is_text, "agent": _is_text},
+        {"efficiency": _is_above_zero, "hit_before": _is_list_of_texts},
+    ),
 )
 a_scale = _allow(
     "an object with parameter, reference (and power)",
@@ -163,13 +168,13 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
             "component": a_text, "per": one_or_more, "chosen": an_object_of(an_object_of(one_or_more)), "components": an_object_of(a_number), "parameter": a_text,
             "slope": a_text, "intercept": a_text, "hill": a_hill_curve, "table": a_table,
             "log10": an_object_of(a_text, ("slope", "intercept", "at")),
-            "requires": a_list_of_texts, "within": a_list_of_texts, "noise_floor": a_text,
+            "requires": a_list_of_texts, "within": a_list_of_texts, "without": a_list_of_texts, "noise_floor": a_text,
             "detection_limit": a_text, "upper_limit": a_text, "repeats": a_text, "scales_with": a_scale,
         },
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
     "lookups": (
-        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "chosen": an_object_of(an_object_of(one_or_more))},
+        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "mixed": a_text, "chosen": an_object_of(an_object_of(one_or_more))},
     ),
     "reactions": (
         {"needs": a_list_of_texts},
@@ -186,7 +191,8 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
         },
     ),
     "survival": (
-        {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero}, {"into": a_text},
+        {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero},
+        {"into": a_text, "after": a_quantity("duration"), "noise": a_share},
     ),
     "decays": (
         {"components": a_list_of_texts, "below": a_concentration, "warmer_than": a_quantity("temperature"), "half_life": a_quantity("duration")}, {},
@@ -253,7 +259,9 @@ def _check_references(truth: Mapping[str, Any], components: Collection[str], key
     problems = []
     for path, entry in entries:
         references = [(field, name) for field in _COMPONENT_FIELDS for name in _list_names(entry.get(field))]
-        references += [("poisson", name) for name in _list_names(list((entry.get("poisson") or {}).values())[:2])]
+        poisson = entry.get("poisson") or {}
+        fields = ("targets", "agent", "hit_before")
+        references += [("poisson", name) for field in fields for name in _list_names(poisson.get(field))]
         problems += [
             f"{path}.{field}: unknown component {name!r}; allowed: {', '.join(sorted(known_components))}"
             for field, name in references
@@ -304,7 +312,8 @@ def _check_alternatives(path: str, entry: Mapping[str, Any], kind: str) -> list[
             problems.append(f"{path}.intercept: is missing")
         if "log10" in entry and "detection_limit" not in entry:
             problems.append(f"{path}.detection_limit: is missing; the logarithm of zero is undefined")
-    if "makes" in entry and sum(way in entry for way in _PRODUCT_FIELDS) != 1:
+    given = [field for field in _PRODUCT_FIELDS if field in entry]
+    if "makes" in entry and len(given) != 1 and given != ["per_volume", "consumes"]:
         problems.append(f"{path}.makes: needs exactly one of {', '.join(_PRODUCT_FIELDS)}")
     if "from" in entry and "ratio" not in entry:
         problems.append(f"{path}.ratio: is missing")
@@ -342,8 +351,8 @@ def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: Actio
     # If an entry names several actions, those without the parameter in `repeats` give one reading.
     names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
     names += [entry["parameter"]] if "parameter" in entry else []
-    # Half-times and doubling times are compared with the duration of the action, so it must have one.
-    names += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
+    # Half-times, doubling times and times of killing are compared with the duration of the action, so it must have one.
+    names += ["duration"] if {"half_time", "doubling_time", "after"} & entry.keys() else []
     if isinstance(scale, Mapping):
         names.append(scale.get("parameter"))
         if parameter := parameters.get(str(scale.get("parameter"))):

@@ -51,6 +51,8 @@ def _format_readings(context: ActionContext, vessel: Vessel, response: Mapping[s
         # Relative noise vanishes near zero. The noise floor makes readings near zero scatter as well.
         offset = floor * context.compute_deviate(vessel, purpose, number, "floor") if floor else ZERO
         reading = true_value * context.compute_noise_factor(vessel, relative, purpose, number) + offset
+        # The highest of many frames is never below their mean, so a peak of mere noise is positive.
+        reading = abs(reading) if unit == "ΔF/F" and "peak" in purpose else reading
         if measuring_range is None:
             values.append(quantities.format_number(_round_reading(reading, floor)))
         else:
@@ -93,6 +95,8 @@ def _compute_declared_input(context: ActionContext, measured: Contents, response
     """Return x of the response for these contents, or None if the response does not apply to them or x is unknown."""
     measured = measured.as_delivered()
     if not measured.has_components(response.get("within", ())):
+        return None
+    if any(measured.get_amount(name) != 0 for name in response.get("without", ())):
         return None
     if not matches_chosen_materials(context, response.get("chosen", {})):
         return None

@@ -168,7 +168,7 @@ def find_lookup_text(measured: Contents, lookup: Mapping[str, Any]) -> str:
     # every process.
     values = sorted({lookup["values"][key] for key in measured.origins if key in lookup["values"]})
     if len(values) > 1:
-        return "mixed signal of several origins"
+        return str(lookup.get("mixed", "mixed signal of several origins"))
     return values[0] if values else ""
 
 

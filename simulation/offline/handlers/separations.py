@@ -30,6 +30,12 @@ _UNSPINNABLE = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beak
 _CELL_SIZE, _PARTICLE_SIZE = Decimal("0.005"), Decimal("0.001")
 _RESIDUE_CONTAINERS = ("crucible", "filter", "weighing")
 
+# Largest volume in µL, and the tube that DNA is eluted into.
+_ELUTION_TUBES = (
+    (Decimal(1500), {"container": "1.5 mL microcentrifuge tube, polypropylene", "container_capacity": "1.5 mL"}),
+    (Decimal(15_000), {"container": "15 mL centrifuge tube, polypropylene", "container_capacity": "15 mL"}),
+)
+
 _Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come from
 
 
@@ -107,14 +113,16 @@ def extract_dna(context: ActionContext) -> None:
             vessel.require_liquid("lysed")
         if vessel.phase in (Phase.EMPTY, Phase.CONSUMABLE, Phase.PLATE):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to extract DNA from")
-        vessel.require_capacity(volume)
         vessel.phase = Phase.LIQUID
         apply_declared_changes(context, vessel)
         products = list_declared_products(context)
         extract = {name: part for name, part in vessel.contents.components.items() if name in products}
         vessel.contents = Contents(extract, vessel.contents.origins, volume)
         vessel.name = context.reserve_name(f"DNA extract of {vessel.name}")
-        vessel.drop_properties("mass", "medium", "cell type", *LIQUID_PROPERTIES)
+        vessel.drop_properties("mass", "medium", "cell type", "well", *LIQUID_PROPERTIES)
+        vessel.properties |= next(tube for largest, tube in _ELUTION_TUBES if volume <= largest)
+        # The extract is in another tube than the sample was, whose empty mass is unknown.
+        vessel.tare = None
 
 
 @handles(

@@ -108,7 +108,6 @@ def run_thermocycler(context: ActionContext) -> None:
             held, most = format_volume(vessel.get_volume()), format_volume(_LARGEST_REACTION)
             raise RefusalError(f"too much volume: {held} in {vessel.name}, the block takes {most}")
         apply_declared_changes(context, vessel)
-        context.record_run(vessel)
         # The tubes stay in the block. Of all conditions that a material can have, this is the nearest.
         vessel.move_to_condition("4C" if context.get_number("hold_temperature") <= 10 else "room_temp")
 

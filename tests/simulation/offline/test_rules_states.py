@@ -63,8 +63,11 @@ def test_gel_shows_its_lanes_and_no_liquid_properties(small):
 def test_thermocycler_record_quotes_its_settings(lab):
     tube = build_material("reaction", volume="25 µL", capacity="200 µL", container="0.2 mL PCR tube")
     step = SmallLab(lab.catalogue, tube).run_step("Thermocycler", "reaction", annealing_temperature="58 °C", cycles=35)
-    assert [seen.description for seen in step.outcome.new_observations] == [
-        "Thermocycler of reaction, cycles 35, annealing temperature 58 °C: run completed, data file recorded"
+    assert [(seen.description, seen.value) for seen in step.outcome.new_observations] == [
+        (
+            "Thermocycler display, cycles 35, annealing temperature 58 °C",
+            "program completed, holding at 4.0 °C",
+        )
     ]
 
 

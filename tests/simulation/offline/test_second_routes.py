@@ -217,19 +217,19 @@ def p2a_with_its_linear_range_shown_by_anti_mcherry(lab):
 
 
 def puromycin_counted_under_the_microscope(lab):
-    """Green among all nuclei in place, three wells a dose, instead of a cytometer; only the killed cells are harvested."""
+    """Green among all nuclei in place, three wells a dose, instead of a cytometer; only the killed cells are harvested, from two wells a dose."""
     tenths = (0, 2, 5, 10, 15, 20, 30, 50)  # µg/mL times ten
     wells = three(*(f"dose_{dose}" for dose in tenths))
     lab.run_step("Transfer", "puromycin microtubes", "working", source="@puromycin", amount="12 µL")
     lab.run_step("Dilute", "working medium", solvent="@medium", volume="1188 µL")
     lab.run_step("Aliquot", "transduced plates", wells, volume="0.4 mL", count=24, label="Transduced")
-    killed = "kill_0 kill_5 kill_10 kill_20"
-    lab.run_step("Aliquot", "untransduced plates", killed, volume="0.4 mL", count=4, label="Untransduced")
+    killed = "kill_0 kill_0b kill_5 kill_5b kill_10 kill_10b kill_20 kill_20b"
+    lab.run_step("Aliquot", "untransduced plates", killed, volume="0.4 mL", count=8, label="Untransduced")
     everything = f"{wells} {killed}"
     lab.run_step("Dilute", f"{everything} medium", solvent="@medium", volume="0.5 mL")
     lab.run_step("CellCultureIncubate", everything, duration="24 h")
     for dose in tenths[1:]:
-        also = f" kill_{dose}" if f"kill_{dose}" in killed.split() else ""
+        also = f" kill_{dose} kill_{dose}b" if f"kill_{dose}" in killed.split() else ""
         lab.run_step("Transfer", f"working {three(f'dose_{dose}')}{also}", source="@working", amount=f"{dose} µL")
     lab.run_step("FillToVolume", f"{everything} medium", solvent="@medium", total_volume="1 mL")
     lab.run_step("CellCultureIncubate", everything, duration="72 h")

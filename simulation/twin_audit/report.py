@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.twin_audit import balance, detection, texts
+from simulation.twin_audit import balance, detection, error_types, texts
 from simulation.twin_audit.pairs import TwinPair
 
 START, END = "<!-- audit: written by manage.py audit_twins --write -->", "<!-- end of audit -->"
@@ -23,6 +23,7 @@ class AuditReport:
     detectors: tuple[detection.DetectorResult, ...]
     texts: tuple[texts.TextDifference, ...]
     spreads: tuple[balance.Spread, ...]
+    types: tuple[error_types.TypeCount, ...]
 
     @property
     def all_faults(self) -> list[str]:
@@ -44,6 +45,12 @@ class AuditReport:
             for spread in self.spreads
             if not spread.is_within_aim
         ]
+        faults += [
+            f"{count.disagreements} {count.error_type} errors look like the other type: "
+            + ", ".join(f"{kind} {number}" for kind, number in count.disagreeing_kinds)
+            for count in self.types
+            if not count.is_within_aim
+        ]
         return faults
 
 
@@ -59,8 +66,8 @@ def build_report(
         for before, pair in zip([None, *pairs[:-1]], pairs, strict=True)
         if before is None or before.original != pair.original
     )
-    spreads = balance.measure_spreads(pairs)
-    return AuditReport(seed, len(pairs), originals, tuple(detectors), tuple(differences), tuple(spreads))
+    spreads, types = balance.measure_spreads(pairs), error_types.count_error_types(pairs)
+    return AuditReport(seed, len(pairs), originals, tuple(detectors), tuple(differences), tuple(spreads), tuple(types))
 
 
 def report_to_json(report: AuditReport) -> dict[str, Any]:
@@ -83,6 +90,7 @@ def report_to_json(report: AuditReport) -> dict[str, Any]:
             {**spread._asdict(), "kinds": dict(spread.kinds), "fields": dict(spread.fields)}
             for spread in report.spreads
         ],
+        "types": [{**count._asdict(), "disagreeing_kinds": dict(count.disagreeing_kinds)} for count in report.types],
         "faults": report.all_faults,
     }
 
@@ -105,6 +113,11 @@ def format_report(report: AuditReport) -> str:
         "### Spread",
         "Most frequent fields and kinds of the errors of each type, and the share of errors in records.",
         format_table(("Error", "In records", "Fields", "Kinds"), _list_spread_rows(report)),
+    ]
+    paragraphs += [
+        "### Obvious or subtle",
+        "What the visible difference alone says about the errors of each type; words that need science are undecided.",
+        format_table(("Planted as", "Obvious", "Subtle", "Undecided"), _list_type_rows(report)),
     ]
     return "\n\n".join(paragraphs)
 
@@ -154,6 +167,10 @@ def _list_spread_rows(report: AuditReport) -> Rows:
         )
         for spread in report.spreads
     ]
+
+
+def _list_type_rows(report: AuditReport) -> Rows:
+    return [(count.error_type, str(count.obvious), str(count.subtle), str(count.undecided)) for count in report.types]
 
 
 def format_table(headings: Sequence[str], rows: Rows) -> str:

@@ -37,24 +37,33 @@ class Duration(NamedTuple):
     `total` is a sum. Each of its terms is the product of the parameters it names, for example run time times number
     of injections; a term with an omitted parameter is zero. With `per_material`, the duration is multiplied by the
     number of processed materials, but at least by one, because a run of blanks and controls alone takes time as well.
+    `once` is a sum like `total` that is added afterwards: what all materials do together. A boolean counts 1 or 0.
     """
 
     seconds: int = 0
     parameter: str = ""
     per_material: bool = False
     total: tuple[tuple[str, ...], ...] = ()
+    once: tuple[tuple[str, ...], ...] = ()
 
     def total_seconds(self, values: Mapping[str, Any], materials: int) -> int:
         """Return the duration in whole seconds for these parameter values and this number of processed materials."""
         parameter_seconds = values[self.parameter] if self.parameter else None
         seconds = Decimal(self.seconds) if parameter_seconds is None else Decimal(parameter_seconds)
-        for term in self.total:
+        seconds += self._add_terms(self.total, values)
+        seconds *= max(1, materials) if self.per_material else 1
+        # Whole seconds: the clock of an episode is an integer, so that replaying it gives the same times everywhere.
+        return int(seconds + self._add_terms(self.once, values))
+
+    @staticmethod
+    def _add_terms(terms: tuple[tuple[str, ...], ...], values: Mapping[str, Any]) -> Decimal:
+        seconds = Decimal(0)
+        for term in terms:
             factors = [values[name] for name in term]
             # A term with an omitted parameter counts as zero, as if that part of the procedure did not take place.
             if None not in factors:
                 seconds += prod(map(Decimal, factors), start=Decimal(1))
-        # Whole seconds: the clock of an episode is an integer, so that replaying it gives the same times everywhere.
-        return int(seconds * (max(1, materials) if self.per_material else 1))
+        return seconds
 
 
 NO_TIME = Duration()

@@ -66,15 +66,19 @@ class CountsEntry(StrictModel):
         return self
 
 
+_Terms = Annotated[
+    list[Annotated[list[Text], Field(min_length=1)]], Allowed("a list of lists of parameters, each a product")
+]
+
+
 class DurationEntry(StrictModel):
     """See `actions.Duration`."""
 
     default: Annotated[Any, AfterValidator(_need_duration), Allowed('a duration like "10 min"')]
     parameter: str = ""
     per_material: bool = False
-    sum: Annotated[
-        list[Annotated[list[Text], Field(min_length=1)]], Allowed("a list of lists of parameters, each a product")
-    ] = []
+    sum: _Terms = []
+    once: _Terms = []
 
 
 class ParameterEntry(StrictModel):
@@ -168,7 +172,7 @@ class ActionEntry(StrictModel):
     costs_step: bool = True
     duration: Annotated[
         DurationEntry,
-        Allowed('an object like {"default": "10 min"}, optionally with "parameter", "sum" or "per_material"'),
+        Allowed('an object like {"default": "10 min"}, optionally with "parameter", "sum", "per_material" or "once"'),
     ]
 
     @field_validator("echo")
@@ -180,20 +184,20 @@ class ActionEntry(StrictModel):
     @field_validator("duration")
     @classmethod
     def _need_terms(cls, duration: DurationEntry, info: ValidationInfo) -> DurationEntry:
-        """Check that a duration is a duration parameter, and each term of its sum one times numeric parameters."""
+        """Check that a duration is a duration parameter, and each term of a sum one times other parameters."""
         parameters = info.data.get("parameters")
         if parameters is None:
             return duration
         times = [one.name for one in parameters if (one.type, one.dimension) == ("range_with_units", "duration")]
-        numbers = [one.name for one in parameters if one.type == "range"]
+        numbers = [one.name for one in parameters if one.type in ("range", "boolean")]
         problems = []
         if "parameter" in duration.model_fields_set and duration.parameter not in times:
             allowed = ", ".join(times) or "none is a duration"
             problems.append(("parameter", format_problem(duration.parameter, allowed)))
-        for term in duration.sum:
+        for field, term in [("sum", term) for term in duration.sum] + [("once", term) for term in duration.once]:
             if sum(name in times for name in term) != 1 or not set(term) <= {*times, *numbers}:
                 allowed = f"one of {', '.join(times)}" + (f", times any of {', '.join(numbers)}" if numbers else "")
-                problems.append(("sum", f"contains {term}; allowed: {allowed}"))
+                problems.append((field, f"contains {term}; allowed: {allowed}"))
         reject_parts(problems)
         return duration
 
@@ -265,7 +269,7 @@ def _build_action_type(data: Mapping[str, Any]) -> ActionType:
             int(quantities.parse_quantity(duration["default"], "duration").value),
             duration.get("parameter", ""),
             duration.get("per_material", False),
-            tuple(tuple(term) for term in duration.get("sum", ())),
+            *(tuple(tuple(term) for term in duration.get(field, ())) for field in ("sum", "once")),
         ),
         echo=tuple(data.get("echo", ())),
     )

@@ -11,7 +11,7 @@ Further conditions:
 
 - `properties`: conditions on the material's visible properties, after the step if the step changed the material.
 - `about`: words of which an observation of the material must contain at least one.
-- `signal`: bounds of the first number in the observations.
+- `signal`: bounds of the first number in the observations, with its unit ("0.1 AU").
 - `elapsed`: bounds of the time since an earlier line first counted the material or one of its ancestors.
 - `shares`: the v/v share of an initial material, or of a material that an earlier line counted, in the material. It is
   computed from the amounts taken in each step. `known` requires a known share; `different` is the required number of
@@ -21,6 +21,8 @@ Further conditions:
 - `follows`: earlier lines: the material was read after every material that they counted, whatever it is made of.
 - `again`: for earlier lines, the properties or parameters in which an earlier reading of the same material, or of an
   ancestor, that the line counted agrees with this one.
+- `agrees_with`: for earlier lines, the largest difference between the mean of the reading and that of the last reading of the
+  same material that the line counted ("0.0005 g").
 - `never`: steps that exclude a material if it, or an ancestor, went through one of them before.
 - `same`: visible properties or parameters in which the materials must agree: only the largest group that agrees counts.
 - `same_as`: for earlier lines, the properties or parameters in which a material must agree with one that the line counted.
@@ -72,7 +74,11 @@ def _matches(model: type[StrictModel]) -> tuple[AfterValidator, Allowed]:
 
 
 # Bounded, because a number of this form is searched in texts of models.
-NumberText = Annotated[str, Field(pattern=r"^-?[0-9]{1,9}(\.[0-9]{1,9})?$"), Allowed('a number as text, like "7.3"')]
+ReadingText = Annotated[
+    str,
+    Field(pattern=r"^-?[0-9]{1,9}(\.[0-9]{1,9})?( [^\s0-9][^\x00-\x1f]{0,19})?$"),
+    Allowed('a number as text with the unit that the instrument displays, like "0.1 AU", or "7.3" for a pH'),
+]
 FactorText = Annotated[
     str, Field(pattern=r"^[1-9][0-9]{0,5}(\.[0-9]{1,3})?$"), Allowed('a number of 1 or more as text, like "10"')
 ]
@@ -85,8 +91,8 @@ Condition = Annotated[
 class SignalEntry(StrictModel):
     """Bounds of the first number in the observations."""
 
-    at_least: NumberText | None = None
-    at_most: NumberText | None = None
+    at_least: ReadingText | None = None
+    at_most: ReadingText | None = None
 
 
 class ElapsedEntry(StrictModel):
@@ -170,6 +176,7 @@ class RubricLine(StrictModel):
     direct: list[str] = []
     follows: list[str] = []  # earlier lines; this reading comes after the first one of every material that they counted
     again: dict[str, list[Text]] = {}  # name of an earlier line -> properties or parameters that are as in its reading
+    agrees_with: dict[str, ReadingText] = {}  # name of an earlier line -> largest difference from its last reading
     never: list[NeverEntry] = []
     same: list[Text] = []  # visible properties or parameters in which the materials that count agree
     same_as: dict[str, list[Text]] = {}  # name of an earlier line -> properties or parameters in which to agree with it
@@ -215,6 +222,7 @@ def find_reference_problems(rubric: Sequence[RubricLine], names: Sequence[str]) 
             ("spread", list(line.spread), before),
             ("same_as", list(line.same_as), before),
             ("again", list(line.again), before),
+            ("agrees_with", list(line.agrees_with), before),
             ("follows", line.follows, before),
             *((f"never[{n}].of", entry.of, names) for n, entry in enumerate(line.never)),
             *((f"never[{n}].not_of", entry.not_of, names) for n, entry in enumerate(line.never)),

@@ -78,6 +78,7 @@ def _action_to_json(kind: ActionType) -> dict[str, Any]:
     # A fixed time or the name of a parameter, plus any added terms.
     time = duration.parameter or rendering.format_clock(duration.seconds)
     time += "".join(f" + {' x '.join(term)}" for term in duration.total) + (", each" if duration.per_material else "")
+    time += "".join(f" + {' x '.join(term)}" for term in duration.once)
     facts = {"name": kind.name, "kind": kind.kind, "parameters": len(kind.parameters)}
     return {**facts, "time": time, "badge": kind.fidelity}
 

@@ -12,7 +12,7 @@ from simulation.lab.outcomes import Observation
 from simulation.lab.parameters import Parameter
 from simulation.offline import damage
 from simulation.offline.ledger import Contents
-from simulation.offline.vessels import Phase, RefusalError, Vessel, pool_waste
+from simulation.offline.vessels import Phase, RefusalError, Vessel
 
 
 @dataclass
@@ -33,6 +33,7 @@ class ActionContext:
     taken_names: set[str]  # names of everything on the bench, so that new vessels get names of their own
     new_vessels: list[Vessel] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
+    with_precipitate: list[Vessel] = field(default_factory=list)  # in which particles formed as liquids met
     reasoning: str = ""
 
     def list_selected_vessels(self, parameter: str) -> list[Vessel]:
@@ -88,7 +89,11 @@ class ActionContext:
 
     def store_waste(self, name: str, parts: Collection[tuple[Contents, Vessel]]) -> None:
         """Store what one action discards as a new used-up material, so that all amounts are conserved."""
-        self.new_vessels.append(pool_waste(self.reserve_name(name), parts))
+        everything = sum((contents for contents, _ in parts), Contents())
+        waste = Vessel(self.reserve_name(name), {}, everything, Phase.LIQUID, used_up=True)
+        for contents, source in parts:
+            waste.sources.add_from_vessel(source, contents)
+        self.new_vessels.append(waste)
 
     @property
     def printable_label(self) -> str:
@@ -166,6 +171,10 @@ class ActionContext:
         # ask for it, and another process can continue an episode. Random hashes text with SHA-512, so the result
         # does not depend on PYTHONHASHSEED.
         return random.Random(repr((*self.seed_parts, vessel.barcode, *purpose)))
+
+    def create_lasting_rng(self, vessel: Vessel, *purpose: object) -> random.Random:
+        """Return a generator that is the same in every step: for what a vessel keeps from one reading to the next."""
+        return random.Random(repr((self.seed_parts[0], vessel.barcode, *purpose)))
 
     def expose(self, vessel: Vessel, seconds: Decimal, temperature: Decimal) -> None:
         """Apply what this time at this temperature does to the contents of a vessel."""

@@ -11,25 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from simulation.lab import quantities
 from simulation.lab.name_ranges import group_names
 from simulation.lab.outcomes import NOTE
 from simulation.offline.action_context import ActionContext
-from simulation.offline.ledger import CELLS, PARTICLES, Contents
-from simulation.offline.vessels import Phase, Vessel, format_volume
+from simulation.offline.appearance import describe_appearance
+from simulation.offline.vessels import Vessel, format_volume
 from simulation.offline.volumetric import format_delivered_volume
 
 _Note = tuple[str, str]  # description and value
 _MOST_GROUPS = 2  # groups of vessels with different volumes; more are noted as one range
 _MOST_NAMES = 2  # names in one note
-# A suspension looks cloudy from about 10^7 bacteria per mL on (Madigan et al., Brock Biology of Microorganisms). Objects
-# larger than the wavelength scatter in proportion to their cross-section, so the limit is one of number times the square
-# of the diameter: 10^7 per mL of 1 µm.
-_CLOUDY_SCATTER = Decimal("1E7")  # µm² per mL
-_UNDECLARED_DIAMETER = Decimal(1)  # µm; the smallest that cells have, so that nothing is called cloudy that is not
-# Precipitates are seen from about 10 µg/mL on: the turbidity limit test for chlorides of the European Pharmacopoeia
-# (2.4.4) compares with the silver chloride of 5 µg/mL chloride, which is 20 µg/mL.
-_CLOUDY_MASS = Decimal(20)  # µg/mL
 
 
 class _Display(NamedTuple):
@@ -56,42 +47,6 @@ def record_notes(context: ActionContext, vessels: Sequence[Vessel]) -> None:
     for write_notes in NOTES.get(context.action_type.handler, ()):
         for description, value in write_notes(context, vessels):
             context.record_observation(description, NOTE, value)
-
-
-def describe_appearance(vessel: Vessel, diameters: dict[str, Decimal]) -> str:
-    """Return how the contents look to the naked eye; "" if neither the state nor a declared property decides it.
-
-    `diameters` are the declared sizes of components in µm.
-    """
-    fixed = {
-        Phase.FROZEN: "frozen solid", Phase.SEDIMENTED: "liquid over a sediment", Phase.PELLET: "pellet",
-        "powder": "dry powder", "solid": "solid",
-    }  # fmt: skip
-    if vessel.phase in fixed:
-        return fixed[vessel.phase]
-    if vessel.phase not in (Phase.LIQUID, Phase.SUSPENSION) or not vessel.contents.volume:
-        return ""
-    if declared := vessel.properties.get("appearance"):
-        return str(declared)
-    return _describe_turbidity(vessel.contents, diameters)
-
-
-def _describe_turbidity(contents: Contents, diameters: dict[str, Decimal]) -> str:
-    """Return "cloudy" or "clear"; "" if an amount is unknown or too little is suspended for a certain answer."""
-    names, scatter, mass = contents.list_components_of_kind(CELLS, PARTICLES), Decimal(0), Decimal(0)
-    for name in names:
-        concentration = contents.compute_concentration(name)
-        if concentration is None:
-            return ""
-        if contents.components[name].dimension == "count":
-            scatter += concentration * diameters.get(name, _UNDECLARED_DIAMETER) ** 2
-        elif contents.components[name].dimension == "mass":
-            mass += concentration
-        else:
-            return ""
-    if scatter >= _CLOUDY_SCATTER or mass >= _CLOUDY_MASS:
-        return "cloudy"
-    return "" if names else "clear"
 
 
 def _note_delivered(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
@@ -164,11 +119,18 @@ def _note_volume(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[
 
 def _note_appearance(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
     """Yield how the materials look that the step changed or produced, one note for each appearance."""
-    sizes = context.truth.get("retained", {})
-    diameters = {name: quantities.parse_quantity(size, "length").value * 1000 for name, size in sizes.items()}
+    yield from _note_looks(context, _list_products(context))
+
+
+def _note_precipitates(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
+    """Yield how the materials look in which something came down as soon as two liquids met."""
+    yield from _note_looks(context, context.with_precipitate)
+
+
+def _note_looks(context: ActionContext, noted: Sequence[Vessel]) -> Iterator[_Note]:
     by_appearance: dict[str, list[str]] = {}
-    for vessel in _list_products(context):
-        if appearance := describe_appearance(vessel, diameters):
+    for vessel in noted:
+        if appearance := describe_appearance(vessel, context.truth):
             by_appearance.setdefault(appearance, []).append(vessel.name)
     for appearance, names in by_appearance.items():
         yield f"Appearance of {_join_names(names)}", appearance
@@ -250,7 +212,7 @@ def _join_names(names: Sequence[str]) -> str:
 # What is noted of the actions of each handler. Handlers that are not listed measure or record something themselves, or
 # only keep the books.
 NOTES: dict[str, tuple[Callable[[ActionContext, Sequence[Vessel]], Iterator[_Note]], ...]] = {
-    "transfer": (_note_delivered, _note_weighed),
+    "transfer": (_note_delivered, _note_weighed, _note_precipitates),
     "acoustic_transfer": (_note_delivered,),
     "aliquot": (_note_delivered,),
     "serial_dilute": (_note_delivered,),

@@ -14,6 +14,7 @@ from simulation.lab.rubrics import RubricLine
 from simulation.offline.evidence import (
     Reading,
     agree_in,
+    agrees_with_earlier_lines,
     collect_distinct_values,
     collect_readings,
     collect_values,
@@ -87,7 +88,9 @@ def _evaluate_line(
     line: RubricLine, all_readings: Sequence[Reading], earlier_findings: Mapping[str, Finding]
 ) -> Finding:
     earlier = [earlier_findings[name].counted for name in line.after]
-    repeated = {name: earlier_findings[name].counted for name in line.again}
+    repeated, compared = (
+        {name: earlier_findings[name].counted for name in names} for names in (line.again, line.agrees_with)
+    )
     candidates = [reading.filter_observations(line.about) for reading in all_readings] if line.about else all_readings
     counted = tuple(
         reading
@@ -98,6 +101,7 @@ def _evaluate_line(
         and (not line.shares.get("known") or bool(_find_shares(reading, line.shares, earlier_findings)))
         and _agrees_with_earlier_lines(line, reading, earlier_findings)
         and repeats_earlier_lines(line.again, reading, repeated)
+        and agrees_with_earlier_lines(line.agrees_with, reading, compared)
         and all(follows_all_of(reading, earlier_findings[name].counted) for name in line.follows)
         and not _is_excluded(line, reading, all_readings)
     )

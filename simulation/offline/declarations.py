@@ -10,7 +10,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
 from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_yield
-from simulation.offline.ledger import ONE, VOLUME, ZERO, Component, Contents, round_to_grain, sum_known
+from simulation.offline.ledger import ONE, PARTICLES, VOLUME, ZERO, Component, Contents, round_to_grain, sum_known
 from simulation.offline.vessels import Vessel
 
 ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
@@ -30,9 +30,13 @@ def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
 
 def react_on_contact(context: ActionContext, vessel: Vessel) -> None:
     """Apply the reactions that occur as soon as their substances meet, such as a precipitate on mixing."""
+    before = {name: part.amount for name, part in vessel.contents.components.items()}
     for reaction in context.truth.get("reactions", ()):
         if reaction["action"] == ANY_ACTION:
             _apply_reaction(context, vessel, reaction)
+    particles = vessel.contents.list_components_of_kind(PARTICLES)
+    if any(vessel.contents.get_amount(name) != before.get(name, ZERO) for name in particles):
+        context.with_precipitate.append(vessel)
 
 
 def list_declared_products(context: ActionContext) -> set[str]:

@@ -19,6 +19,7 @@ _CONCENTRATING = (
 _SEPARATING_ACTION = "SeparateWells"  # each well becomes an origin of its own
 _ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
 _ALIKE_RATIO = Decimal("1.1")  # ratio of two amounts up to which they agree
+_UNIT = re.compile(r"[0-9] ?([^0-9\s,][^0-9,]*)$")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -63,8 +64,23 @@ class Reading:
     @property
     def first_number(self) -> Decimal | None:
         """The first number in the observed values, or None if there is none."""
-        match = next((match for value in self.observed_values if (match := _NUMBER.search(value))), None)
-        return Decimal(match[0]) if match else None
+        return None if self._first_match is None else Decimal(self._first_match[0])
+
+    @property
+    def mean_number(self) -> Decimal | None:
+        """The mean of the numbers in the first observed value that contains one, such as two weighings; else None."""
+        numbers = list(map(Decimal, _NUMBER.findall(self._first_match.string))) if self._first_match else []
+        return sum(numbers, Decimal(0)) / len(numbers) if numbers else None
+
+    @property
+    def unit(self) -> str:
+        """What follows the numbers of the first observed value that contains one: "g" of "31.2045 g, 31.2046 g"; else ""."""
+        found = _UNIT.search(self._first_match.string) if self._first_match else None
+        return found[1] if found else ""
+
+    @property
+    def _first_match(self) -> re.Match[str] | None:
+        return next((match for value in self.observed_values if (match := _NUMBER.search(value))), None)
 
 
 @dataclass(frozen=True)
@@ -247,7 +263,6 @@ def matches_step(entry: RubricLine | NeverEntry, reading: Reading) -> bool:
 
 def matches_line(line: RubricLine, reading: Reading) -> bool:
     number = reading.first_number
-    low, high = (Decimal(line.signal.get(name, number or 0)) for name in ("at_least", "at_most"))
     return (
         matches_step(line, reading)
         and (not line.direct or not reading.taken_from.isdisjoint(line.direct))
@@ -255,8 +270,37 @@ def matches_line(line: RubricLine, reading: Reading) -> bool:
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
         and (not line.value or bool(reading.observed_values))
         and (line.value != "numeric" or number is not None)
-        and (not line.signal or (number is not None and low <= number <= high))
+        and (not line.signal or (number is not None and _is_within(line.signal, number, reading.unit)))
     )
+
+
+def _is_within(bounds: Mapping[str, str], number: Decimal, unit: str) -> bool:
+    """Return whether a reading lies between bounds like "0.1 AU". A bound with another unit is not met."""
+    for name, text in bounds.items():
+        bound, _, bound_unit = text.partition(" ")
+        if bound_unit and bound_unit != unit:
+            return False
+        if number < Decimal(bound) if name == "at_least" else number > Decimal(bound):
+            return False
+    return True
+
+
+def agrees_with_earlier_lines(
+    limits: Mapping[str, str], reading: Reading, earlier: Mapping[str, Sequence[Reading]]
+) -> bool:
+    """Return whether the mean reading differs by at most the limit from the last one that each line counted of the same material."""
+    return all(
+        _agrees_with_last(Decimal(limit.partition(" ")[0]), limit.partition(" ")[2], reading, earlier[name])
+        for name, limit in limits.items()
+    )
+
+
+def _agrees_with_last(limit: Decimal, unit: str, reading: Reading, earlier: Sequence[Reading]) -> bool:
+    before = [other for other in earlier if other.barcode == reading.barcode and other.step < reading.step]
+    last = max(before, key=lambda other: other.step, default=None)
+    if last is None or reading.mean_number is None or last.mean_number is None:
+        return False
+    return reading.unit == last.unit == unit and abs(reading.mean_number - last.mean_number) <= limit
 
 
 def follows_earlier_lines(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:

@@ -15,7 +15,8 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
 - fractions: the share of positive events in cytometry, `part` over `of`; each is one component or several together
 - lookups: a text for each key of an initial material, if all components in `requires` and none in `without` are
   present. `about` lists words; a visual inspection gives the text only if its question contains one of them. `mixed` is
-  the text for a sample whose origins have different texts
+  the text for a sample whose origins have different texts. With `visible_from`, the components in `requires` and
+  `without` count as present only from this concentration on
 - reactions: if all components in `needs` are present, `makes` is formed, the components in `uses` are removed, and the
   phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
   the part converted during the action), or follows from `per_volume` (what is missing to this concentration), `poisson`
@@ -26,6 +27,10 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   component `into`. With `after`, this is the share left after that time, and cells die at a constant rate
 - decays: dilutions of `components` `below` a concentration lose activity with this `half_life` when `warmer_than` a temperature
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
+- appearances: how a component looks, by name, as a list of [least concentration, text] in ascending order. What is dissolved
+  colours the liquid; particles lie at its bottom
+- peptised: the share of a precipitate, by name, that each rinse without electrolyte carries through a filter, and the
+  colloidal component `into` which it turns
 - retained: the size of each component, by name; a filter retains those that are not smaller than its pores
 - counted: the components that a counter counts, as a list or as {label: [components counted together]}
 - noise: the relative standard deviation of an instrument's reading, by action
@@ -152,6 +157,14 @@ a_scale = _allow(
     "an object with parameter, reference (and power)",
     lambda value: _has_fields(value, {"parameter": _is_text, "reference": _is_text}, {"power": _is_number}),
 )
+a_list_of_looks = _allow(
+    'a list of at least one pair, like ["2 µg/mL", "violet"]',
+    lambda value: _is_table([*value, *value]) and not any(a_concentration(least) for least, _ in value),
+)
+a_colloid = _allow(
+    "an object with into and share",
+    lambda value: _has_fields(value, {"into": _is_text, "share": lambda share: not a_share(share)}),
+)
 a_yield = _allow('an amount per cells, like "9.5 mg per 1e9 cells"', _is_yield)
 a_table = _allow('a list of at least two points, like ["2 µM", "7.1"]', _is_table)
 
@@ -174,7 +187,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
     "lookups": (
-        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "mixed": a_text, "chosen": an_object_of(an_object_of(one_or_more))},
+        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "mixed": a_text, "visible_from": a_concentration, "chosen": an_object_of(an_object_of(one_or_more))},
     ),
     "reactions": (
         {"needs": a_list_of_texts},
@@ -201,6 +214,8 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
 }  # fmt: skip
 # Fields of the truth that are one object, not a list of entries.
 WHOLE_FIELDS: dict[str, Check] = {
+    "appearances": an_object_of(a_list_of_looks),
+    "peptised": an_object_of(a_colloid),
     "retained": an_object_of(a_quantity("length")),
     "counted": lambda value: (
         an_object_of(a_list_of_texts)(value) if isinstance(value, Mapping) else a_list_of_texts(value)

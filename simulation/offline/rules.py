@@ -13,6 +13,7 @@ from simulation.offline.action_context import REASONINGS, ActionContext
 from simulation.offline.bench_notes import record_notes
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
+from simulation.offline.handlers.dryness import cool_in_air
 from simulation.offline.vessels import Phase, RefusalError, Vessel
 from simulation.offline.volumetric import DeliveryErrors
 
@@ -87,4 +88,5 @@ class RuleBasedTransitionModel:
         )
         for code, seconds in waited.items():
             context.expose(vessels[code], seconds, vessels[code].get_temperature())
+            cool_in_air(vessels[code], seconds)
         return context

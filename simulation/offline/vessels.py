@@ -1,6 +1,6 @@
 """Working copies of materials. Handlers draw from them and pour into them, and each is returned as a new material."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -9,24 +9,10 @@ from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.offline import damage
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources, find_original
+from simulation.offline.phases import PHASES as PHASES
+from simulation.offline.phases import Phase as Phase
 from simulation.offline.volumetric import DeliveryErrors
 
-
-class Phase:
-    """The phases that a material can have."""
-
-    EMPTY, CONSUMABLE = "empty container", "consumable"
-    LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
-    GEL, PLATE = "gel", "plate"
-    PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
-    LIQUIDS = (LIQUID, SUSPENSION, SEDIMENTED)
-    SOLIDS = ("solid", "powder", "tissue", PELLET)
-
-
-PHASES = (
-    Phase.EMPTY, Phase.CONSUMABLE, Phase.LIQUID, Phase.SUSPENSION, Phase.FROZEN, Phase.ADHERENT, Phase.GEL, Phase.PLATE,
-    Phase.SEDIMENTED, *Phase.SOLIDS,
-)  # fmt: skip
 SMALLEST_DRAW = Decimal("0.5")  # µL, the least that a pipette delivers
 
 # °C of each environmental condition. Incubators have these only if the material shows no temperature of its own.
@@ -36,6 +22,8 @@ _TEMPERATURES = {
 }  # fmt: skip
 # (temperature in °C, seconds): above this temperature each started millilitre takes this long to thaw.
 _THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
+# Properties of a vessel and its contents after drying. They end when something is put in.
+_DRY_STATES = ("condition", "dried", "moisture")
 # Properties of the container. They do not move with the contents.
 _CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume")
 # Properties of a liquid that no longer apply once something is added to it.
@@ -261,7 +249,7 @@ class Vessel:
             if self.contents.volume == 0:
                 # Components that stayed behind keep the vessel in use.
                 self.used_up = not self.contents.components
-                self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
+                self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else Phase.EMPTY
             return moved
         if self.contents.volume:
             share = volume / self.contents.volume
@@ -295,7 +283,7 @@ class Vessel:
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
         """Remove and return liquid over what is settled or bound; all if None. Raises RefusalError if impossible."""
-        loose = self.phase in (Phase.LIQUID, Phase.SUSPENSION)
+        loose = self.phase in (Phase.LIQUID, Phase.SUSPENSION, Phase.EMPTY)
         has_attached = loose and self.contents.list_components_of_kind(ATTACHED)
         if self.phase not in (Phase.SEDIMENTED, Phase.PELLET, Phase.ADHERENT) and not has_attached:
             reason = "there is no supernatant over cells or a pellet"
@@ -323,6 +311,7 @@ class Vessel:
     def pour_in(self, contents: Contents, source: "Vessel") -> None:
         """Add contents that were removed from `source`. Raises RefusalError if they do not fit or cannot be added."""
         self._require_room(contents)
+        self.drop_properties(*_DRY_STATES)
         if self.contents.volume == 0:
             # The liquid was removed before, so none of it is in the new mixture.
             self.sources.clear_liquids()
@@ -330,7 +319,7 @@ class Vessel:
             self.phase = source.phase if source.phase != Phase.SEDIMENTED else Phase.LIQUID
             if not contents.volume and source.phase not in Phase.SOLIDS:
                 self.phase = Phase.LIQUID
-            left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "volume", "mass", "phase")
+            left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "condition", "volume", "mass", "phase")
             self.properties |= {key: value for key, value in source.properties.items() if key not in left_behind}
             self.material_type = source.material_type
         else:
@@ -397,14 +386,6 @@ def drop_component_properties(properties: Mapping[str, Any], contents: Contents)
     names = {*contents.components, *map(find_original, contents.components)}
     computed = {f"{name} {what}" for name in names for what in ("concentration", "amount")}
     return {name: value for name, value in properties.items() if name not in computed}
-
-
-def pool_waste(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
-    """Return a used-up vessel with everything that one action discards, so that all amounts are conserved."""
-    waste = Vessel(name[:120], {}, sum((contents for contents, _ in parts), Contents()), Phase.LIQUID, used_up=True)
-    for contents, source in parts:
-        waste.sources.add_from_vessel(source, contents)
-    return waste
 
 
 def _load_contents(material: Material) -> Contents:

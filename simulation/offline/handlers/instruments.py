@@ -1,4 +1,4 @@
-"""Instruments, probes, balances and immunoassays.
+"""Instruments, probes and immunoassays.
 
 A number is recorded, with seeded noise, only if the true state or a declared response gives it. Probes leave the
 sample unchanged or use up a little of it; what is loaded is used up.
@@ -19,12 +19,6 @@ from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volum
 _CELL_VOLUME = Decimal(3000)  # µL to cover the three electrodes
 _CUVETTE = "cuvette"
 _VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative standard deviation if the experiment declares none
-# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
-_BALANCES = {
-    "micro": (Decimal("6E6"), Decimal(1), 6),
-    "analytical": (Decimal("220E6"), Decimal(100), 4),
-    "bench": (Decimal("6E9"), Decimal(10000), 2),
-}
 _READING = "Declared readings, or the value on record with the {}'s noise; no number where there is neither."
 _FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates")}
 # Actions whose reading may depend on the contents of the reagents.
@@ -137,19 +131,6 @@ def measure_volume(context: ActionContext) -> None:
         context.record_observation(context.describe_run(vessel), "quantitative", value)
 
 
-@handles("measure_weight", balance=_BALANCES)
-def measure_weight(context: ActionContext) -> None:
-    """Record the mass of the contents, or of container and contents, with all digits that the balance displays."""
-    weighed_part = "contents" if context.values["tare"] else "container and contents"
-    for vessel in context.get_samples():
-        if (true_mass := _weigh_vessel(context, vessel)) is None:
-            context.record_run(vessel)
-        else:
-            description = f"{context.describe_run(vessel)}: mass of {weighed_part}"
-            context.record_observation(description, "quantitative", _format_weighings(context, vessel, true_mass))
-    context.reasoning = "The mass in the books with the balance's noise; none where no mass is known."
-
-
 @handles("measure_density", "Mass by volume in the books, or the density on record, with the instrument's noise.")
 def measure_density(context: ActionContext) -> None:
     """Record declared readings, else mass divided by volume, else the density in the properties."""
@@ -160,21 +141,6 @@ def measure_density(context: ActionContext) -> None:
             _record_density(context, vessel)
         if not context.values["recover_sample"]:
             loading.draw_load(vessel, context.get_number("sample_volume"))
-
-
-@handles("count_tablets", "Mass of all by mass of one; no number where either is not on record.", balance=_BALANCES)
-def count_tablets(context: ActionContext) -> None:
-    """Record the number of tablets: the total mass divided by the mass of one."""
-    for vessel in context.get_samples():
-        loading.require_phase(vessel, Phase.SOLIDS, "counted as tablets")
-        total_mass, text = vessel.compute_net_mass(), vessel.properties.get("tablet mass")
-        tablet_mass = None if text is None else quantities.parse_quantity(text, "mass").value
-        _weigh_vessel(context, vessel)
-        if not total_mass or not tablet_mass:
-            context.record_run(vessel)
-        else:
-            number = str(round(total_mass / tablet_mass))
-            context.record_observation(f"{context.describe_run(vessel)}: tablets", "quantitative", number)
 
 
 def require_wavelengths(context: ActionContext) -> None:
@@ -218,29 +184,6 @@ def _record_density(context: ActionContext, vessel: Vessel) -> None:
     readings = loading.simulate_replicates(context, vessel, true_density, _DENSITY_NOISE, "density")
     value = ", ".join(f"{reading:.4f}" for reading in readings)
     context.record_observation(context.describe_run(vessel), "quantitative", f"{value} g/mL")
-
-
-def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
-    """Return the mass displayed in µg, or None if unknown. Raises RefusalError if the load is too heavy."""
-    net = vessel.compute_net_mass()
-    gross = None if net is None or vessel.tare is None else net + vessel.tare
-    balance = context.values["balance"]
-    # The balance carries the container as well, even if its mass is tared.
-    load, capacity = gross if gross is not None else net, _BALANCES[balance][0]
-    if load is not None and load > capacity:
-        weighs, carries = quantities.format_quantity(load, "mass"), quantities.format_quantity(capacity, "mass")
-        raise RefusalError(f"too heavy: {vessel.name} weighs {weighs}, the {balance} balance takes {carries}")
-    return net if context.values["tare"] else gross
-
-
-def _format_weighings(context: ActionContext, vessel: Vessel, true_mass: Decimal) -> str:
-    """Return readings in grams with all digits of the balance. Their standard deviation is one last digit."""
-    _, step, places = _BALANCES[context.values["balance"]]
-    readings = []
-    for number, mass in enumerate(loading.simulate_replicates(context, vessel, true_mass, "0", "mass")):
-        grams = (mass + step * context.compute_deviate(vessel, "balance", number)) / 10**6
-        readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
-    return ", ".join(f"{reading:.{places}f} g" for reading in readings)
 
 
 @handles("assay", _FROM_CURVE)

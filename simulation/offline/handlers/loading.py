@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
-from simulation.offline.ledger import Contents, round_to_grain
+from simulation.offline.declared_numbers import parse_concentration
+from simulation.offline.ledger import ZERO, Contents, round_to_grain
 from simulation.offline.responses import matches_chosen_materials, record_responses
 from simulation.offline.vessels import SMALLEST_DRAW, Phase, RefusalError, Vessel, describe_shortage
 
@@ -160,9 +161,13 @@ def _record_lookups(context: ActionContext, vessel: Vessel, measured: Contents) 
 
 def find_lookup_text(measured: Contents, lookup: Mapping[str, Any]) -> str:
     """Return the declared text for the origin of a sample; "" if it lacks a required component or has an excluded one."""
-    if any(measured.get_amount(name) == 0 for name in lookup.get("requires", ())):
-        return ""
-    if any(measured.get_amount(name) != 0 for name in lookup.get("without", ())):
+    least = parse_concentration(lookup["visible_from"])[1] if "visible_from" in lookup else ZERO
+
+    def is_present(name: str) -> bool:
+        concentration = measured.compute_concentration(name) if least else None
+        return measured.get_amount(name) != 0 and (concentration is None or concentration >= least)
+
+    if not all(map(is_present, lookup.get("requires", ()))) or any(map(is_present, lookup.get("without", ()))):
         return ""
     # Different keys may have the same text; that is not a mixture. The order is sorted, so that it is the same in
     # every process.

@@ -1,7 +1,6 @@
-"""Separating the contents of a vessel: supernatants, filtrates, extracts, and what a membrane or magnet holds back.
+"""Separating the contents of a vessel: supernatants, extracts, and what a membrane or magnet holds back.
 
-A filter holds back the components larger than its pores. Where a component goes on a sorbent or through a membrane is
-unknown unless the experiment declares it.
+Where a component goes on a sorbent or through a membrane is unknown unless the experiment declares it.
 """
 
 import re
@@ -9,11 +8,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
-from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes, list_declared_products
-from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Component, Contents, round_to_grain
-from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel, format_volume
+from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Component, Contents, round_to_grain
+from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel
 
 _UNIT_FORCE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
 _LEAST_FORCE = 100  # x g; the least force at which cells and particles settle
@@ -25,10 +23,6 @@ _FORCE_LIMITS = (
     ("cryo", 12_000), ("vial", 3_000), ("tube", 12_000),
 )  # fmt: skip
 _UNSPINNABLE = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker", "crucible")
-# In mm. A filter with pores of this size or smaller retains cells or particles, unless the experiment declares another
-# size for them.
-_CELL_SIZE, _PARTICLE_SIZE = Decimal("0.005"), Decimal("0.001")
-_RESIDUE_CONTAINERS = ("crucible", "filter", "weighing")
 
 # Largest volume in µL, and the tube that DNA is eluted into.
 _ELUTION_TUBES = (
@@ -123,44 +117,6 @@ def extract_dna(context: ActionContext) -> None:
         vessel.properties |= next(tube for largest, tube in _ELUTION_TUBES if volume <= largest)
         # The extract is in another tube than the sample was, whose empty mass is unknown.
         vessel.tare = None
-
-
-@handles(
-    "filter", "The volume passed the filter whole; cells, particles and what is declared larger than the pores stayed."
-)
-def filter_samples(context: ActionContext) -> None:
-    """Filter each sample. First runnings become waste, and so do residues unless they are kept."""
-    wash, keeps = context.find_selected_vessel("residue_wash"), context.values["keep_residue"]
-    # If residues are kept, single empty containers receive them.
-    single = [vessel for vessel in context.vessels.values() if vessel.phase == Phase.EMPTY and not vessel.unlimited]
-    crucibles = single if keeps else []
-    samples = context.get_samples(*crucibles, wash)
-    waste: _Waste = []
-    boxes = [box for box in context.list_container_supplies() if not _is_residue_container(box)]
-    box = boxes[0] if boxes else context.get_container_supply()
-    for number, vessel in enumerate(samples, start=1):
-        poured_volume = context.values["volume"]
-        if poured_volume is None:
-            # The whole sample, stirred so that sediment is included.
-            vessel.phase = Phase.SUSPENSION if vessel.phase == Phase.SEDIMENTED else vessel.phase
-            poured_volume = vessel.get_volume()
-        poured = vessel.draw_volume(poured_volume)
-        # Everything moves except what is retained, so the filtrate has the full volume.
-        passed, retained = poured.split_share(ONE, _list_retained_components(context, poured))
-        first, rest = _split_first_runnings(passed, context.get_number("discard_first"))
-        filtrate = context.create_vessel(box, context.format_label(number, len(samples), f"Filtrate of {vessel.name}"))
-        filtrate.pour_in(rest, vessel)
-        filtrate.phase = _choose_phase(rest)
-        through = f"{context.get_written_setting('pore_size')} {context.get_written_setting('membrane')}"
-        filtrate.properties["filtered through"] = through
-        waste += [(first, vessel)]
-        if keeps:
-            crucible = crucibles[number - 1] if number <= len(crucibles) else None
-            waste += _collect_residue(context, vessel, retained, passed.volume, crucible, wash)
-        else:
-            waste += [(retained, vessel)]
-    if waste := [(part, vessel) for part, vessel in waste if part.volume or part.components]:
-        context.store_waste("Used filters and first runnings", waste)
 
 
 @handles(
@@ -259,10 +215,10 @@ def _collect(context: ActionContext, vessel: Vessel, contents: Contents, name: s
     """Pour what was taken out of a vessel into a new container from the supply, or else like the vessel's own."""
     collected = context.create_vessel(context.find_container_supply() or vessel, name)
     collected.pour_in(contents, vessel)
-    collected.phase = _choose_phase(collected.contents)
+    collected.phase = choose_phase(collected.contents)
 
 
-def _choose_phase(contents: Contents) -> str:
+def choose_phase(contents: Contents) -> str:
     return Phase.SUSPENSION if contents.list_components_of_kind(CELLS, PARTICLES) else Phase.LIQUID
 
 
@@ -273,57 +229,6 @@ def _take_liquid(vessel: Vessel, volume: Decimal | None = None) -> Contents:
         return vessel.take_supernatant(volume)
     requested = vessel.get_volume() if volume is None else volume
     return vessel.draw_volume(requested) if requested else Contents()
-
-
-def _is_residue_container(box: Vessel) -> bool:
-    words = f"{box.name} {box.container}".lower()
-    return any(word in words for word in _RESIDUE_CONTAINERS)
-
-
-def _collect_residue(
-    context: ActionContext,
-    vessel: Vessel,
-    retained: Contents,
-    poured: Decimal | None,
-    crucible: Vessel | None,
-    wash: Vessel | None,
-) -> _Waste:
-    """Put the residue of one filter into a crucible and return the rinses, which pass through the filter."""
-    if crucible is None:
-        boxes = context.list_container_supplies()
-        box = next(filter(_is_residue_container, boxes), boxes[0])
-        crucible = context.create_vessel(box, f"Residue of {vessel.name}")
-    # The bulk mass is that of the whole sample, not of what stayed on the filter.
-    crucible.pour_in(replace(retained, mass=None), vessel)
-    crucible.sources.add_amount(vessel.barcode, poured)
-    crucible.phase = "solid"
-    crucible.drop_properties("medium", *LIQUID_PROPERTIES)
-    crucible.properties["moisture"] = "damp"
-    if wash is None:
-        return []
-    if context.values["residue_wash_volume"] is None:
-        raise RefusalError(f"critically unclear: how much of {wash.name} each residue is rinsed with")
-    volume, rinses = context.get_number("residue_wash_volume"), context.get_whole_number("residue_washes")
-    crucible.properties["rinsed with"] = f"{rinses} x {format_volume(volume)} of {wash.name}"
-    return [(wash.draw_volume(volume * rinses), wash)]
-
-
-def _list_retained_components(context: ActionContext, contents: Contents) -> list[str]:
-    sizes = dict.fromkeys(contents.list_components_of_kind(PARTICLES), _PARTICLE_SIZE)
-    sizes |= dict.fromkeys(contents.list_components_of_kind(CELLS), _CELL_SIZE)
-    for name, size in context.truth.get("retained", {}).items():
-        sizes[name] = quantities.parse_quantity(size, "length").value
-    return [name for name, size in sizes.items() if size >= context.get_number("pore_size")]
-
-
-def _split_first_runnings(passed: Contents, discarded: Decimal) -> tuple[Contents, Contents]:
-    if discarded == 0:
-        return Contents(), passed
-    assert passed.volume is not None, "what was drawn has a volume"
-    if discarded >= passed.volume:
-        passes, lost = format_volume(passed.volume), format_volume(discarded)
-        raise RefusalError(f"short of volume: {passes} passes, of which {lost} is to be thrown away")
-    return passed.take_volume(discarded)
 
 
 def _mark_unknown(contents: Contents, excluded: Collection[str]) -> dict[str, Component]:

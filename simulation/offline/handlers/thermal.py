@@ -9,6 +9,7 @@ from decimal import Decimal
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes
+from simulation.offline.handlers.dryness import COLD, HOT, drive_off_moisture, is_cooled, set_cold
 from simulation.offline.ledger import CELLS, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
@@ -173,6 +174,9 @@ def dry_in_oven(context: ActionContext) -> None:
         context.expose(vessel, context.get_number("duration"), temperature)
         limit, treatment = _compute_removable_volume(context, "duration", hourly), ("temperature", "duration")
         driven_off.append(_dry(context, vessel, limit, "solid", context.format_written_settings(*treatment)))
+        drive_off_moisture(vessel, temperature, context.get_number("duration"))
+        is_cold = context.values["cool_in_desiccator"] and is_cooled(context.get_number("cooling_time"))
+        vessel.properties["condition"] = COLD if is_cold else HOT
     _store_driven_off(context, "Vapour driven off by", driven_off)
     most = format_volume(Decimal(hourly))
     context.reasoning = f"Up to {most} of solvent leave each vessel in an hour at {temperature} °C; all else stays."
@@ -213,6 +217,7 @@ def freeze_dry(context: ActionContext) -> None:
             raise RefusalError(f"too short: {needs} ({hourly} an hour), {given} given")
         vessel.move_to_condition("room_temp")
         driven_off.append(_dry(context, vessel, limit, "powder", "freeze-dried"))
+        vessel.drop_properties("moisture")
     _store_driven_off(context, "Ice in the trap of", driven_off)
     context.reasoning = f"Up to {hourly} of ice leave each vessel in an hour; all that was in it stays."
 
@@ -225,6 +230,9 @@ def dry_over_desiccant(context: ActionContext) -> None:
         if vessel.phase not in Phase.SOLIDS or vessel.contents.volume:
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; a desiccator dries solids")
         driven_off.append(_dry(context, vessel, ZERO, vessel.phase, treatment))
+        drive_off_moisture(vessel, context.get_number("temperature"), context.get_number("duration"))
+        if is_cooled(context.get_number("duration")):
+            set_cold(vessel)
     _store_driven_off(context, "Moisture taken up by", driven_off)
 
 
@@ -312,7 +320,7 @@ def _dry(
     if vessel.contents.volume:
         appearance = f"still wet, {format_volume(vessel.get_volume())} of liquid in it"
     else:
-        vessel.drop_properties("medium", "moisture")
+        vessel.drop_properties("medium")
         vessel.phase = vessel.phase if vessel.phase in (Phase.EMPTY, *Phase.SOLIDS) else phase
         vessel.properties["dried"] = treatment
         appearance = "dry"

@@ -100,7 +100,7 @@ def test_truth_check_names_missing_fields_and_unknown_kinds(lab):
     without = {name: value for name, value in RESPONSE.items() if name != "signal"}
     assert check_truth({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
     (found,) = check_truth({"respones": []}, lab.catalogue)
-    assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
+    assert found.startswith("truth.respones: unknown field; allowed: appearances, bands, counted, ")
 
 
 def test_truth_check_also_covers_fields_that_are_not_lists_of_entries(lab):

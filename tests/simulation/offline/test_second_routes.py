@@ -66,13 +66,15 @@ def chloride_by_weighing_the_bottle(lab):
     lab.run_step("Dilute", "a b c d silver", solvent="@silver", volume="80 mL", dropwise=True)
     lab.run_step("Incubate", "a b c d", temperature="85 °C", duration="1 h")
     lab.run_step("Storage", "a b c d", condition="room_temp", duration="12 h", protect_from_light=True)
-    lab.run_step("Filter", f"a b c d {crucibles} flasks wash", "fa fb fc fd", pore_size="4 µm", method="vacuum",
+    lab.run_step("Filter", f"a b c d {crucibles} flasks wash", "fa fb fc fd ra rb rc rd", pore_size="4 µm", method="vacuum",
            filter_type="filter crucible", keep_residue=True, residue_wash="@wash", residue_wash_volume="10 mL",
-           residue_washes=5)  # fmt: skip
+           residue_washes=5, keep_last_rinse=True)  # fmt: skip
     for portion in "abcd":
         lab.run_step("Aliquot", f"f{portion} test_tubes", f"t{portion}", volume="2 mL")
     lab.run_step("Dilute", "ta tb tc td hydrochloric", solvent="@hydrochloric", volume="0.5 mL")
     lab.run_step("VisualInspection", "ta tb tc td", question="Is there a white cloud, which shows silver in excess?")
+    lab.run_step("Dilute", "ra rb rc rd hydrochloric", solvent="@hydrochloric", volume="0.5 mL")
+    lab.run_step("VisualInspection", "ra rb rc rd", question="Is the last rinse clear, without silver?")
     for hours in (2, 1):
         lab.run_step("DryingOven", crucibles, temperature="110 °C", duration=f"{hours} h")
         lab.run_step("MeasureWeight", crucibles, balance="analytical", tare=False)

@@ -25,6 +25,7 @@ from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.checker.relations import (
     arithmetic,
+    clocks,
     cultures,
     derivations,
     differences,
@@ -80,7 +81,7 @@ CHECKS = (
           "always", (values.check_enumerations,), True),
     Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (stated_units.check_units, stated_units.check_announced_units, limits.check_osmolality)),
     Check("L13", "times and growth", "times in order; age, passage and growth of cultures fit the time that passed",
-          "times, densities and duration are known", (conditions.check_times, cultures.check_cultures), True),
+          "times, densities and duration are known", (conditions.check_times, cultures.check_cultures, clocks.check_clocks), True),
     Check("L14", "storage conditions", "the storage condition fits temperature and action; in incubators temperature and CO2 are stated",
           "always", (conditions.check_storage_conditions,)),
     Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",

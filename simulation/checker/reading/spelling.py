@@ -48,6 +48,19 @@ _GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 _ZERO_COMMA = re.compile(r"(?<![\w.,])0,([0-9]{1,9})(?![0-9]|,[0-9])")
 _SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
 _PERCENT = re.compile(r"\bper ?cent\b|\bpct\b", re.IGNORECASE)
+# Units of time in other languages, and durations of two parts: "1 h 25 min", "1h30", "2 min 30 s".
+_FOREIGN_TIMES = (
+    (re.compile(r"(?<=[0-9])\s?(?:Std\.?|Stunden?|heures?|horas?|ore)(?![\w])", re.IGNORECASE), " h"),
+    (re.compile(r"(?<=[0-9])\s?(?:mn|Minuten|minutos|minuti)(?![\w])", re.IGNORECASE), " min"),
+    (re.compile(r"(?<=[0-9])\s?(?:Sekunden|secondes?|segundos|secondi)(?![\w])", re.IGNORECASE), " s"),
+    (re.compile(r"(?<=[0-9])\s?(?:Tage?n?|jours?|d[ií]as?|giorni)(?![\w])", re.IGNORECASE), " days"),
+)
+_HOURS_MINUTES = re.compile(
+    r"(?<![\w.:])([0-9]{1,3})\s?(?:h|hr|hrs|hours?)\s?(?:and )?([0-5]?[0-9])(?:\s?(?:min|m|minutes?))(?![\w/])|(?<![\w.:])([0-9]{1,2})h([0-5][0-9])(?![\w:])"
+)
+_MINUTES_SECONDS = re.compile(
+    r"(?<![\w.:])([0-9]{1,3})\s?(?:min|minutes?)\s?(?:and )?([0-5]?[0-9])\s?(?:s|sec|seconds?)(?![\w/])"
+)
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {word: value for value, word in enumerate(_UNITS.split())}
@@ -129,6 +142,10 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     text = _ZERO_COMMA.sub(r"0.\1", text)
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
     text = _POWER.sub(r"\1e\2", text)
+    for pattern, unit in _FOREIGN_TIMES:
+        text = pattern.sub(unit, text)
+    text = _HOURS_MINUTES.sub(lambda m: f"{60 * int(m[1] or m[3]) + int(m[2] or m[4])} min", text)
+    text = _MINUTES_SECONDS.sub(lambda m: f"{60 * int(m[1]) + int(m[2])} s", text)
     return _replace_words(text)
 
 

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from simulation.checker.findings import Findings, compare, error_finding, require
 from simulation.checker.reading import claims, lexicon, units
+from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.words import word_set
 from simulation.checker.relations.arithmetic import compile_label
 
 _MINUTE, _DAY = Decimal(60), Decimal(86_400)
 _SHORTEST = Decimal("0.95")  # factor of the shortest time: rounding of a clock
 _STATED = Decimal("0.05")  # share of a computed time
 # Words in the names of durations that are no part of how long the step takes.
-_NOT_SEQUENTIAL = frozenset(
-    "interval exposure settling reading gradient at delay record mixing viewing frame lag ramp".split()
-)
+_NOT_SEQUENTIAL = word_set("interval exposure settling reading gradient at delay record mixing viewing frame lag ramp")
 _CHROMATOGRAPHY = ("HPLC", "MassSpectrometry", "CapillaryElectrophoresis")
-_CYCLED = frozenset("denaturation annealing extension".split())
+_CYCLED = word_set("denaturation annealing extension")
 _START_WORD = r"(?:in|on|start\w*|began|begin\w*|begun|from|since|loaded|von|ab|de|desde|inicio|debut|beginn)"
 _END_WORD = r"(?:out|off|stop\w*|end\w*|finish\w*|done|until|till|to|bis|a|hasta|fin|ende|complete\w*|unloaded|removed)"
 _CLOCK = r"([01]?[0-9]|2[0-3])[:.h]([0-5][0-9])(?:[:.][0-5][0-9])?"
@@ -49,7 +49,7 @@ _PART = compile_label(
     r"\b(?:per|each|single|one|every|first|last|retention|rest\w*|purge\w*|equilibrat\w*|dead|hold|void|half|settling|exposure|response|rise|decay)\b"
 )
 _SENTENCE = re.compile(r"[;\n|]|\.\s")
-_SYMBOLS = frozenset("t s min h = sec ms".split())
+_SYMBOLS = word_set("t s min h = sec ms")
 _SWEEP = ("start_potential", "vertex_potential", "end_potential")
 
 
@@ -102,7 +102,7 @@ def find_times(transition: Transition) -> Times | None:
         return _find_cycled_times(transition, durations)
     if not durations:
         return None
-    longest, total = max(durations.values()), sum(durations.values())
+    longest, total = max(durations.values()), sum(durations.values(), Decimal(0))
     return Times((*durations.values(), total), longest)
 
 
@@ -117,7 +117,7 @@ def _find_sweep_times(transition: Transition, durations: dict[str, Decimal]) -> 
     cycle = (abs(vertex - start) + abs(vertex - end)) / rate.value
     sweep, extra = cycle * cycles, sorted(durations.values())
     possible = [cycle, sweep, *(sweep + value for value in extra), *(sweep + value * cycles for value in extra)]
-    return Times((*possible, sweep + sum(extra), *extra), sweep)
+    return Times((*possible, sweep + sum(extra, Decimal(0)), *extra), sweep)
 
 
 def _find_sequence_times(transition: Transition, durations: dict[str, Decimal]) -> Times | None:
@@ -150,7 +150,7 @@ def _find_cycled_times(transition: Transition, durations: dict[str, Decimal]) ->
     once = [v for key, v in durations.items() if {"initial", "final"} & set(key.split())]
     if not cycles or not steps:
         return None
-    held = cycles * sum(steps) + sum(once)
+    held = cycles * sum(steps, Decimal(0)) + sum(once, Decimal(0))
     # Heating and cooling between the steps at least double no time, but at most triple it.
     return Times((held,), held)
 
@@ -265,7 +265,7 @@ def _check_time_since(transition: Transition) -> Findings:
                 yield from compare("L13", after.name, expected, age, "duration", message, allowed, allowed, shown=shown)
 
 
-def _describe(name: str, leaves: tuple[claims.leaves.Leaf, ...]) -> str:
+def _describe(name: str, leaves: tuple[Leaf, ...]) -> str:
     return lexicon.remove_accents(" | ".join([name, *(f"{leaf.key} {leaf.value_text}" for leaf in leaves)]))[:1500]
 
 

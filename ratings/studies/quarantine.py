@@ -19,7 +19,7 @@ from ratings.models import Quarantine, Study, StudyEvent
 from ratings.models.study_events import QuarantineDecided
 from ratings.protocol import CandidateItem
 from simulation.casts import cast_availability
-from simulation.lab import tell_words
+from simulation.lab.planted_errors import tell_words
 from simulation.models import LanguageModel
 from simulation.runs.people import HUMAN_CAST
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from simulation.checker import TransitionError, values
 from simulation.checker.findings import Decided
 from simulation.checker.reading import transition
-from simulation.lab import materials, tell_words
+from simulation.lab import materials
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Outcome
+from simulation.lab.planted_errors import tell_words
 from simulation.llm.conversation import normalise_text, quote_short
 
 # An action may use 96 materials, for example all wells of a plate, and return each with its remainder.

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simulation.lab.error_type import Change, decide_error_type
 from simulation.lab.outcomes import Perturbation
+from simulation.lab.planted_errors.error_type import Change, decide_error_type
 from simulation.twin_audit.pairs import ERROR_TYPES, TwinPair
 from simulation.twin_audit.step_reading import list_rows
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulation.lab.error_type import Change, decide_error_type
 from simulation.lab.outcomes import Perturbation
+from simulation.lab.planted_errors.error_type import Change, decide_error_type
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 

@@ -3,9 +3,9 @@
 import pytest
 
 from ratings.studies import quarantine
-from simulation.lab import tell_words
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome
+from simulation.lab.planted_errors import tell_words
 from simulation.llm import reply_fields
 
 WORDS = [

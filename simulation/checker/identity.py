@@ -157,6 +157,9 @@ def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, af
         yield error_finding("L19", name, old, new, text)
 
 
+_LAYERS = words.word_set("layer pellet supernatant sediment cake spun phase settled bead collected pelleted")
+
+
 def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView, is_identity: bool) -> Findings:
     """Yield an error or a warning if a property is missing after an action that does not change the material."""
     keeps_material = transition.family in (words.INERT, *words.MEASUREMENTS)
@@ -171,7 +174,9 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
         return
     # An ingredient's concentration, and the output has properties but no concentration.
     has_lost_all = len(after.leaves) > 1 and not after.concentrations
-    is_content = has_lost_all and properties.find_component(leaf) not in (None, "", "cell")
+    # A suspension that has separated has no concentration as a whole.
+    has_separated = transition.action in ("Centrifuge", "ApplyMagnet") and after.all_words & _LAYERS
+    is_content = has_lost_all and not has_separated and properties.find_component(leaf) not in (None, "", "cell")
     text = f"{leaf.key} of {after.name}, {leaf.value_text[:60]}, is missing after {transition.action}"
     # A record of what is left of a sample is often shorter than that of the sample.
     is_remainder = bool(words.REMAINDER & set(after.name_words))

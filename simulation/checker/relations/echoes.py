@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from simulation.checker.findings import Findings, compare, require
-from simulation.checker.reading import units, words
+from simulation.checker.reading import claims, units, words
 from simulation.checker.reading.transition import Transition
 
 # Dimension -> actions that set it and do not measure it, so that any other value in a new text contradicts the setting.
@@ -32,6 +32,8 @@ _OTHER_HEAT = re.compile(
     r"\b(?:stor\w+|kept|cool\w*|after|then|melt\w*|from|to|until|before|previous\w*|earlier|rinse\w*|room|ambient|first|freez\w*|ramp\w*|now|falling|calibrat\w*|prior|onward|back)\b",
     re.IGNORECASE,
 )
+_HEATING = re.compile(r"\b(?:for|during|at|dried|heated|incubat\w*|held|kept|oven|baked|autoclaved)\b", re.IGNORECASE)
+_ABOUT = re.compile(r"[~≈]\s?[0-9]|\b(?:about|ca\.?|approx\w*|around|still|hot|warm|cooling)\b", re.IGNORECASE)
 _TIME_AT = re.compile(
     r"([0-9]{1,4}(?:\.[0-9]{1,2})?\s?(?:h|hours?|min|minutes?|d|days?)) (?:at|@) (-?[0-9]{1,3}(?:\.[0-9])?) ?°?C",
     re.IGNORECASE,
@@ -50,6 +52,9 @@ def check_echoes(transition: Transition) -> Findings:
         yield from _check_counts(transition, subject, text)
         if transition.action in _HEATED:
             yield from _check_heat(transition, subject, text)
+    yield from _check_foreign_units(transition, texts)
+    yield from _check_named_settings(transition)
+    yield from _check_absorbance_labels(transition)
     if transition.action in words.GELS:
         yield from _check_gel(transition)
 
@@ -103,7 +108,9 @@ def _check_heat(transition: Transition, subject: str, text: str) -> Findings:
     stated = units.find_amounts(text, "temperature")
     if len(stated) == 1 and temperatures and not _OTHER_HEAT.search(text):
         got = stated[0].value
-        is_setting = got > _BENCH[1] and got > 5
+        # What has left the oven cools: only above the setting, or where the text is about the heating, is it the setting.
+        is_cooling = got < max(temperatures) and not subject.startswith("new_obs") and not _HEATING.search(text)
+        is_setting = got > _BENCH[1] and got > 5 and not _ABOUT.search(text) and not is_cooling
         nearest = min(temperatures, key=lambda value: abs(value - got))
         if is_setting and nearest > _BENCH[0]:
             shown = units.format_value(nearest, "temperature"), units.format_value(got, "temperature")
@@ -120,6 +127,113 @@ def _check_heat(transition: Transition, subject: str, text: str) -> Findings:
             message = f"the action set {shown[0]}, but {subject} has {shown[1]}"
             yield from compare(
                 "L16", subject, nearest, time.value, "duration", message, nearest / 20, nearest / 20, shown=shown
+            )
+
+
+# A number with a unit that the laboratory does not have: "5 mW/mm²", "4 V/cm".
+_FOREIGN_AMOUNT = re.compile(
+    r"(?<![\w.,-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?((?:[A-Za-zµ]{1,4})/(?:[A-Za-zµ]{1,4})[23²³]?)(?![\w/])"
+)
+
+
+def _check_foreign_units(transition: Transition, texts: list[tuple[str, str]]) -> Findings:
+    """Yield an error if a text has another number than the only setting with a unit that the laboratory does not know."""
+    settings: dict[str, set[Decimal]] = {}
+    for leaf in transition.parameters.leaves:
+        for number, unit in _FOREIGN_AMOUNT.findall(leaf.value_text):
+            if not units.find_dimension(unit):
+                settings.setdefault(_plain_unit(unit), set()).add(Decimal(number))
+    known = {(n, _plain_unit(unit)) for text in transition.input_texts for n, unit in _FOREIGN_AMOUNT.findall(text)}
+    for subject, text in texts if settings else ():
+        for number, unit in _FOREIGN_AMOUNT.findall(text):
+            values = settings.get(_plain_unit(unit))
+            if values and (number, _plain_unit(unit)) not in known:
+                holds = any(abs(value - Decimal(number)) <= value * _TOLERANCE for value in values)
+                shown = f"{min(values)} {unit}", f"{number} {unit}"
+                message = f"the action set {shown[0]}, but {subject} has {shown[1]}"
+                yield from require("L16", holds, subject, shown[0], shown[1], message)
+
+
+def _plain_unit(unit: str) -> str:
+    return unit.lower().replace("²", "2").replace("³", "3").replace("u", "µ")
+
+
+# First letters of a word in the name of a setting, and words that a record has for it.
+_ROLES = {
+    "stimulation": "stimulation stimulus stimuli pulse flash",
+    "exposure": "exposure exposed shutter",
+    "injection": "injection injected",
+    "purge": "purge purged sparged degassed bubbled",
+    "equilibration": "equilibration equilibrated",
+    "lysis": "lysis lysed",
+    "annealing": "annealing annealed",
+    "extension": "extension",
+    "denaturation": "denaturation denatured",
+    "excitation": "excitation excited",
+    "emission": "emission",
+    "staining": "staining stained",
+    "soak": "soak soaked",
+    "ramp": "ramp ramped",
+    "hold": "hold held",
+    "settling": "settling settled",
+    "rest": "rest quiet",
+    "interval": "interval spacing apart",
+    "wavelength": "wavelength",
+    "path": "path cuvette",
+    "rotor": "rotor radius",
+}
+_ECHOED_BY_NAME = ("duration", "length", "temperature", "voltage", "flow", "rotation", "pressure", "volume")
+_MEASURED = re.compile(
+    r"\b(?:mean|peak|measured|observed|found|response|rise|decay|latency|maxim\w+|minim\w+|in all|half|total|left|remaining|after|until|before|retention|band|size|diameter|shift|spectr\w*|scan|each of)\b"
+)
+
+
+def _check_named_settings(transition: Transition) -> Findings:
+    """Yield an error if a record names a setting by one of its words and gives a value that no setting has."""
+    settings = [
+        (leaf.word_set, amount, amount.dimension)
+        for leaf in transition.parameters.leaves
+        if (amount := leaf.parse_amount()) is not None and amount.dimension in _ECHOED_BY_NAME
+    ]
+    known = {c.value for c in claims.list_claims(transition, transition.inputs)}
+    for seen, found in claims.list_observed(transition) if settings else ():
+        for claim in found:
+            label_words = set(words.tokenize(claim.label))
+            named = [
+                amount
+                for key_words, amount, dimension in settings
+                if dimension == claim.dimension
+                and any(role in key_words and label_words & set(texts.split()) for role, texts in _ROLES.items())
+            ]
+            values = [amount.value for _, amount, dimension in settings if dimension == claim.dimension]
+            if not named or claim.value in known or claim.is_approximate or _MEASURED.search(claim.label):
+                continue
+            is_set = any(abs(value - claim.value) <= abs(value) * _TOLERANCE + claim.step for value in values)
+            shown = [units.format_value(value, claim.dimension) for value in (named[0].value, claim.value)]
+            message = f"the action set {shown[0]}, but the record has {claim.text[:60]}"
+            yield from require("L16", is_set, seen.path, shown[0], shown[1], message)
+
+
+_ABSORBANCE_AT = re.compile(r"(?<![A-Za-z0-9])(?:A|OD|Abs|E|absorbance|Ext)[ _]?\(?([2-9][0-9]{2})\)?(?![0-9])(?!\s?/)")
+_ABSORBANCE_ACTIONS = words.word_set("UsePhotospectrometer UsePlateReader TotalProteinQuantification ELISA")
+
+
+def _check_absorbance_labels(transition: Transition) -> Findings:
+    """Yield an error if a record gives absorbances at wavelengths of which none was set: A490 after a reading at 590 nm."""
+    if transition.action not in _ABSORBANCE_ACTIONS:
+        return
+    texts = [leaf.value_text for leaf in transition.parameters.leaves if "wavelength" in leaf.word_set]
+    set_lengths = {number for text in texts for number in re.findall(r"(?<![0-9])[2-9][0-9]{2}(?![0-9])", text)}
+    # With a first and a last wavelength, a spectrum was recorded.
+    is_scan = any({"start", "end", "scan", "range", "step"} & leaf.word_set for leaf in transition.parameters.leaves)
+    known = {number for text in transition.input_texts for number in _ABSORBANCE_AT.findall(text)}
+    for seen in transition.observations if set_lengths and not is_scan else ():
+        stated = set(_ABSORBANCE_AT.findall(seen.full_text[:1500])) - known
+        if stated:
+            shown = ", ".join(sorted(set_lengths)), ", ".join(sorted(stated))
+            message = f"the action set {shown[0]} nm, but the record is of {shown[1]} nm"
+            yield from require(
+                "L16", bool(stated & set_lengths), seen.path, f"{shown[0]} nm", f"{shown[1]} nm", message
             )
 
 

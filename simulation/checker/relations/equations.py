@@ -19,7 +19,7 @@ _TERM = rf"{_NUMBER}{_UNIT}"
 _OPERATOR = r"(?:\s?[x×*·÷+]\s?|\s?/\s?(?=[0-9])|\s[-–−]\s)"
 # Not behind a bracket, an operator or a letter: the calculation would begin earlier.
 _EQUATION = re.compile(
-    rf"(?<![\w.,(/*×·+)-])(?<![-–−+x×*/·(]\s)(?P<left>{_TERM}(?:{_OPERATOR}{_TERM}){{1,6}})\s?[=≈]\s?(?P<result>{_NUMBER})(?P<unit>{_UNIT})(?!\s?[x×*·/÷+^]\s?[0-9(]|\s[-–−]\s[0-9(]|[0-9.]*[0-9])"
+    rf"(?<![\w.,^(/*×·+)-])(?<![-–−+x×*/·(]\s)(?P<left>{_TERM}(?:{_OPERATOR}{_TERM}){{1,6}})\s?[=≈]\s?(?P<result>{_NUMBER})(?P<unit>{_UNIT})(?!\s?[x×*·/÷+^]\s?[0-9(]|\s[-–−]\s[0-9(]|[0-9.]*[0-9])"
 )
 _PIECES = re.compile(rf"(?P<operator>{_OPERATOR})?(?P<number>{_NUMBER})(?P<unit>{_UNIT})")
 _TIME = re.compile(r"[0-9]\s?(?:s|sec|seconds?|min|minutes?|h|hours?|d|days?|rpm)\b")

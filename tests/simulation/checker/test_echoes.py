@@ -1,0 +1,44 @@
+"""Settings that a record repeats under a word of their name, in a unit of their own or in the label of a reading."""
+
+import pytest
+
+from simulation.checker import check_transition
+from tests.simulation.checker.bases import build_material, build_observation, build_transition
+
+
+def codes(action, parameters, description, value, after=None):
+    before = build_material("Sample K", {"volume": "5 mL"})
+    output = build_material("Sample K", {"volume": "5 mL", **(after or {})})
+    line = build_transition(action, parameters, [before], [output], [build_observation(description, value)])
+    return {finding.code for finding in check_transition(line).error_findings}
+
+
+@pytest.mark.parametrize(
+    ("action", "parameters", "description", "right", "wrong"),
+    [
+        ("UseMicroscope", {"stimulation_power": "5 mW/mm²"}, "Series", "pulses at 5 mW/mm²", "pulses at 7 mW/mm²"),
+        ("UseMicroscope", {"stimulation_power": "5 mW/mm2"}, "light dose", "5.0 mW/mm²", "12 mW/mm²"),
+        ("UseMicroscope", {"stimulation_duration": "20 ms"}, "Series", "five pulses of 20 ms", "five pulses of 50 ms"),
+        ("UseMicroscope", {"exposure_time": "50 ms"}, "camera", "exposure 0.05 s", "exposure 0.2 s"),
+        ("AgaroseGelElectrophoresis", {"field": "5 V/cm"}, "run", "gel at 5 V/cm", "gel at 8 V/cm"),
+        ("UsePhotospectrometer", {"wavelength": "590 nm"}, "Readout", "A_590 = 0.734", "A_490 = 0.734"),
+        ("UsePhotospectrometer", {"wavelength": "600 nm"}, "culture", "OD600 0.42", "OD550 0.42"),
+        ("UsePlateReader", {"wavelength": "562 nm"}, "Extinktion", "A562: 0.51; 0.52", "A595: 0.51; 0.52"),
+        ("HPLC", {"detection_wavelength": "273 nm", "injection_volume": "10 µL"}, "log", "10 µL injected", "25 µL injected"),
+        ("CyclicVoltammetry", {"purge_time": "10 min"}, "cell", "purged 10 min with argon", "purged 3 min with argon"),
+    ],
+)  # fmt: skip
+def test_record_repeats_the_setting(action, parameters, description, right, wrong):
+    assert "L16" not in codes(action, parameters, description, right)
+    assert "L16" in codes(action, parameters, description, wrong)
+
+
+def test_object_that_cools_after_the_oven_is_below_the_setting():
+    setting = {"temperature": "110 °C", "duration": "2 h"}
+    assert "L16" not in codes(
+        "DryingOven", setting, "balance", "not yet weighed", {"dish": "glass, ~105 °C, on a tile"}
+    )
+    assert "L16" not in codes(
+        "DryingOven", setting, "balance", "not yet weighed", {"dish": "glass, 80 °C when taken out"}
+    )
+    assert "L16" in codes("DryingOven", setting, "oven", "dried for 2 h at 150 °C")

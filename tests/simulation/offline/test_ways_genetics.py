@@ -97,12 +97,17 @@ def images_instead_of_cytometry(spec, wells):
 
 def test_minicell_uptake_may_be_measured_under_a_microscope_instead_of_by_cytometry(lab):
     spec = lab.specs["minicell-uptake"]
-    # The last wash has all wells, those kept cold too, before the two liquids.
-    wells = next(step for step in reversed(spec.protocol) if step["action"] == "Wash")["materials"][:-2]
-    *before, image, submit = images_instead_of_cytometry(spec, wells)
-    rinse = plan_step("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
-               wash_volume="500 µL", replacement_volume="500 µL", washes=3)  # fmt: skip
-    bench, verdict = run_attempt(lab, "minicell-uptake", [*before, rinse, image, submit])
+    # The second wash is that of the warm wells, the third that of the wells that were kept cold, from their storage on.
+    _, warm, cold = [n for n, step in enumerate(spec.protocol) if step["action"] == "Wash"]
+    chilled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Storage")
+    steps = []
+    for first, wash in ((0, warm), (chilled, cold)):
+        wells = spec.protocol[wash]["materials"][:-2]
+        steps += spec.protocol[first:wash]
+        steps.append(plan_step("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
+                     wash_volume="500 µL", replacement_volume="500 µL", washes=3))  # fmt: skip
+        steps.append(plan_step("UseMicroscope", wells, **GFP_IMAGES))
+    bench, verdict = run_attempt(lab, "minicell-uptake", [*steps, SUBMIT])
     assert verdict.sufficient, verdict.reasoning
     counts = [first_number(value) for _, value in readings(bench, "UseMicroscope", "minicells counted per cell")]
     means = [sum(counts[n : n + 3]) / 3 for n in range(0, 15, 3)]

@@ -179,6 +179,8 @@ def _apply_growth(vessel: Vessel, growth: Mapping[str, Any], seconds: Decimal) -
         # At least 1: a culture already above the limit stops growing but does not shrink.
         factor = max(ONE, min(factor, parse_concentration(growth["limit"])[1] / density))
     parts = {name: part for name in growth["components"] if (part := vessel.contents.components.get(name))}
+    if not parts:
+        return
     cells = sum_known(part.amount for part in parts.values() if part.dimension == "count")
     consumption = {name: parse_yield(text)[1] for name, text in growth.get("consumes", {}).items()}
     new_cells = None if cells is None else cells * (factor - 1)

@@ -38,7 +38,12 @@ class Component(NamedTuple):
     named: bool = False
 
     def change_amount(self, amount: Decimal | None) -> "Component":
-        """Return the component with another amount that nobody has measured. Who knew of it still does."""
+        """Return the component with another amount that nobody has measured. Who knew of it still does.
+
+        If nothing has changed, what people know still holds.
+        """
+        if amount is not None and amount == self.amount:
+            return self
         return self._replace(amount=amount, known=False, named=self.known or self.named)
 
 

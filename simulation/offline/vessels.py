@@ -29,7 +29,7 @@ _CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume")
 # Properties of a liquid that no longer apply once something is added to it.
 LIQUID_PROPERTIES = (
     "appearance", "pH", "purity", "density", "osmolality", "conductivity", "viscosity", "refractive index",
-    "surface tension", "freezing point", "viability", "dissolved gas", "filtered through",
+    "surface tension", "freezing point", "viability", "dissolved gas", "filtered through", "sterility",
 )  # fmt: skip
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 # Properties that describe where a material is. They are removed when it moves.

@@ -61,6 +61,23 @@ def test_label_names_a_substrate_whose_amount_is_no_longer_known(lab):
     assert not [name for name in small["flask"].properties if "soil" in name or "acid" in name]
 
 
+def test_medium_in_which_nothing_grew_keeps_its_label(lab):
+    medium = build_material("medium", contents={"glucose": "5 mg/mL"}, sterility="filter-sterilised")
+    flask = build_material("flask", contents={"glucose": "5 mg/mL"}, sterility="filter-sterilised")
+    culture = build_material("culture", "suspension", hidden={"soil cells": "1e6 cells/mL"})
+    small = SmallLab(lab.catalogue, medium, flask, culture, truth={"growth": [GROWTH]})
+    small.run_step("Transfer", "culture flask", source="@culture", amount="100 µL")
+    small.run_step("CellCultureIncubate", "medium flask", temperature="30 °C", duration="1 h")
+    assert small.get_property("medium", "glucose concentration") == "5 mg/mL"
+    assert (small.get_property("medium", "glucose amount"), small.get_property("medium", "sterility")) == (
+        None,
+        "filter-sterilised",
+    )
+    # Cells were put into the other one: it is neither sterile nor of known content any more.
+    assert small.get_property("flask", "glucose amount") == "not determined"
+    assert small.get_property("flask", "sterility") is None
+
+
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [

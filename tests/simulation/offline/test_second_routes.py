@@ -107,13 +107,15 @@ def weathering_by_centrifuge_and_single_calibrators(lab):
     lab.run_step("Transfer", f"apatite {flasks}", source="@apatite", mass="250 mg")
     bare = " ".join(f"flask_bare_{name}" for name in microbes)
     lab.run_step("Aliquot", "medium flasks", bare, volume="25 mL", count=5, label="Flask without mineral")
-    lab.run_step("UsePhotospectrometer", " ".join(microbes), mode="absorbance", wavelength="600 nm")
+    turbidity = {"mode": "absorbance", "wavelength": "600 nm", "path_length": "2 mm"}
+    lab.run_step("UsePhotospectrometer", " ".join(microbes), **turbidity)
     for name in microbes:
         lab.run_step(
             "Transfer", f"{name} {three(f'flask_{name}')} flask_bare_{name}", source=f"@{name}", amount="0.5 mL"
         )
     flasks = f"{flasks} {bare}"
     lab.run_step("CellCultureIncubate", flasks, duration="14 day", temperature="28 °C", carbon_dioxide="0 %")
+    lab.run_step("UsePhotospectrometer", three("flask_sterile"), **turbidity)
     lab.run_step("Centrifuge", flasks, force="4000 x g", duration="20 min")
     samples = flasks.replace("flask", "sample")
     lab.run_step("Aspirate", f"{flasks} tubes", samples, volume="1 mL")
@@ -162,15 +164,19 @@ def acidifiers_followed_over_time_with_washed_cells(lab):
     lab.run_step("Wash", f"{pellets} saline", wash_medium="@saline", replacement_medium="@saline", washes=2,
            wash_volume="5 mL", replacement_volume="5 mL")  # fmt: skip
     lab.run_step("Mix", pellets, method="vortex")
+    turbidity = {"mode": "absorbance", "wavelength": "600 nm", "path_length": "2 mm"}
+    lab.run_step("UsePhotospectrometer", pellets, sample_volume="500 µL", **turbidity)
     cultures = three(*isolates)
     for name in isolates:
         lab.run_step("Aliquot", "glucose_medium tubes", three(name), volume="15 mL", count=3, label=f"Culture {name}")
-        lab.run_step("Transfer", f"cells_{name} {three(name)}", source=f"@cells_{name}", amount="150 µL")
+        lab.run_step("Aliquot", "plain_medium tubes", f"plain_{name}", volume="15 mL", label=f"Plain {name}")
+        lab.run_step("Transfer", f"cells_{name} {three(name)} plain_{name}", source=f"@cells_{name}", amount="150 µL")
     lab.decisive("MeasurepH", cultures)
+    everything = " ".join([cultures, *(f"plain_{name}" for name in isolates)])
     for hours in (24, 48):
-        lab.run_step("CellCultureIncubate", cultures, duration=f"{hours} h", temperature="30 °C", shaking="150 rpm")
-        lab.run_step("MeasurepH", cultures)
-    lab.run_step("UsePhotospectrometer", cultures, mode="absorbance", wavelength="600 nm", sample_volume="1 mL")
+        lab.run_step("CellCultureIncubate", everything, duration=f"{hours} h", temperature="30 °C", shaking="150 rpm")
+        lab.run_step("MeasurepH", everything)
+    lab.run_step("UsePhotospectrometer", cultures, sample_volume="1 mL", **turbidity)
 
 
 def colonies_by_long_reads_of_whole_plasmids(lab):

@@ -6,6 +6,7 @@ for twice.
 """
 
 import itertools
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from simulation.providers import (
     ProviderError,
     connections,
     errors,
+    wire,
 )
 from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
@@ -46,6 +48,14 @@ class ModelConnection(NamedTuple):
     endpoint: Endpoint
     connection: Connection
 
+
+# The fields of the schema in the requests of both APIs, and how their error messages name it.
+_SCHEMA_WORDS = re.compile(
+    r"response_format|json_schema|output_config|output_format|structured output|\bschema\b", re.IGNORECASE
+)
+# Why a model's provider rejects schemas, by run and model: so that a worker process has one request rejected, and not every one.
+_schema_refusals: dict[tuple[int, str], str] = {}
+_MAX_SCHEMA_REFUSALS = 1000
 
 Connector = Callable[[RunConfig, RoleConfig], ModelConnection]
 
@@ -84,6 +94,8 @@ class CallReplayer:
             raise Blocked("credentials", str(error)) from error
         request = connection.prepare_request(prompt, player.params)
         earlier = self._find_attempts(player, turn)
+        if wire.REPLY_FORMAT in request.effective and (reason := self._find_schema_refusal(player, earlier)):
+            request = connection.prepare_request(prompt.without_schema(reason), player.params)
         for call in earlier:
             # The hash of the whole request: an answer to another prompt or with other parameters must not be replayed.
             if call.state in call_log.ANSWERED_STATES and call.request_sha256 == request.sha256:
@@ -113,7 +125,27 @@ class CallReplayer:
         if outcome.error_class is ErrorClass.ABANDONED:
             # The next unit ends the row, or sends the prompt again if the stop was withdrawn.
             raise CallDone
+        if _is_schema_refusal(outcome, request):
+            # Providers do not charge for a request that they reject. The next unit sends the same prompt without the schema.
+            self._store_schema_refusal(player, outcome)
+            raise CallDone
         raise self._choose_reaction(outcome, [*attempts, call])
+
+    def _find_schema_refusal(self, player: RoleConfig, earlier: list[ModelCall]) -> str:
+        """Return why this model's provider rejects the JSON schema of a reply, or "" if it has not rejected any in this run."""
+        known = _schema_refusals.get((self.lease.row.run.pk, player.model), "")
+        # The call log knows what another worker, or this one before a restart, has learned at this turn.
+        logged = (
+            call.dropped_params.get(wire.REPLY_FORMAT)
+            or (call.error if _names_schema(call.error) and call.error_class == ErrorClass.BAD_REQUEST else "")
+            for call in earlier
+        )
+        return known or next(filter(None, logged), "")
+
+    def _store_schema_refusal(self, player: RoleConfig, error: ProviderError) -> None:
+        if len(_schema_refusals) >= _MAX_SCHEMA_REFUSALS:
+            _schema_refusals.clear()
+        _schema_refusals[self.lease.row.run.pk, player.model] = call_log.clean_text(str(error), 300)
 
     def _find_attempts(self, player: RoleConfig, turn: int) -> list[ModelCall]:
         """Return all earlier calls of this turn. Mark those that a former holder of the row left under way as lost."""
@@ -141,7 +173,9 @@ class CallReplayer:
         """Log the call if it may be sent. Return it, and whether the limiter is at its maximum."""
         gate, run = rate_limit.format_limiter_name(endpoint), self.lease.row.run
         price, price_record = run_usage.get_cached_price(player.model, timezone.now().date())
-        worst_case = pricing.compute_max_usage(prompt, player.params.max_tokens, price)
+        worst_case = pricing.compute_max_usage(
+            prompt, player.params.max_tokens, price, sends_schema=wire.REPLY_FORMAT in request.effective
+        )
         call = ModelCall(
             **self._subject_filter(),
             run_id=run.pk,
@@ -158,7 +192,7 @@ class CallReplayer:
             requested_model=endpoint.model_id,
             prompt_set=prompt.prompt_set,
             request_sha256=request.sha256,
-            request=call_log.deduplicate_text(request.body, prompt.system),
+            request=call_log.deduplicate_text(request.body, request.system),
             effective_params=dict(request.effective),
             dropped_params=dict(request.dropped),
             reserved_tokens=worst_case.tokens,
@@ -226,6 +260,16 @@ class CallReplayer:
     def _subject_filter(self) -> dict[str, Any]:
         kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
         return {f"{kind}_id": self.lease.row.pk}
+
+
+def _is_schema_refusal(error: ProviderError, request: WireRequest) -> bool:
+    """Return whether a provider rejected a request because of the JSON schema in it."""
+    has_schema = wire.REPLY_FORMAT in request.effective
+    return has_schema and error.error_class is ErrorClass.BAD_REQUEST and _names_schema(str(error))
+
+
+def _names_schema(message: str) -> bool:
+    return _SCHEMA_WORDS.search(message) is not None
 
 
 def _list_recent_failures(attempts: list[ModelCall], gate: str) -> list[ModelCall]:

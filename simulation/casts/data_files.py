@@ -142,6 +142,7 @@ class OptionsEntry(StrictModel):
     effort_levels: list[Word] = []
     temperature_with_thinking: bool = True
     json_mode: bool = False
+    structured_output: bool = False
     caching: Literal["breakpoint", "automatic", "none"] = "none"
     api_version: Annotated[str, Field(max_length=40)] = ""
     output_limit: Count | None = None

@@ -1,5 +1,6 @@
 """Prices of tokens in US dollars: the cost of a call from its usage, and its maximum beforehand."""
 
+import json
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
@@ -61,9 +62,14 @@ def price_from_json(data: Mapping[str, Any]) -> Price | None:
     return Price(**classes) if classes else None
 
 
-def compute_max_usage(prompt: Prompt | int, max_tokens: int, price: Price | None) -> MaxUsage:
+def compute_max_usage(
+    prompt: Prompt | int, max_tokens: int, price: Price | None, sends_schema: bool = False
+) -> MaxUsage:
     """Return the maximum of one call with this prompt (or prompt size in UTF-8 bytes), without caching."""
     size = prompt if isinstance(prompt, int) else count_prompt_bytes(prompt)
+    # Providers charge the schema of the reply as input.
+    if sends_schema and not isinstance(prompt, int) and prompt.schema:
+        size += _count_bytes(json.dumps(prompt.schema.schema) + prompt.schema.note)
     inputs = -(-size // MIN_BYTES_PER_TOKEN)  # rounded up
     return MaxUsage(inputs + max_tokens, None if price is None else _max_cost(inputs, max_tokens, price))
 

@@ -22,17 +22,23 @@ def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint)
     if prompt.system:
         block: dict[str, Any] = {"type": "text", "text": wire.make_sendable(prompt.system)}
         if endpoint.options.caching == "breakpoint":
-            block["cache_control"] = {"type": "ephemeral"}
+            block["cache_control"] = wire.CACHE_CONTROL
         fields["system"] = [block]
-    fields["messages"] = [{"role": turn.role, "content": wire.make_sendable(turn.text)} for turn in prompt.messages]
+    marks_breakpoints = endpoint.options.caching == "breakpoint"
+    fields["messages"] = [
+        {"role": turn.role, "content": wire.build_content(turn, marks_breakpoints)} for turn in prompt.messages
+    ]
     if "temperature" in effective:
         fields["temperature"] = float(effective["temperature"])
     if "thinking_budget" in effective:
         fields["thinking"] = {"type": "enabled", "budget_tokens": effective["thinking_budget"]}
     elif "thinking" in effective:
         fields["thinking"] = {"type": effective["thinking"]}
-    if "effort" in effective:
-        fields["output_config"] = {"effort": effective["effort"]}
+    output: dict[str, Any] = {"effort": effective["effort"]} if "effort" in effective else {}
+    if prompt.schema and wire.REPLY_FORMAT in effective:
+        output["format"] = {"type": wire.JSON_SCHEMA, "schema": prompt.schema.schema}
+    if output:
+        fields["output_config"] = output
     return fields
 
 

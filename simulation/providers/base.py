@@ -1,17 +1,36 @@
 """Prompts, completions, and every way in which a call can fail."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 
 class Message(NamedTuple):
-    """One message of a conversation. `role` is "user" or "assistant"."""
+    """One message of a conversation. `role` is "user" or "assistant".
+
+    `stable_ends` are positions in `text`, in ascending order: later prompts begin with the same text up to each of them.
+    """
 
     role: str
     text: str
+    stable_ends: tuple[int, ...] = ()
+
+    def split_text(self) -> list[str]:
+        """Return the text in parts that end at the stable positions. The last part is the rest, unless it is empty."""
+        starts = (0, *self.stable_ends)
+        parts = [self.text[start:end] for start, end in zip(starts, (*self.stable_ends, None), strict=True)]
+        return [part for part in parts if part]
+
+
+@dataclass(frozen=True)
+class ReplySchema:
+    """The JSON schema of a reply. `note` describes how it differs from the free form that the prompt asks for, or is ""."""
+
+    name: str
+    schema: Mapping[str, Any] = field(hash=False)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -23,11 +42,17 @@ class Prompt:
     purpose: str  # act, plan, summary, answer, repair, verdict, perturb
     prompt_set: str = ""  # hash of its prompt set
     wants_json: bool = False
+    schema: ReplySchema | None = None  # sent to models that accept one
+    no_schema_reason: str = ""  # why the schema is not sent although the model's entry declares that it accepts one
 
     def with_reply(self, reply: str, purpose: str, more: str) -> "Prompt":
         """Return the same conversation with the model's reply and a further message."""
         turns = (*self.messages, Message("assistant", reply), Message("user", more))
-        return Prompt(self.system, turns, purpose, self.prompt_set, self.wants_json)
+        return replace(self, messages=turns, purpose=purpose)
+
+    def without_schema(self, reason: str) -> "Prompt":
+        """Return the same prompt for a reply in free form. The call log records the reason."""
+        return replace(self, no_schema_reason=reason)
 
 
 class Usage(NamedTuple):
@@ -123,6 +148,7 @@ class WireOptions:
     effort_levels: tuple[str, ...] = ()
     temperature_with_thinking: bool = True  # false: no temperature while thinking
     json_mode: bool = False  # accepts response_format json_object
+    structured_output: bool = False  # accepts a JSON schema of the reply
     caching: str = "none"  # breakpoint (Anthropic cache_control), automatic, none
     api_version: str = ""  # Anthropic's header
     output_limit: int | None = None  # maximum output tokens
@@ -154,7 +180,8 @@ class Params:
 class WireRequest:
     """One request, ready to be sent any number of times with the same bytes.
 
-    `body` has the JSON fields in sending order, `content` its JSON; `headers` the extra ones, never a key.
+    `body` has the JSON fields in sending order, `content` its JSON; `headers` the extra ones, never a key. `system` is the
+    system prompt as it is in the body.
     """
 
     body: Mapping[str, Any]
@@ -163,6 +190,7 @@ class WireRequest:
     effective: Mapping[str, Any]
     dropped: Mapping[str, str]
     sha256: str  # of the canonical body and headers
+    system: str = ""
 
 
 class ProviderInfo(NamedTuple):

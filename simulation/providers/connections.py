@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -115,6 +116,14 @@ def parse_reply(endpoint: base.Endpoint, reply: base.Reply) -> base.Completion:
 def prepare_request(endpoint: base.Endpoint, prompt: base.Prompt, params: base.Params) -> base.WireRequest:
     """Return the request that every connection to this endpoint sends for a prompt. Equal prompts give equal bytes."""
     effective, dropped = choose_parameters(params, endpoint)
+    # The dialects send the schema, and describe it in the system prompt, only if it is among the effective parameters.
+    if prompt.schema and endpoint.options.structured_output:
+        if prompt.no_schema_reason:
+            dropped[wire.REPLY_FORMAT] = prompt.no_schema_reason
+        else:
+            effective[wire.REPLY_FORMAT] = wire.JSON_SCHEMA
+            note = prompt.schema.note
+            prompt = replace(prompt, system="\n\n".join(filter(None, (prompt.system, note))))
     body = get_dialect(endpoint).build_body(prompt, effective, endpoint)
     for name, value in endpoint.options.extra_body.items():
         # Objects in both are merged, and other extra values replace those of the body.
@@ -125,7 +134,7 @@ def prepare_request(endpoint: base.Endpoint, prompt: base.Prompt, params: base.P
     headers = {"anthropic-version": version} if version and is_anthropic else {}
     system = wire.make_sendable(prompt.system)
     content, sha256 = wire.dump_body(body, system), wire.hash_request(body, headers, system)
-    return base.WireRequest(body, content, headers, effective, dropped, sha256)
+    return base.WireRequest(body, content, headers, effective, dropped, sha256, prompt.system)
 
 
 def get_dialect(endpoint: base.Endpoint) -> Dialect:

@@ -25,15 +25,24 @@ def build_body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint)
     wants = endpoint.options
     messages: list[dict[str, Any]] = []
     if text := wire.make_sendable(prompt.system):
-        block = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+        block = {"type": "text", "text": text, "cache_control": wire.CACHE_CONTROL}
         messages.append({"role": "system", "content": [block] if wants.caching == "breakpoint" else text})
-    messages += [{"role": turn.role, "content": wire.make_sendable(turn.text)} for turn in prompt.messages]
+    marks_breakpoints = wants.caching == "breakpoint"
+    messages += [
+        {"role": turn.role, "content": wire.build_content(turn, marks_breakpoints)} for turn in prompt.messages
+    ]
     fields: dict[str, Any] = {"model": endpoint.model_id, "messages": messages}
     fields[wants.max_tokens_field] = effective["max_tokens"]
     if "temperature" in effective:
         fields["temperature"] = float(effective["temperature"])
-    if prompt.wants_json and wants.json_mode:
+    if prompt.schema and wire.REPLY_FORMAT in effective:
+        form = {"name": prompt.schema.name, "strict": True, "schema": prompt.schema.schema}
+        fields["response_format"] = {"type": wire.JSON_SCHEMA, "json_schema": form}
+    elif prompt.wants_json and wants.json_mode:
         fields["response_format"] = {"type": "json_object"}
+    # OpenAI sends requests with the same key to the same machine, whose cache has their prefix. Other servers may reject it.
+    if endpoint.provider == "openai" and wants.caching == "automatic":
+        fields["prompt_cache_key"] = wire.compute_cache_key(prompt)
     budget, effort = effective.get("thinking_budget"), effective.get("effort")
     # Each server has its own format for a thinking budget or an effort.
     if endpoint.provider == "openrouter" and (budget is not None or effort):

@@ -10,9 +10,15 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
+from simulation.providers.base import ErrorClass, Message, Prompt, ProviderUnavailable, Reply
+from wetbench_site.text import hash_text
 
 BYTE_CAP = 4 * 1024 * 1024
+REPLY_FORMAT, JSON_SCHEMA = (
+    "reply_format",
+    "json_schema",
+)  # the effective parameter of a request with a schema, and its value
+CACHE_CONTROL: Mapping[str, str] = {"type": "ephemeral"}  # marks the end of what a provider is to cache
 STORED_HEADERS = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms"}
 STORED_HEADERS |= {"location", "server"}
 STORED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
@@ -20,6 +26,24 @@ MAX_TOKENS = 2_000_000_000  # larger values are not token counts
 MAX_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it
 _MARK = uuid.uuid4().hex  # takes the place of the system prompt while a request is serialised; no text contains it
 _MILLIONTH = Decimal("0.000001")
+
+
+def build_content(message: Message, marks_breakpoints: bool) -> str | list[dict[str, Any]]:
+    """Return the content of a message: its text, or blocks of which the last stable one ends in a cache breakpoint.
+
+    Every stable position ends a block, because providers find an older cache entry only at the end of a block.
+    """
+    if not (marks_breakpoints and message.stable_ends):
+        return make_sendable(message.text)
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": make_sendable(part)} for part in message.split_text()]
+    blocks[len(message.stable_ends) - 1]["cache_control"] = CACHE_CONTROL
+    return blocks
+
+
+def compute_cache_key(prompt: Prompt) -> str:
+    """Return a key that prompts share if they begin alike: the hash of the system prompt and of the first stable part."""
+    first = prompt.messages[0]
+    return hash_text(f"{prompt.system}\n{first.text[: first.stable_ends[0] if first.stable_ends else 0]}")[:32]
 
 
 @lru_cache(maxsize=32)

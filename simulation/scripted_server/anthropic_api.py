@@ -100,7 +100,8 @@ def _parse_turns(messages: list[Any]) -> tuple[questions.Turn, ...]:
             raise questions.bad_request("messages: text content blocks must be non-empty")
     if messages[-1]["role"] == "assistant":
         raise questions.bad_request("messages: the conversation must end with a user message")
-    return tuple(questions.Turn(m["role"], "\n".join(text for text, _ in _parse_parts(m["content"]))) for m in messages)
+    # A message in several blocks is one text for the model: clients split it only to mark what is to be cached.
+    return tuple(questions.Turn(m["role"], "".join(text for text, _ in _parse_parts(m["content"]))) for m in messages)
 
 
 def _list_blocks(body: Mapping[str, Any]) -> Iterator[questions.Block]:

@@ -215,8 +215,10 @@ def iter_conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _content_text(content: Any) -> str:
     if isinstance(content, list):
         texts = [part.get("text", part) if isinstance(part, dict) else part for part in content]
-        # Parts of a message are joined with an empty line, so that their borders are visible.
-        return "\n\n".join(map(_content_text, texts))
+        # Parts of a message are joined with an empty line, so that their borders are visible. Parts that begin with a line end
+        # continue one text that was split only to mark what the provider is to cache.
+        shown = list(map(_content_text, texts))
+        return "".join(text if not at or text.startswith("\n") else f"\n\n{text}" for at, text in enumerate(shown))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 

@@ -269,7 +269,9 @@ def test_model_output_is_treated_as_text_and_never_as_instructions(
     carried = [request["body"] for request in server.get_requests() if "IGNORE ALL" in json.dumps(request["body"])]
     assert len(carried) >= 3, "the second choice, its answer and the verdict"
     for body in carried:
-        told = body["messages"][-1]["content"]
+        content = body["messages"][-1]["content"]
+        # Blocks that mark what is to be cached are one text.
+        told = content if isinstance(content, str) else "".join(block["text"] for block in content)
         assert "{goal}" in told, "a prompt is filled once: braces in data stay"
         assert all(line_is_data(line) for line in told.splitlines() if "IGNORE ALL" in line)
     pages = {address: admin_client.get(address).content.decode() for address in addresses(scene, twins.get())}

@@ -1,12 +1,13 @@
 """Model options: what is sent to the provider, and what is dropped with a reason."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from simulation.providers import Endpoint, Message, Prompt, connections
-from simulation.providers.base import Params, WireOptions, WireRequest
+from simulation.providers.base import Params, ReplySchema, WireOptions, WireRequest
 from tests.support.byte_server import PROMPT
 
 
@@ -102,6 +103,59 @@ def test_system_text_has_the_only_cache_breakpoint() -> None:
         assert system == [{"type": "text", "text": PROMPT.system, "cache_control": {"type": "ephemeral"}}]
         assert str(body).count("cache_control") == 1
     assert "cache_control" not in str(prepare_request("anthropic", Params(9)).body)
+
+
+GROWING = Prompt("rules", (Message("user", "goal, step 1; step 2; now", (12, 20)),), "act")
+SCHEMA = ReplySchema(
+    "answer", {"type": "object", "properties": {}, "required": [], "additionalProperties": False}, "As JSON."
+)
+
+
+def test_last_stable_part_of_a_message_has_a_second_breakpoint_and_every_part_is_a_block() -> None:
+    for provider in ("anthropic", "openrouter"):
+        message = prepare_request(provider, Params(9), GROWING, caching="breakpoint").body["messages"][-1]
+        assert message["content"] == [
+            {"type": "text", "text": "goal, step 1"},
+            {"type": "text", "text": "; step 2", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "; now"},
+        ]
+    for caching in ("automatic", "none"):
+        plain = prepare_request("openai", Params(9), GROWING, caching=caching).body["messages"][-1]
+        assert plain["content"] == GROWING.messages[0].text
+
+
+def test_prompts_that_begin_alike_have_the_same_cache_key_at_openai_only() -> None:
+    def get_key(provider: str, prompt: Prompt, caching: str = "automatic") -> object:
+        return prepare_request(provider, Params(9), prompt, caching=caching).body.get("prompt_cache_key")
+
+    later = Prompt("rules", (Message("user", "goal, step 1; step 2; step 3; later", (12, 20, 28)),), "act")
+    other = Prompt("rules", (Message("user", "goal, step X; step 2; now", (12, 20)),), "act")
+    assert get_key("openai", GROWING) == get_key("openai", later) != get_key("openai", other)
+    assert get_key("gemini", GROWING) is None and get_key("openai", GROWING, "none") is None
+
+
+def test_schema_is_sent_with_its_note_only_to_models_that_accept_one() -> None:
+    prompt = replace(PROMPT, schema=SCHEMA, wants_json=True)
+    openai = prepare_request("openai", Params(9), prompt, structured_output=True, json_mode=True)
+    form = {"name": "answer", "strict": True, "schema": SCHEMA.schema}
+    assert openai.body["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert openai.body["messages"][0]["content"] == openai.system == f"{PROMPT.system}\n\nAs JSON."
+    assert openai.effective["reply_format"] == "json_schema"
+    claude = prepare_request(
+        "anthropic", Params(9, effort="low"), prompt, structured_output=True, thinking="adaptive"
+    ).body
+    assert claude["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA.schema}}
+    plain = prepare_request("openai", Params(9), prompt, json_mode=True)
+    assert plain.body["response_format"] == {"type": "json_object"} and plain.system == PROMPT.system
+    assert "reply_format" not in plain.effective and "reply_format" not in plain.dropped
+
+
+def test_schema_that_a_provider_rejected_is_dropped_with_the_reason() -> None:
+    prompt = replace(PROMPT, schema=SCHEMA).without_schema("no schemas here")
+    request = prepare_request("openai", Params(9), prompt, structured_output=True)
+    assert request.dropped == {"reply_format": "no schemas here"}
+    assert "response_format" not in request.body and "As JSON." not in request.system
+    assert request.sha256 == prepare_request("openai", Params(9), PROMPT, structured_output=True).sha256
 
 
 def test_json_mode_is_used_only_if_prompt_and_model_support_it() -> None:

@@ -71,6 +71,14 @@ def render_step(done: Step) -> str:
     return done.texts["full"]
 
 
+def render_step_changes(done: Step, shown: dict[str, Mapping[str, Any]]) -> str:
+    """Return a step as `render_step` does, but only the changed properties of a material that is in `shown`.
+
+    `shown` maps barcodes to the properties that were last shown. It is updated by this step.
+    """
+    return "\n".join(map(join_lines, _render_step_lines(done, shown)))
+
+
 def render_brief(done: Step) -> str:
     """Return an attempted action as one line of text: its materials and, if it was rejected, the reason."""
     used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
@@ -98,7 +106,8 @@ def _render_material(material: Material, times: str) -> str:
     return join_lines(f"{material.barcode} {material.name} [{state}]{_render_properties(material.properties)}")
 
 
-def _render_step_lines(step: Step) -> Iterator[str]:
+def _render_step_lines(step: Step, shown: dict[str, Mapping[str, Any]] | None = None) -> Iterator[str]:
+    """Yield the lines of a step. With `shown`, a material that is in it is rendered by its changes."""
     used = ", ".join(f"{material.barcode} {material.name}" for material in step.inputs)
     yield f"{step.number}. {step.action.name} at {format_clock(step.started_at)}" + (f" on {used}" if used else "")
     if step.action.parameters:
@@ -111,8 +120,13 @@ def _render_step_lines(step: Step) -> Iterator[str]:
     if step.outcome.fidelity:
         yield f"   done, {step.outcome.fidelity}"
     for code, draft in zip(step.barcodes, step.outcome.new_materials, strict=True):
-        mark = "" if draft.replaces else "new "
-        yield f"   -> {mark}{code} {draft.name} [{draft.environmental_condition}]{_render_properties(draft.properties)}"
+        mark, before = "" if draft.replaces else "new ", None if shown is None else shown.get(code)
+        properties = (
+            _render_properties(draft.properties) if before is None else _render_changes(before, draft.properties)
+        )
+        yield f"   -> {mark}{code} {draft.name} [{draft.environmental_condition}]{properties}"
+        if shown is not None:
+            shown[code] = draft.properties
     for observation in step.outcome.new_observations:
         yield f"   saw ({observation.measurement_type}) {observation.description}" + (
             f": {observation.value}" if observation.value else ""
@@ -122,6 +136,14 @@ def _render_step_lines(step: Step) -> Iterator[str]:
 def _render_properties(properties: Mapping[str, Any]) -> str:
     text = ", ".join(f"{name}: {_format_value(value)}" for name, value in _sort_by_name(properties))
     return f" {text}" if text else ""
+
+
+def _render_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the properties that differ from those shown before, then the names of those that are gone."""
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    gone = ", ".join(sorted(set(before) - set(after)))
+    changes = _render_properties(changed) + (f" (no longer: {gone})" if gone else "")
+    return f" changed:{changes}" if changes else " unchanged"
 
 
 def _sort_by_name(values: Mapping[str, Any]) -> list[tuple[str, Any]]:

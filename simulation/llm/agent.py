@@ -4,17 +4,25 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulation.lab import action_format, rendering
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
-from simulation.llm import prompt_data
-from simulation.llm.conversation import TURNS, NoUsableAnswer, extract_text, request_answer
+from simulation.llm import prompt_data, prompt_sets, reply_schemas
+from simulation.llm.conversation import (
+    TURNS,
+    MalformedCompletion,
+    NoUsableAnswer,
+    extract_last_object,
+    extract_text,
+    request_answer,
+)
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.providers import CompletionFunction, Prompt
+from simulation.providers.base import ReplySchema
 
 PROMPT_FILES = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
 _MAX_STORED = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
@@ -54,11 +62,11 @@ class LLMAgent:
                 notes["plan"] = _shorten_note(reply, "plan")
             prompt = self._build_prompt(situation, system, notes, PROMPT_FILES[self.scaffold], "act")
             reply = self._request_answer(prompt)
-            match = _ACTION_LINE.search(reply) if self.scaffold == "react" else None
-            if match and (thought := _shorten_note(reply[: match.start()], "thought")):
+            written = _split_reply(reply)
+            if self.scaffold == "react" and (thought := _shorten_note(written.thought, "thought")):
                 notes["thoughts"][str(len(situation.history) + 1)] = thought
             # An unparsable reply is a rejected step of the agent, not an error of ours.
-            action = action_format.parse_action_text(reply)
+            action = action_format.parse_action(written.action)
         except action_format.ActionFormatError:
             # The agent's mistake is a step as well, so the notes that led to it are kept.
             self.memory.update(notes)
@@ -90,16 +98,31 @@ class LLMAgent:
         shown = [f"YOUR PLAN\n{notes['plan']}"] if notes.get("plan") else []
         if rejected:
             shown.append(f"Rejected in a row: {rejected}. The attempt ends at {REJECTIONS_ALLOWED}.")
-        situation_text = self.texts.fill_in(
+        history = prompt_data.render_history(self._history, now.history, notes["thoughts"], summary)
+        parts = self.texts.split_parts(
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
-            history=prompt_data.render_history(self._history, now.history, notes["thoughts"], summary),
+            history=history.text,
             time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
             materials=rendering.render_ages(now.inventory, now.elapsed),
             notes="\n\n".join(shown),
         )
-        return self.texts.build_prompt(system, f"{situation_text}\n\n{self.texts.files[form].strip()}", purpose)
+        text = "".join(part.text for part in parts)
+        name, start = prompt_sets.find_changing_part(parts, stable=("goal",))
+        return self.texts.build_prompt(
+            system,
+            f"{text}\n\n{self.texts.files[form].strip()}",
+            purpose,
+            schema=self._find_schema(now.catalogue, form) if purpose == "act" else None,
+            stable_ends=history.shift_ends(start) if name == "history" else (),
+        )
+
+    def _find_schema(self, catalogue: Catalogue, form: str) -> ReplySchema | None:
+        """Return the schema of an action, or None if the prompt set does not say how a reply of that form looks."""
+        note = self.texts.files.get("agent.schema.txt")
+        schema = reply_schemas.build_action_schema(catalogue, has_thought=form == PROMPT_FILES["react"])
+        return ReplySchema("action", schema, note.strip()) if note else None
 
     def _request_answer(self, prompt: Prompt) -> str:
         """Return a complete answer. A truncated or empty one is requested again with the same prompt, then raises ActionFormatError."""
@@ -110,6 +133,52 @@ class LLMAgent:
             name = _ANSWER_NAMES.get(prompt.purpose, "answer")
             problem = error.problems[0].removeprefix("the reply ")
             raise action_format.ActionFormatError(f"The {name} {problem}, {TURNS} times: write less") from None
+
+
+class _WrittenAction(NamedTuple):
+    """A reply of the agent: its thought, and the action as text or as an object."""
+
+    thought: str
+    action: str | dict[str, Any]
+
+
+def _split_reply(reply: str) -> _WrittenAction:
+    """Return thought and action of a reply, written as labelled lines or as an object of the action's schema."""
+    data = _parse_object(reply)
+    if data is None:
+        match = _ACTION_LINE.search(reply)
+        return _WrittenAction(reply[: match.start()] if match else "", reply)
+    parameters = data.get("parameters") or []
+    # An object in free form has the values by name.
+    if isinstance(parameters, list):
+        parameters = _pair_values(parameters)
+    thought = data.get("thought")
+    action = {"name": data.get("action"), "materials": data.get("materials") or [], "parameters": parameters}
+    return _WrittenAction(thought if isinstance(thought, str) else "", action)
+
+
+def _parse_object(reply: str) -> dict[str, Any] | None:
+    """Return the reply if it is one JSON object with an action, else None."""
+    if not reply.startswith("{") or not reply.endswith("}"):
+        return None
+    try:
+        data = extract_last_object(reply, expects="action")
+    except MalformedCompletion:
+        return None
+    return data if "action" in data else None
+
+
+def _pair_values(parameters: list[Any]) -> dict[str, Any]:
+    """Return the values of parameters by name. Raises ActionFormatError for a parameter without a name, or a repeated one."""
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        name = parameter.get("name") if isinstance(parameter, Mapping) else None
+        if not isinstance(name, str) or name in values:
+            raise action_format.ActionFormatError(
+                "parameters must be a list of objects with name and value, each name once"
+            )
+        values[name] = parameter.get("value", "")
+    return values
 
 
 @lru_cache(maxsize=16)

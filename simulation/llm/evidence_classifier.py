@@ -9,14 +9,14 @@ from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.llm import conversation
 from simulation.llm.prompt_data import delimit_json, delimit_lines, render_record, split_record
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompt_sets import PromptTexts, find_changing_part
+from simulation.llm.reply_schemas import VERDICT, list_allowed, list_fields
 from simulation.providers import CompletionFunction, Prompt
+from simulation.providers.base import ReplySchema
 
 REPAIRS = 1  # repair turns
 MAX_PARTS = 20  # the most parts into which a record is split; limits the calls for one verdict
-RELEVANCE = ("directly supports goal", "partially supports goal", "does not support goal")
-STRENGTH = ("strong", "moderate", "weak")
-_VERDICTS = ("valid", "invalid")
+VALID = list_allowed(VERDICT, "verdict")[0].lower()
 _LONGEST_REASONING = 20_000
 
 _OPENS, _ENDS = (re.compile(tag, re.IGNORECASE) for tag in ("<reasoning>", "</reasoning>"))
@@ -48,13 +48,21 @@ class LLMEvidenceClassifier:
         return verdict if is_whole else replace(verdict, summarised=True)
 
     def _build_question(self, goal: str, observation: str) -> Prompt:
-        text = self.texts.fill_in(
+        parts = self.texts.split_parts(
             "classification.txt",
             observation=observation,
             interpretation=delimit_json("GOAL", goal),
             examples=self.texts.render_examples(),
         )
-        return self.texts.build_prompt("", text, "verdict")
+        note = self.texts.files.get("classification.schema.txt", "").strip()
+        return self.texts.build_prompt(
+            "",
+            "".join(part.text for part in parts),
+            "verdict",
+            schema=ReplySchema("verdict", VERDICT, note) if note else None,
+            # The instructions before the first value are the same for every record.
+            stable_ends=(find_changing_part(parts, stable=("examples",))[1],),
+        )
 
     def _summarise_record(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
         """Return the summaries of the record's parts in order, one call for each."""
@@ -89,24 +97,49 @@ class LLMEvidenceClassifier:
 
 
 def parse_verdict(text: str) -> Verdict:
-    """Return the verdict given by five tags, each once. Raises MalformedCompletion with everything missing, repeated or not allowed."""
+    """Return the verdict given by five tags, each once, or by an object with fields of the same names.
+
+    Raises MalformedCompletion with everything missing, repeated or not allowed.
+    """
     # Checked before any pattern is applied.
     if len(text) > conversation.MAX_REPLY_LENGTH:
         raise conversation.MalformedCompletion(
             f"The reply has {len(text)} characters; at most {conversation.MAX_REPLY_LENGTH} are read"
         )
     problems: list[str] = []
-    reasoning, rest = _split_reasoning(text, problems)
-    verdict = _parse_choice(rest, "verdict", _VERDICTS, problems)
-    confidence = _parse_tag(rest, "confidence", problems)
+    is_object = text.startswith("{") and text.endswith("}")
+    contents = _read_object(text, problems) if is_object else _read_tags(text, problems)
+    verdict = _parse_choice(contents, "verdict", problems)
+    confidence = contents["confidence"]
     if confidence is not None and (not _NUMBER.fullmatch(confidence) or float(confidence) > 1):
-        shown = conversation.quote_short(confidence)
-        problems.append(f"<confidence> is {shown}; allowed: a number from 0.0 to 1.0")
-    relevance = _parse_choice(rest, "goal_relevance", RELEVANCE, problems)
-    strength = _parse_choice(rest, "evidence_strength", STRENGTH, problems)
+        problems.append(f"<confidence> is {conversation.quote_short(confidence)}; allowed: a number from 0.0 to 1.0")
+    relevance = _parse_choice(contents, "goal_relevance", problems)
+    strength = _parse_choice(contents, "evidence_strength", problems)
     if problems:
         raise conversation.MalformedCompletion(*problems)
-    return Verdict(verdict == "valid", reasoning, float(confidence or 0), relevance, strength)
+    return Verdict(
+        verdict == VALID,
+        (contents["reasoning"] or "")[:_LONGEST_REASONING],
+        float(confidence or 0),
+        relevance,
+        strength,
+    )
+
+
+def _read_object(text: str, problems: list[str]) -> dict[str, str | None]:
+    """Return the fields of a reply that is one JSON object, None for missing ones."""
+    data = conversation.extract_last_object(text, "verdict")
+    problems += [f'"{name}" is missing' for name in list_fields(VERDICT) if name not in data]
+    if "reasoning" in data and (not isinstance(data["reasoning"], str) or not data["reasoning"].strip()):
+        problems.append('"reasoning" must be a text that says something')
+    return {name: str(data[name]).strip() if name in data else None for name in list_fields(VERDICT)}
+
+
+def _read_tags(text: str, problems: list[str]) -> dict[str, str | None]:
+    """Return the contents of the five tags, None for one that does not occur exactly once."""
+    reasoning, rest = _split_reasoning(text, problems)
+    names = [name for name in list_fields(VERDICT) if name != "reasoning"]
+    return {"reasoning": reasoning, **{name: _parse_tag(rest, name, problems) for name in names}}
 
 
 def _split_reasoning(text: str, problems: list[str]) -> tuple[str, str]:
@@ -118,7 +151,7 @@ def _split_reasoning(text: str, problems: list[str]) -> tuple[str, str]:
     reasoning = text[opens[0].end() : ends[0].start()].strip()
     if not reasoning:
         problems.append("<reasoning> is empty")
-    return reasoning[:_LONGEST_REASONING], text[: opens[0].start()] + text[ends[0].end() :]
+    return reasoning, text[: opens[0].start()] + text[ends[0].end() :]
 
 
 def _parse_tag(text: str, name: str, problems: list[str]) -> str | None:
@@ -134,9 +167,9 @@ def _parse_tag(text: str, name: str, problems: list[str]) -> str | None:
     return text[opens[0].end() : end.start()].strip(" \n\t*_`\"'")
 
 
-def _parse_choice(text: str, name: str, allowed: tuple[str, ...], problems: list[str]) -> str:
-    content = _parse_tag(text, name, problems)
+def _parse_choice(contents: dict[str, str | None], name: str, problems: list[str]) -> str:
+    content, allowed = contents[name], list_allowed(VERDICT, name)
     word = conversation.normalise_choice(content or "")
-    if content is not None and word not in allowed:
-        problems.append(f"<{name}> is {conversation.quote_short(content)}; allowed: {', '.join(allowed)}")
+    if content is not None and word not in map(str.lower, allowed):
+        problems.append(f"<{name}> is {conversation.quote_short(content)}; allowed: {', '.join(allowed).lower()}")
     return word

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from simulation.llm import conversation
+from simulation.llm import conversation, reply_schemas
 from simulation.llm.prompt_data import delimit_json, delimit_lines
 from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.reply_schemas import CANNOT_JUDGE
 from simulation.providers import CompletionFunction, Prompt
+from simulation.providers.base import ReplySchema
 
 REPAIRS = 1
 MAX_MARKS = 200
-CANNOT_JUDGE = "cannot judge"
 _MAX_REASON_LENGTH = 20_000  # characters; reasons are stored with the rating
-_FIELDS = ("reason", "verdict", "confidence", "marks")
 
 
 class RatingKind(NamedTuple):
@@ -23,6 +23,10 @@ class RatingKind(NamedTuple):
     file: str
     yes: str
     no: str
+
+    @property
+    def schema(self) -> reply_schemas.Schema:
+        return reply_schemas.build_rating_schema(self.yes, self.no)
 
 
 PLAUSIBILITY = RatingKind("rating.plausibility.txt", "plausible", "not plausible")
@@ -82,7 +86,10 @@ class LLMRater:
             item=delimit_json("ITEM", dict(rating_input.payload)),
             rows=delimit_lines("ROWS", map(dict, rating_input.rows)),
         )
-        return self.texts.build_prompt(system, text, "rate", wants_json=True)
+        # The instructions describe the same object, so the schema needs no note.
+        return self.texts.build_prompt(
+            system, text, "rate", wants_json=True, schema=ReplySchema("rating", self.kind.schema)
+        )
 
 
 def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judgement:
@@ -90,9 +97,10 @@ def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judge
     # The last object, because models draft an answer before the final one.
     data = conversation.extract_last_object(text, "verdict")
     # Missing and unknown fields are reported together, so that one repair turn is enough.
-    problems = [f'"{name}" is missing' for name in _FIELDS if name not in data]
-    problems += [f"there is no field {conversation.quote_short(name)}" for name in data if name not in _FIELDS]
-    verdict, allowed = data.get("verdict", ""), (kind.yes, kind.no, CANNOT_JUDGE)
+    fields = reply_schemas.list_fields(kind.schema)
+    problems = [f'"{name}" is missing' for name in fields if name not in data]
+    problems += [f"there is no field {conversation.quote_short(name)}" for name in data if name not in fields]
+    verdict, allowed = data.get("verdict", ""), reply_schemas.list_allowed(kind.schema, "verdict")
     normalised = conversation.normalise_choice(verdict) if isinstance(verdict, str) else ""
     if normalised not in allowed:
         problems.append(f'"verdict" is {conversation.quote_short(verdict)}; allowed: {", ".join(allowed)}')
@@ -110,9 +118,9 @@ def parse_judgement(text: str, kind: RatingKind, keys: Collection[str]) -> Judge
 
 def _parse_confidence(value: object, problems: list[str]) -> int | None:
     """Return the confidence: a whole number from 1 to 5, possibly given as text. `true` and 3.0 are invalid."""
-    if isinstance(value, str) and value.strip() in ("1", "2", "3", "4", "5"):
+    if isinstance(value, str) and value.strip() in map(str, reply_schemas.CONFIDENCES):
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 5:
+    if isinstance(value, int) and not isinstance(value, bool) and value in reply_schemas.CONFIDENCES:
         return value
     problems.append(f'"confidence" is {conversation.quote_short(value)}; allowed: a whole number from 1 to 5')
     return None

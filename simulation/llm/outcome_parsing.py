@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 from simulation.lab.materials import Material, NewMaterial
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import reply_fields
+from simulation.llm import reply_fields, reply_schemas
 from simulation.llm.conversation import MalformedCompletion, extract_last_object, quote_short
 from simulation.llm.lineage import Inputs, find_aliases, link_materials, note_used_up
 from simulation.llm.reply_fields import LONGEST_NAME, LONGEST_REASONING, LONGEST_TEXT, ParseNotes, limit_length
+from simulation.llm.reply_schemas import list_fields
 
-_FIELDS = ("new_materials", "new_observations", "reasoning", "success", "failure_reason")
-_MATERIAL = (
-    "name", "properties", "available_for_use", "supply", "material_type", "environmental_condition", "replaces", "derived_from",
-)  # fmt: skip
-_OBSERVATION = ("description", "measurement_type", "value", "timestamp")
+_FIELDS = list_fields(reply_schemas.OUTCOME)
+_MATERIAL = (*list_fields(reply_schemas.NEW_MATERIAL), "supply")  # an older name of available_for_use
+_OBSERVATION = (*list_fields(reply_schemas.NEW_OBSERVATION), "timestamp")  # which the bench sets itself
 _NO_REASON = ("", "none", "n/a", "na", "null", "-", "no", "not applicable")
 _SECRET = re.compile(r"\bSECRET\b[*_]*\s*:[*_]*", re.IGNORECASE)
 _BEFORE_SECRET = "*_#(["  # emphasis and brackets before it

@@ -19,6 +19,7 @@ from wetbench_site.text import hash_text
 HISTORY_KINDS = ("full", "window", "summary")
 MAX_HISTORY_STEPS = 100
 _MAX_OBSERVATIONS_LENGTH = 40_000  # characters of earlier observations; the oldest are omitted first
+_KEPT_OBSERVATIONS_LENGTH = 30_000  # characters that remain when some are omitted
 _STATE = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 # Text in the data could otherwise look like a mark or a tag of the prompt, and be followed as an instruction.
 _TAG = re.compile("<(?=[A-Za-z/!?<])")  # possible start of a tag, of the prompt set or ours
@@ -34,16 +35,59 @@ def delimit_lines(label: str, entries: Iterable[Any]) -> str:
     return _delimit(label, "\n".join(map(_format_line, entries)))
 
 
+def delimit_growing_lines(label: str, entries: Sequence[Any]) -> "GrowingText":
+    """Return the entries as `delimit_lines` does, with a mark that stays the same when entries are added at the end."""
+    lines = [_escape(_format_line(entry)) for entry in entries]
+    code = _choose_code(label, lines[0], "\n".join(lines))
+    return GrowingText.join([f"<<<{label} {code}\n{lines[0]}", *lines[1:]], "\n").with_rest(f"\n{label} {code}>>>")
+
+
 def _format_line(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True)
 
 
 def _delimit(label: str, content: str) -> str:
     """Return the content between marks with a hash of the content, so it cannot contain its own mark and a replay is identical."""
+    content = _escape(content)
+    code = _choose_code(label, content, content)
+    return f"<<<{label} {code}\n{content}\n{label} {code}>>>"
+
+
+def _escape(content: str) -> str:
     # The content is JSON, so the first character of a possible tag can be written as a JSON escape.
-    content = _TAG.sub(r"\\u003c", clean_text(content))
-    digest = hash_text(f"{label}\n{content}")[:16]
-    return f"<<<{label} {digest}\n{content}\n{label} {digest}>>>"
+    return _TAG.sub(r"\\u003c", clean_text(content))
+
+
+def _choose_code(label: str, start: str, content: str) -> str:
+    """Return the code of a block's marks: a hash of the label and of the block's start, which the content does not contain."""
+    code = hash_text(f"{label}\n{start}")[:16]
+    # Whoever wrote a later line may have seen the code of the first one, in an earlier prompt.
+    while code in content:
+        code = hash_text(code)[:16]
+    return code
+
+
+class GrowingText(NamedTuple):
+    """A text that later prompts repeat and continue. They begin with the same text up to each of `ends`."""
+
+    text: str
+    ends: tuple[int, ...] = ()
+
+    @classmethod
+    def join(cls, parts: Sequence[str], separator: str) -> "GrowingText":
+        """Return the parts as one text that ends after each of them."""
+        ends, position = [], -len(separator)
+        for part in parts:
+            position += len(separator) + len(part)
+            ends.append(position)
+        return cls(separator.join(parts), tuple(ends))
+
+    def with_rest(self, rest: str) -> "GrowingText":
+        """Return the text with a part at the end that later prompts do not repeat."""
+        return self._replace(text=self.text + rest)
+
+    def shift_ends(self, by: int) -> tuple[int, ...]:
+        return tuple(end + by for end in self.ends)
 
 
 class History(NamedTuple):
@@ -71,36 +115,45 @@ def parse_history(data: Mapping[str, Any]) -> History:
     return History(kind, 0 if kind == "full" else k)
 
 
-def render_history(history: History, steps: Sequence[Step], thoughts: Mapping[str, str], summary: str = "") -> str:
+def render_history(
+    history: History, steps: Sequence[Step], thoughts: Mapping[str, str], summary: str = ""
+) -> GrowingText:
     """Return the history as the agent reads it; `summary` describes the summarised steps."""
     if not steps:
-        return "Nothing has been done yet."
-    parts = []
+        return GrowingText("Nothing has been done yet.")
     if history.kind == "window":
-        if older := steps[: -history.k]:
-            parts.append("\n".join(map(rendering.render_brief, older)))
-        steps = steps[-history.k :]
-    elif n_summarised := history.count_summarised(len(steps)):
+        # The steps in the window move on with every step, so only the lines before them stay the same.
+        lines = GrowingText.join(list(map(rendering.render_brief, steps[: -history.k])), "\n")
+        window = render_steps(steps[-history.k :], thoughts)
+        return lines.with_rest(f"\n\n{window}" if lines.text else window)
+    parts = []
+    if n_summarised := history.count_summarised(len(steps)):
         parts.append(f"STEPS 1 TO {n_summarised}, SUMMARISED\n{summary}")
         steps = steps[n_summarised:]
-    return "\n\n".join([*parts, render_steps(steps, thoughts)])
+    return GrowingText.join([*parts, *_render_paragraphs(steps, thoughts)], "\n\n")
 
 
 def render_steps(steps: Sequence[Step], thoughts: Mapping[str, str]) -> str:
     """Return one paragraph per step. It begins with the agent's thought before that step, if there is one."""
+    return "\n\n".join(_render_paragraphs(steps, thoughts))
+
+
+def _render_paragraphs(steps: Sequence[Step], thoughts: Mapping[str, str]) -> list[str]:
+    """Return a paragraph for each step. A material is shown in full by the first of these steps that returns it, then by its changes."""
     paragraphs = []
+    shown: dict[str, Mapping[str, Any]] = {}
     for step in steps:
         thought = thoughts.get(str(step.number), "")
         lead = f"(thought before step {step.number}: {rendering.join_lines(thought)})\n" if thought else ""
-        paragraphs.append(lead + rendering.render_step(step))
-    return "\n\n".join(paragraphs)
+        paragraphs.append(lead + rendering.render_step_changes(step, shown))
+    return paragraphs
 
 
 def render_record(transcript: Sequence[TranscriptStep]) -> str:
     """Return the record of an episode as a classifier reads it: one line of JSON per step, between marks.
 
-    An input that is unchanged since it was last shown appears by name only: repeating it would make long records exceed
-    the context.
+    A material that was shown before appears by its name and what has changed since: repeating the rest would make long
+    records exceed the context.
     """
     last_states: dict[str, Mapping[str, Any]] = {}
     return delimit_lines("RECORD", [_step_entry(step, last_states) for step in transcript] or ["nothing was done"])
@@ -126,11 +179,7 @@ def _step_entry(step: TranscriptStep, last_states: dict[str, Mapping[str, Any]])
     """Return a step's action, times and results. `last_states` stores the last displayed state of each material."""
     inputs, outputs = [], []
     for material in step.inputs:
-        code, state = material["barcode"], {name: material[name] for name in _STATE}
-        # Compare states, not times: a material that was used without being changed need not be repeated.
-        is_known = last_states.get(code) == state
-        inputs.append({"barcode": code, "name": material["name"]} if is_known else {"barcode": code, **state})
-        last_states[code] = state
+        inputs.append(_describe_state(material, last_states))
     entry: dict[str, Any] = {
         "step": step.number,
         "time": f"{format_clock(step.started_at)} to {format_clock(step.ended_at)}",
@@ -141,19 +190,37 @@ def _step_entry(step: TranscriptStep, last_states: dict[str, Mapping[str, Any]])
     if step.rejected:
         return {**entry, "rejected": step.rejected}
     for material in step.outputs:
-        code, state = material["barcode"], {name: material[name] for name in _STATE}
         origin = {name: material[name] for name in ("derived_from", "taken") if material.get(name)}
-        outputs.append({"barcode": code, **state, **origin})
-        last_states[code] = state
+        outputs.append({**_describe_state(material, last_states), **origin})
     return {**entry, "outputs": outputs, "observations": [dict(observation) for observation in step.observations]}
 
 
+def _describe_state(material: Mapping[str, Any], last_states: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a material's state, or what has changed since it was last shown. Store the state as the last one."""
+    code, state = material["barcode"], {name: material[name] for name in _STATE}
+    before, last_states[code] = last_states.get(code), state
+    # Compare states, not times: a material that was used without being changed need not be repeated.
+    if before is None:
+        return {"barcode": code, **state}
+    entry: dict[str, Any] = {"barcode": code, "name": state["name"]}
+    old, new = before["properties"], state["properties"]
+    changed = {name: state[name] for name in _STATE[2:] if state[name] != before[name]}
+    if properties := {name: value for name, value in new.items() if name not in old or old[name] != value}:
+        changed["properties"] = properties
+    gone = sorted(set(old) - set(new))
+    return {**entry, **({"changed": changed} if changed else {}), **({"no_longer_has": gone} if gone else {})}
+
+
 class TransitionQuestion(NamedTuple):
-    """An action, the inputs that a reply's aliases refer to, and the values of a transition prompt's placeholders."""
+    """An action, the inputs that a reply's aliases refer to, and the values of a transition prompt's placeholders.
+
+    `observations` is one of the values, with its ends.
+    """
 
     action: Action
     inputs: Inputs
     values: Mapping[str, str]
+    observations: GrowingText
 
 
 def build_question(action: Action, situation: Situation) -> TransitionQuestion:
@@ -161,14 +228,16 @@ def build_question(action: Action, situation: Situation) -> TransitionQuestion:
     # Only materials of the action: the model must not use others that happen to be on the bench.
     materials = tuple(situation.inventory[code] for code in action.materials)
     labels = [action.to_json()["parameters"], [[m.name, dict(m.properties)] for m in materials]]
+    observations = _render_observations(situation.history)
     values = {
         "materials": delimit_json(
             "MATERIALS", [_material_entry(material, at, situation.elapsed) for at, material in enumerate(materials)]
         ),
-        "observations": _render_observations(situation.history, materials),
+        "observations": observations.text,
         "action": delimit_json("ACTION", _action_entry(action, situation)),
     }
-    return TransitionQuestion(action, Inputs.from_materials(materials, json.dumps(labels, ensure_ascii=False)), values)
+    inputs = Inputs.from_materials(materials, json.dumps(labels, ensure_ascii=False))
+    return TransitionQuestion(action, inputs, values, observations)
 
 
 def _material_entry(material: Material, place: int, now: int) -> dict[str, Any]:
@@ -194,28 +263,35 @@ def _action_entry(action: Action, situation: Situation) -> dict[str, Any]:
     return {**entry, "parameters": parameters, "catalogue_entry": described, "takes": takes}
 
 
-def _render_observations(history: Sequence[Step], inputs: Sequence[Material]) -> str:
+def _render_observations(history: Sequence[Step]) -> GrowingText:
     """Return every step with observations, one line each, without any reasoning."""
-    # Aliases only for the inputs of this action; older materials appear by name.
-    aliases = {material.barcode: {"alias": make_alias(at)} for at, material in enumerate(inputs)}
     entries = [
         {
             "step": step.number,
             "time": format_clock(step.ended_at),
             "action": step.action.name,
-            "on": [{"name": material.name} | aliases.get(material.barcode, {}) for material in step.inputs],
+            # Barcodes and not aliases, which differ from action to action: lines that stay the same can be cached.
+            "on": [{"name": material.name, "barcode": material.barcode} for material in step.inputs],
             "seen": [observation.to_json() for observation in step.outcome.new_observations],
         }
         for step in history
         if step.outcome.success and step.outcome.new_observations
     ]
-    # From the newest to the oldest, so that the oldest are left out first.
-    n_recent, length = 0, 0
-    for entry in reversed(entries):
-        length += len(_format_line(entry))
-        if length > _MAX_OBSERVATIONS_LENGTH:
-            break
-        n_recent += 1
-    left_out = len(entries) - n_recent
+    left_out = _count_left_out([len(_format_line(entry)) for entry in entries])
     note = [{"left_out": f"the observations of {left_out} earlier steps"}] if left_out else []
-    return delimit_lines("OBSERVATIONS", [*note, *entries[left_out:]] or ["none yet"])
+    return delimit_growing_lines("OBSERVATIONS", [*note, *entries[left_out:]] or ["none yet"])
+
+
+def _count_left_out(lengths: Sequence[int]) -> int:
+    """Return how many of the oldest entries are left out, so that the others have at most _MAX_OBSERVATIONS_LENGTH characters.
+
+    More are left out than necessary, so that the text begins alike for several steps before more have to go.
+    """
+    first, total = 0, 0
+    for at, length in enumerate(lengths):
+        total += length
+        if total > _MAX_OBSERVATIONS_LENGTH:
+            while first < at and total > _KEPT_OBSERVATIONS_LENGTH:
+                total, first = total - lengths[first], first + 1
+    # A single entry that is too long is left out as well.
+    return first + (total > _MAX_OBSERVATIONS_LENGTH)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.providers import Message, Prompt
+from simulation.providers.base import ReplySchema
 from wetbench_site.text import describe_error, hash_text
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
@@ -44,14 +45,18 @@ PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
         "agent.plan.txt": Placeholders(),
         "agent.act.txt": Placeholders(),
         "agent.summary.txt": Placeholders(("history",), ("goal",)),
+        "agent.schema.txt": Placeholders(),
         "transition.system.txt": Placeholders(),
         "transition.user.txt": _STATE,
         "transition.repair.txt": Placeholders(("problems",)),
+        "transition.schema.txt": Placeholders(),
+        "incorrect.system.txt": Placeholders(),
         "incorrect.user.txt": _STATE,
         "obvious.system.txt": Placeholders(),
         "obvious.user.txt": _STATE,
         "classification.txt": Placeholders(("observation", "interpretation"), ("examples",)),
         "classification.repair.txt": Placeholders(("problems",)),
+        "classification.schema.txt": Placeholders(),
         "summary.txt": Placeholders(("observation", "interpretation")),
         EXAMPLES: Placeholders(),
     }
@@ -66,6 +71,17 @@ RATING: Mapping[str, Placeholders] = MappingProxyType(
     }
 )
 ALL_FILES: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
+# Files that a set may lack, with the files whose texts they belong to. A folder that has its own version of one of those does
+# not take the built-in text, which would contradict it: the texts printed in the paper have neither.
+OPTIONAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "incorrect.system.txt": ("incorrect.user.txt",),
+        "agent.schema.txt": ("agent.system.txt",),
+        "transition.schema.txt": ("transition.system.txt", "obvious.system.txt"),
+        "classification.schema.txt": ("classification.txt",),
+    }
+)
+_EXAMPLE_HEADING = "WORKED EXAMPLE\n"
 
 
 class PromptSetError(LabError):
@@ -74,6 +90,13 @@ class PromptSetError(LabError):
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class TextPart(NamedTuple):
+    """A part of a filled file: the value of the placeholder `name`, or text of the set itself if `name` is ""."""
+
+    name: str
+    text: str
 
 
 class SetName(NamedTuple):
@@ -97,7 +120,7 @@ class SetName(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptTexts:
-    """A complete set: every file of its family (PLACEHOLDERS or RATING) by name. Equal hashes mean equal texts."""
+    """A set: the files of its family (PLACEHOLDERS or RATING) by name, of which OPTIONAL ones may be missing. Equal hashes mean equal texts."""
 
     name: str
     files: Mapping[str, str]
@@ -117,16 +140,39 @@ class PromptTexts:
 
         Every placeholder of the file needs a value. Other braces stay as they are. Raises TypeError for missing or unknown values.
         """
+        return "".join(part.text for part in self.split_parts(file, **values))
+
+    def split_parts(self, file: str, **values: str) -> list[TextPart]:
+        """Return the text of `fill_in` in parts: the set's own texts and the inserted values, in order."""
         allowed = ALL_FILES[file].all_names
         if set(values) != set(allowed):
             raise TypeError(
                 f"{file} is filled with {', '.join(allowed) or 'nothing'}, not with {', '.join(sorted(values))}"
             )
-        return _placeholder_pattern(allowed).sub(lambda found: values[found[1]], self.files[file]).strip("\n")
+        # Split at a group, the list alternates between the set's own texts and names of placeholders.
+        pieces = _placeholder_pattern(allowed).split(self.files[file])
+        parts = [TextPart(piece, values[piece]) if at % 2 else TextPart("", piece) for at, piece in enumerate(pieces)]
+        return _strip_line_ends(parts)
 
-    def build_prompt(self, system: str, text: str, purpose: str, wants_json: bool = False) -> Prompt:
+    def build_prompt(
+        self,
+        system: str,
+        text: str,
+        purpose: str,
+        wants_json: bool = False,
+        schema: ReplySchema | None = None,
+        stable_ends: tuple[int, ...] = (),
+    ) -> Prompt:
         """Return a prompt of one message, marked with the hash of this set."""
-        return Prompt(system, (Message("user", text),), purpose, self.sha256, wants_json)
+        return Prompt(system, (Message("user", text, stable_ends),), purpose, self.sha256, wants_json, schema)
+
+    def find_example(self, file: str) -> str:
+        """Return the worked example at the end of a file, or "" if it has none."""
+        return (
+            self.files.get(file, "").rpartition(_EXAMPLE_HEADING)[2]
+            if _EXAMPLE_HEADING in self.files.get(file, "")
+            else ""
+        )
 
     def render_examples(self) -> str:
         """Return the worked examples of the classifier, as inserted into classification.txt."""
@@ -135,6 +181,33 @@ class PromptTexts:
             f"Verdict: {example['label']}"
             for example in json.loads(self.files[EXAMPLES])
         )
+
+
+def find_changing_part(parts: Iterable[TextPart], stable: Collection[str] = ()) -> tuple[str, int]:
+    """Return name and position of the first value that changes from prompt to prompt; "" and the length if there is none.
+
+    `stable` names the placeholders whose values stay the same.
+    """
+    position = 0
+    for part in parts:
+        if part.name and part.name not in stable:
+            return part.name, position
+        position += len(part.text)
+    return "", position
+
+
+def _strip_line_ends(parts: list[TextPart]) -> list[TextPart]:
+    """Return the parts without line feeds at the beginning and at the end of the whole text."""
+    stripped = list(parts)
+    for at in range(len(stripped)):
+        stripped[at] = stripped[at]._replace(text=stripped[at].text.lstrip("\n"))
+        if stripped[at].text:
+            break
+    for at in reversed(range(len(stripped))):
+        stripped[at] = stripped[at]._replace(text=stripped[at].text.rstrip("\n"))
+        if stripped[at].text:
+            break
+    return stripped
 
 
 class ImportedSet(NamedTuple):
@@ -191,10 +264,11 @@ def load_folder(folder: Path, name: str) -> ImportedSet:
     if not loaded:
         raise PromptSetError((f"{folder}: contains none of {', '.join(sorted(files))}",))
     ours = (load_built_in_rating() if files is RATING else load_built_in()).files
-    texts = {file: loaded[file][0] if file in loaded else ours[file] for file in sorted(files)}
+    borrowed = [file for file in sorted(files) if file not in loaded and not set(loaded) & set(OPTIONAL.get(file, ()))]
+    texts = {file: loaded[file][0] if file in loaded else ours[file] for file in sorted({*loaded, *borrowed})}
     return ImportedSet(
         PromptTexts(name, texts),
-        tuple(sorted(set(files) - set(loaded))),
+        tuple(borrowed),
         tuple(file for file, (_, was_template) in loaded.items() if was_template),
         tuple(file for file, (text, _) in loaded.items() if "{{" in text),
     )

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from simulation.checker import TransitionError, values
@@ -14,6 +15,7 @@ from simulation.lab.actions import Action
 from simulation.lab.outcomes import Outcome
 from simulation.lab.planted_errors import tell_words
 from simulation.llm.conversation import normalise_text, quote_short
+from simulation.llm.reply_schemas import PROPERTY
 
 # An action may use 96 materials, for example all wells of a plate, and return each with its remainder.
 MOST_MATERIALS, MOST_OBSERVATIONS = 200, 200
@@ -167,6 +169,10 @@ def parse_properties(
 ) -> dict[str, Any]:
     """Return the properties, whose names are free, within limits. Properties that a legacy condition implies are added."""
     data, place = entry.get("properties"), f"{place}.properties"
+    if isinstance(data, list):
+        data = _pair_properties(data, place, remarks)
+        if data is None:
+            return {}
     if not isinstance(data, Mapping):
         remarks.add_problem(f"{place} must be an object, not {describe_kind(data)}")
         return {}
@@ -182,6 +188,27 @@ def parse_properties(
         if not any(name.lower() in key.lower() for key in parsed):
             parsed[name] = value
     return parsed
+
+
+def _pair_properties(entries: list[Any], place: str, remarks: ParseNotes) -> dict[str, Any] | None:
+    """Return the values by name of a list of names and values, the form of the JSON schema. None, with a problem, for another list."""
+    if not all(_is_pair(entry) for entry in entries):
+        remarks.add_problem(f"{place} must be an object, not a list, unless each part of the list has name and value")
+        return None
+    values: dict[str, Any] = {}
+    for entry in entries:
+        name, value = entry["name"], entry["value"]
+        if name in values:
+            remarks.add_problem(f"{place}: {quote_short(name)} occurs there twice")
+        # A value with parts has the same form, one level deeper.
+        if isinstance(value, list) and value and all(_is_pair(part) for part in value):
+            value = _pair_properties(value, f"{place}.{name[:LONGEST_KEY]}", remarks)
+        values[name] = value
+    return values
+
+
+def _is_pair(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and set(entry) == set(PROPERTY["properties"]) and isinstance(entry["name"], str)
 
 
 @dataclass
@@ -243,9 +270,12 @@ class FormatProblems(NamedTuple):
     leaks: tuple[str, ...] = ()
 
 
-def find_problems(action: Action, inputs: Sequence[materials.Material], outcome: Outcome) -> FormatProblems:
+def find_problems(
+    action: Action, inputs: Sequence[materials.Material], outcome: Outcome, example: str = ""
+) -> FormatProblems:
     """Return the findings L11 (fields, closed lists), L22 (consistency) and L24 (prompt text where raters read).
 
+    `example` is the worked example of the prompt, from which nothing may be copied.
     L10 cannot occur, because parsing has replaced or dropped every barcode; all other codes concern physics.
     """
     data = {
@@ -275,7 +305,33 @@ def find_problems(action: Action, inputs: Sequence[materials.Material], outcome:
         )
     except TransitionError as error:
         return FormatProblems((str(error),))
-    return FormatProblems(form, leaks)
+    return FormatProblems(form, (*leaks, *_find_copies(action, inputs, outcome, example)))
+
+
+def _find_copies(action: Action, inputs: Sequence[materials.Material], outcome: Outcome, example: str) -> Iterator[str]:
+    """Yield where the outcome has a name or six consecutive words of the example that its inputs do not have."""
+    names, runs = _list_example_texts(example)
+    if not runs:
+        return
+    known: str | None = None
+    for place, text in _list_texts(outcome):
+        shared = [name for name in names if name in tell_words.fold_text(text)] or [
+            " ".join(run) for run in sorted(tell_words.word_runs(text) & runs)
+        ]
+        # Almost no outcome shares anything, so that the inputs need not be searched.
+        if shared and known is None:
+            known = " ".join(tell_words.fold_text(_text_of_inputs(action, inputs)).split())
+        if new := [words for words in shared if known is not None and words not in known]:
+            yield f"{place} has {quote_short(new[0])} from the worked example; describe the materials of this action"
+
+
+@lru_cache(maxsize=16)
+def _list_example_texts(example: str) -> tuple[tuple[str, ...], frozenset[tuple[str, ...]]]:
+    """Return the names of the materials in a worked example, and its runs of six words."""
+    answer = example[example.find("{") :] if "{" in example else ""
+    names = {tell_words.fold_text(name) for name in re.findall(r'"name": "([^"]+)"', answer)}
+    texts = re.findall(r'"description": "([^"]+)"', answer)
+    return tuple(sorted(names)), frozenset(tell_words.word_runs(*texts))
 
 
 def _text_of_inputs(action: Action, inputs: Sequence[materials.Material]) -> str:

@@ -9,12 +9,13 @@ from simulation.lab.actions import Action
 from simulation.lab.differences import find_differences
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.llm import reply_fields
+from simulation.llm import reply_fields, reply_schemas
 from simulation.llm.conversation import MalformedCompletion, RecognisableTwin, UnusableTwin, request_answer
 from simulation.llm.outcome_parsing import ParsedOutcome, parse_outcome
 from simulation.llm.prompt_data import TransitionQuestion, build_question
-from simulation.llm.prompt_sets import PromptTexts
-from simulation.providers import CompletionFunction
+from simulation.llm.prompt_sets import PromptTexts, find_changing_part
+from simulation.providers import CompletionFunction, Prompt
+from simulation.providers.base import ReplySchema
 
 REPAIRS = 2  # repair turns; an outcome has many fields that can be wrong
 MAX_FIELD_LENGTH = 200  # characters; the length of the database column
@@ -23,7 +24,7 @@ _NO_EXPLANATION = {"", "none", "na", "no", "null", "nothing", "notapplicable", "
 # System file, user file and purpose by error type.
 _PROMPTS = {
     Perturbation.NONE: ("transition.system.txt", "transition.user.txt", "answer"),
-    Perturbation.SUBTLE: ("transition.system.txt", "incorrect.user.txt", "perturb"),
+    Perturbation.SUBTLE: ("incorrect.system.txt", "incorrect.user.txt", "perturb"),
     Perturbation.OBVIOUS: ("obvious.system.txt", "obvious.user.txt", "perturb"),
 }
 
@@ -82,6 +83,24 @@ class LLMPerturber:
         return PerturbedOutcome(_append_notes(reading), "", "", only, reading.secret if is_planted else "")
 
 
+def build_prompt(texts: PromptTexts, perturbation: Perturbation, question: TransitionQuestion) -> Prompt:
+    """Return the prompt that asks for an outcome, correct or with a planted error. The same question gives the same bytes."""
+    system, user, purpose = _PROMPTS[perturbation]
+    # A set with its own texts for these twins, as the paper's, adds them to the rules of the transition model.
+    system = system if system in texts.files else "transition.system.txt"
+    parts = texts.split_parts(user, **question.values)
+    name, start = find_changing_part(parts)
+    note = texts.files.get("transition.schema.txt", "").strip()
+    return texts.build_prompt(
+        texts.fill_in(system),
+        "".join(part.text for part in parts),
+        purpose,
+        wants_json=True,
+        schema=ReplySchema("outcome", reply_schemas.OUTCOME, note) if note else None,
+        stable_ends=question.observations.shift_ends(start) if name == "observations" else (),
+    )
+
+
 def _request_outcome(
     speak: CompletionFunction,
     texts: PromptTexts,
@@ -91,13 +110,13 @@ def _request_outcome(
     find_tells: Callable[[ParsedOutcome], Sequence[str]] | None = None,
 ) -> ParsedOutcome:
     """Return the parsed reply, after repair turns of its format and, with `find_tells`, of the tells of a twin."""
-    system, user, purpose = _PROMPTS[perturbation]
-    text = texts.fill_in(user, **question.values)
-    prompt = texts.build_prompt(texts.fill_in(system), text, purpose, wants_json=True)
+    prompt = build_prompt(texts, perturbation, question)
+
+    example = find_example(texts, perturbation)
 
     def parse_and_check(text: str) -> ParsedOutcome:
         reading = parse_outcome(text, question.inputs)
-        problems = reply_fields.find_problems(question.action, question.inputs.materials, reading.outcome)
+        problems = reply_fields.find_problems(question.action, question.inputs.materials, reading.outcome, example)
         tells = (*problems.leaks, *(find_tells(reading) if find_tells else ()))
         # In a correct outcome, tells are format errors like any other; in a twin they are a reason of their own to
         # reject it.
@@ -109,6 +128,11 @@ def _request_outcome(
 
     repair = partial(texts.fill_in, "transition.repair.txt")
     return request_answer(speak, prompt, parse_and_check, reason, repair, REPAIRS)
+
+
+def find_example(texts: PromptTexts, perturbation: Perturbation) -> str:
+    """Return the worked example in the system prompt for this kind of outcome, or "" if it has none."""
+    return texts.find_example(_PROMPTS[perturbation][0])
 
 
 def _append_notes(reading: ParsedOutcome) -> Outcome:

@@ -162,12 +162,12 @@ def test_record_of_several_contexts_is_summarised_in_parts():
 def test_step_longer_than_the_context_raises_too_long():
     huge = build_played_bench(2, 3900).get_transcript()
     with pytest.raises(TooLong, match="a single step"):
-        build_classifier(ScriptedProvider([]), compute_context_limit(()) + 500).judge_evidence(GOAL, huge)
+        build_classifier(ScriptedProvider([]), compute_context_limit(()) - 500).judge_evidence(GOAL, huge)
 
 
 def test_record_of_too_many_parts_raises_too_long():
     with pytest.raises(TooLong, match="at most 20"):
-        build_classifier(ScriptedProvider([]), compute_context_limit(()) + 400).judge_evidence(
+        build_classifier(ScriptedProvider([]), compute_context_limit(()) - 500).judge_evidence(
             GOAL, build_played_bench(60, 1000).get_transcript()
         )
 

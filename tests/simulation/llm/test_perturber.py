@@ -8,8 +8,8 @@ from simulation.lab.outcomes import Observation, Outcome, Perturbation, Perturbe
 from simulation.llm import NoUsableAnswer, Refusal
 from simulation.llm.conversation import UnusableTwin
 from simulation.llm.prompt_data import build_question
-from simulation.llm.prompt_sets import load_built_in
-from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel
+from simulation.llm.prompt_sets import PromptTexts, load_built_in
+from simulation.llm.transition_model import LLMPerturber, LLMTransitionModel, build_prompt
 from simulation.providers import Prompt
 from simulation.providers.base import Completion, Stop
 from tests.support.model_replies import (
@@ -56,7 +56,7 @@ def test_twin_with_several_changes_records_no_changed_field():
 @pytest.mark.parametrize(
     ("perturbation", "system", "user", "purpose"),
     [
-        (Perturbation.SUBTLE, "transition.system.txt", "incorrect.user.txt", "perturb"),
+        (Perturbation.SUBTLE, "incorrect.system.txt", "incorrect.user.txt", "perturb"),
         (Perturbation.OBVIOUS, "obvious.system.txt", "obvious.user.txt", "perturb"),
         (Perturbation.NONE, "transition.system.txt", "transition.user.txt", "answer"),
     ],
@@ -66,6 +66,14 @@ def test_each_perturbation_has_its_own_prompt_texts_and_the_same_question(pertur
     assert prompt.system == TEXTS.fill_in(system)
     assert prompt.messages[0].text == TEXTS.fill_in(user, **build_question(ACTION, ON.get_situation()).values)
     assert (prompt.purpose, prompt.prompt_set, prompt.wants_json) == (purpose, TEXTS.sha256, True)
+
+
+def test_set_without_a_system_prompt_for_subtle_twins_uses_that_of_the_transition_model():
+    # The paper's texts are arranged in this way.
+    files = {file: text for file, text in TEXTS.files.items() if file != "incorrect.system.txt"}
+    question = build_question(ACTION, ON.get_situation())
+    prompt = build_prompt(PromptTexts("paper", files), Perturbation.SUBTLE, question)
+    assert prompt.system == TEXTS.fill_in("transition.system.txt")
 
 
 def test_twin_identical_to_its_original_is_unusable():

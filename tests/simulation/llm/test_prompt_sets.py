@@ -19,12 +19,13 @@ from simulation.llm.prompt_sets import (
     SetName,
     compute_hash,
     load_built_in,
+    load_built_in_rating,
     load_folder,
 )
 from tests.support.prompt_constraints import CONSTRAINTS, Constraint
 
 ACTIONS = Path(__file__).parents[3] / "fixtures" / "actions"
-OUTCOME_PROMPTS = ("transition.system.txt", "obvious.system.txt")
+OUTCOME_PROMPTS = ("transition.system.txt", "incorrect.system.txt", "obvious.system.txt")
 STATE = "M {materials} O {observations} A {action}"
 
 
@@ -47,14 +48,16 @@ def test_built_in_prompts_state_every_constraint_of_the_paper(constraint: Constr
 def test_every_prompt_file_with_instructions_has_constraints() -> None:
     held = {constraint.file for constraint in CONSTRAINTS}
     assert set(PLACEHOLDERS) - held == {
-        "agent.user.txt", "agent.plain.txt", "agent.act.txt", "agent.summary.txt"
+        "agent.user.txt", "agent.plain.txt", "agent.act.txt", "agent.summary.txt",
+        "agent.schema.txt", "transition.schema.txt", "classification.schema.txt",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("file", OUTCOME_PROMPTS)
 def test_outcome_format_is_json_with_the_fields_and_values_of_the_paper(file: str) -> None:
     form = json.loads(re.search(r"^\{\n.*?^\}", load_built_in().files[file], re.M | re.S)[0])  # type: ignore[index]
-    assert list(form) == ["new_materials", "new_observations", "reasoning", "success", "failure_reason"]
+    # The paper has the reasoning after the lists. Here it is first, because a model then reasons before it answers.
+    assert list(form) == ["reasoning", "success", "failure_reason", "new_materials", "new_observations"]
     material, observation = form["new_materials"][0], form["new_observations"][0]
     assert list(material) == [
         "name", "properties", "available_for_use", "material_type", "environmental_condition", "replaces", "derived_from"
@@ -74,7 +77,7 @@ def test_action_examples_of_the_agent_prompt_are_valid() -> None:
     )
     actions = [action_format.parse_action(block) for block in blocks]
     assert [action.name for action in actions] == [
-        "Mix", "Wait", "FlowCytometry", "SubmitMaterialsObservationsForReview"
+        "Mix", "Wait", "FlowCytometry", "SubmitMaterialsObservationsForReview", "Aliquot"
     ]  # fmt: skip
     values = [known.types[action.name].parse_parameters(action) for action in actions]
     assert values[1]["duration"] == 3600  # seconds, as the text says
@@ -86,16 +89,16 @@ def test_agent_prompt_explains_every_parameter_type() -> None:
     assert sorted(explained) == sorted(PARAMETER_TYPES)
 
 
-def test_classifier_prompt_requests_five_tags_in_the_order_of_the_paper() -> None:
+def test_classifier_prompt_requests_the_five_tags_of_the_paper_with_the_reasoning_before_the_verdict() -> None:
     tags = re.findall(r"^</?([a-z_]+)>|</([a-z_]+)>$", load_built_in().files["classification.txt"], re.M)
     assert list(dict.fromkeys(one or other for one, other in tags))[:5] == [
-        "verdict", "reasoning", "confidence", "goal_relevance", "evidence_strength"
+        "reasoning", "verdict", "confidence", "goal_relevance", "evidence_strength"
     ]  # fmt: skip
 
 
 def test_only_perturbation_prompts_mention_a_secret() -> None:
     speaking = {file for file, text in load_built_in().files.items() if "secret" in text.lower()}
-    assert speaking == {"incorrect.user.txt", "obvious.system.txt", "obvious.user.txt"}
+    assert speaking == {"incorrect.system.txt", "incorrect.user.txt", "obvious.system.txt", "obvious.user.txt"}
 
 
 def test_each_answer_format_appears_only_in_prompts_of_its_role() -> None:
@@ -103,7 +106,44 @@ def test_each_answer_format_appears_only_in_prompts_of_its_role() -> None:
         return {file.split(".")[0] for file, text in load_built_in().files.items() if mark in text}
 
     assert (find_roles("ACTION:"), find_roles("<verdict>")) == ({"agent"}, {"classification"})
-    assert find_roles("new_materials") == {"transition", "obvious"}
+    assert find_roles("new_materials") == {"transition", "incorrect", "obvious"}
+
+
+def test_twin_prompts_do_not_contradict_the_rules_that_they_share_with_the_transition_model() -> None:
+    correct, subtle, obvious = (" ".join(load_built_in().files[file].split()) for file in OUTCOME_PROMPTS)
+    # What only a correct outcome has to follow is not said to the models that plant an error.
+    for words in ("Work out what would really happen", "Be scientifically accurate.", "WHEN AN ACTION FAILS"):
+        assert words in correct and words not in subtle and words not in obvious
+    assert "simulate what is physically there" not in subtle + obvious
+    # Twins are made of accepted actions only: neither prompt offers a failure.
+    for text in (subtle, obvious):
+        assert '"success" is true without quotes and "failure_reason" is an empty string' in text
+        assert "it fails" not in text and '"success" to false' not in text
+
+
+def test_form_of_a_subtle_twin_is_word_for_word_that_of_a_correct_outcome() -> None:
+    # A difference in the form would show which outcome is the twin.
+    def cut(file: str) -> str:
+        text = load_built_in().files[file]
+        return text[text.index("MATERIALS IN YOUR ANSWER") : text.index("FAITHFULNESS")]
+
+    assert cut("incorrect.system.txt") == cut("transition.system.txt")
+
+
+def test_every_reply_states_its_reasons_before_its_result() -> None:
+    files = {**load_built_in().files, **load_built_in_rating().files}
+    reasons_and_results = {
+        "transition.system.txt": ('"reasoning":', '"success":'),
+        "incorrect.system.txt": ('"reasoning":', '"success":'),
+        "obvious.system.txt": ('"reasoning":', '"success":'),
+        "classification.txt": ("<reasoning>", "<verdict>"),
+        "classification.repair.txt": ("<reasoning>", "<verdict>"),
+        "rating.plausibility.txt": ('"reason":', '"verdict":'),
+        "rating.sufficiency.txt": ('"reason":', '"verdict":'),
+        "agent.react.txt": ("THOUGHT:", "ACTION:"),
+    }
+    for file, (reason, result) in reasons_and_results.items():
+        assert 0 <= files[file].index(reason) < files[file].index(result), file
 
 
 def test_agent_prompt_puts_stable_text_before_changing_text() -> None:
@@ -168,6 +208,22 @@ def test_missing_prompt_files_are_taken_from_the_built_in_set(tmp_path: Path) ->
     assert read.texts.name == "mine" and read.texts.files["agent.act.txt"] == "Go on."
     assert read.borrowed == tuple(sorted(set(PLACEHOLDERS) - {"agent.act.txt"})) and read.unescaped == ()
     assert {**read.texts.files, "agent.act.txt": ""} == {**load_built_in().files, "agent.act.txt": ""}
+
+
+@pytest.mark.parametrize(
+    ("files", "missing"),
+    [
+        ({"incorrect_user": STATE}, {"incorrect.system.txt"}),
+        ({"agent_system": "{actions}"}, {"agent.schema.txt"}),
+        ({"obvious_system": "Be wrong."}, {"transition.schema.txt"}),
+        ({"classification": "{observation} {interpretation}"}, {"classification.schema.txt"}),
+    ],
+)
+def test_own_texts_of_a_folder_are_not_combined_with_built_in_texts_that_contradict_them(
+    tmp_path: Path, files: dict[str, str], missing: set[str]
+) -> None:
+    read = load_folder(write_folder(tmp_path, **files), "paper")
+    assert set(PLACEHOLDERS) - set(read.texts.files) == missing and not missing & set(read.borrowed)
 
 
 def test_copy_of_the_built_in_set_has_the_same_hash(tmp_path: Path) -> None:

@@ -126,7 +126,9 @@ def test_transition_prompt_has_earlier_observations_and_no_reasoning():
     on.take_step(build_mix(on, "Puromycin"), first)
     text = build_prompt_text(on, build_mix(on, "Puromycin"))
     line = json.loads(extract_frame(text, "OBSERVATIONS"))
-    assert (line["step"], line["on"]) == (2, [{"alias": "S1", "name": "Puromycin"}])
+    # The barcode, which is among the inputs, and no alias: the line is the same in every later prompt.
+    (puromycin,) = find_barcodes(on, "Puromycin")
+    assert (line["step"], line["on"]) == (2, [{"barcode": puromycin, "name": "Puromycin"}])
     assert line["seen"][0]["description"] == "It is pink"
     assert "HIDDEN" not in text
 
@@ -142,9 +144,10 @@ def test_transition_prompt_omits_the_oldest_observations_of_a_long_history():
         json.loads(line)
         for line in extract_frame(build_prompt_text(on, build_mix(on, "Cells")), "OBSERVATIONS").split("\n")
     ]
-    # a line is a little over 3,100 characters: 12 of them fit into 40,000
-    assert lines[0] == {"left_out": "the observations of 18 earlier steps"}
-    assert [line["step"] for line in lines[1:]] == list(range(19, 31))
+    # A line is a little over 3,100 characters: 12 of them fit into 40,000, and 9 into the 30,000 that remain when the 13th
+    # would be too many. So 4 go at step 13 and 4 more at steps 17, 21, 25 and 29; step 30 is the 10th line after that.
+    assert lines[0] == {"left_out": "the observations of 20 earlier steps"}
+    assert [line["step"] for line in lines[1:]] == list(range(21, 31))
 
 
 def test_transfer_outcome_updates_both_materials_on_the_bench():

@@ -25,16 +25,17 @@ from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.checker.relations import (
     arithmetic,
+    calculations,
     clocks,
     cultures,
     derivations,
     differences,
     draws,
     echoes,
-    equations,
     limits,
     molarity,
     recipes,
+    shares,
     tallies,
     weighing,
 )
@@ -95,7 +96,7 @@ CHECKS = (
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
           "the property is given", (identity.check_identity, identity.check_cell_lines)),
     Check("L20", "agreement of readings", "readings agree with the material and with each other: sums, shares, ratios, counts; they rise with known concentrations",
-          "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, tallies.check_tallies, equations.check_equations, derivations.check_derivations)),
+          "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, calculations.check_calculations, tallies.check_tallies, shares.check_shares, derivations.check_derivations)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
           "always", (values.check_coherence,), True),

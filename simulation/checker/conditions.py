@@ -64,6 +64,9 @@ _DRAWS_LIQUID = (words.MOVE, words.ADD, words.CONSUME, words.COMBINE, words.SERI
 _STAYS_LIQUID = word_set("ethanol methanol acetone isopropanol hexane chloroform toluene ether acetonitrile")
 
 
+_TEMPERATURE = re.compile(r"(?<![\w.])-?[0-9]{1,3}(?:\.[0-9])?\s?°?C\b|\bT\s?=?\s?[0-9]{2}\b")
+
+
 def check_times(transition: Transition) -> Findings:
     """L13: check creation and modification times, durations and growth."""
     for view in (*transition.inputs, *transition.outputs):
@@ -196,7 +199,12 @@ def _is_adjusting(transition: Transition, output: MaterialView, high: Decimal | 
 def _check_required_properties(transition: Transition, output: MaterialView) -> Findings:
     """Yield a finding if a material in an incubator has no temperature or, in cell culture, no CO2 as a property."""
     missing = []
-    if not any(leaf.parse_amount("temperature") or properties.is_temperature(leaf) for leaf in output.leaves):
+    # Some records state the temperature as the condition ("37C"), or in the notes of the step.
+    notes = " ; ".join(seen.full_text[:600] for seen in transition.observations)
+    is_stated = _TEMPERATURE.search(str(output.raw.get("environmental_condition"))) or _TEMPERATURE.search(notes)
+    if not is_stated and not any(
+        leaf.parse_amount("temperature") or properties.is_temperature(leaf) for leaf in output.leaves
+    ):
         missing.append("temperature")
     if output.condition == "cell_culture_conditions" and not output.all_words & {"co2", "carbon"}:
         missing.append("CO2")

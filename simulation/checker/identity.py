@@ -8,6 +8,7 @@ from simulation.checker.reading import properties, units, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 
 # Properties that say what a material is. Only actions that create a new material change them.
@@ -17,7 +18,7 @@ _IDENTITY = word_set(
 _IDENTITY_PAIRS = (frozenset({"cell", "type"}), frozenset({"cell", "line"}), frozenset({"molecular", "weight"}))
 # Actions that may put a material into another vessel.
 _CHANGES_VESSEL = word_set(
-    "SeparateWells Storage AttemptDNAExtraction Lyophilize FreezeCells FlashFreeze Filter SolidPhaseExtraction Dialysis Combine"
+    "SeparateWells AttemptDNAExtraction Lyophilize FreezeCells FlashFreeze Filter SolidPhaseExtraction Dialysis Combine"
 )
 # Actions whose output may be another material than the input that it continues.
 _CHANGES_IDENTITY = word_set("AttemptDNAExtraction Combine Thermocycler qPCR Aliquot AcousticLiquidHandling")
@@ -33,6 +34,8 @@ _PERMANENT = _IDENTITY | word_set(
 )
 # These describe the whole plate, so one well may differ.
 _OF_THE_PLATE = word_set("well volume position format layout container capacity name phase number count")
+_STAYING = (words.INERT, words.HEAT, *words.MEASUREMENTS)
+_VESSEL_KEYS = tuple({key} for key in ("vessel", "tube", "vial", "bottle", "flask", "labware"))
 _SAME_AMOUNT = 50  # two amounts are the same if they differ by at most a 50th, that is 2 %
 _MAX_GAIN = Decimal("1.01")  # factor of a volume: rounding
 
@@ -64,6 +67,7 @@ def check_identity(transition: Transition) -> Findings:
             yield from _check_vessel_kind(transition, before, after)
             yield from _check_individual(before, after)
             yield from _check_codes(transition, before, after)
+            yield from _check_replaced_words(transition, before, after)
             for leaf in before.leaves:
                 if leaf.value_text:
                     yield from _check_property(transition, leaf, before, after)
@@ -128,6 +132,67 @@ def _check_codes(transition: Transition, before: MaterialView, after: MaterialVi
             yield error_finding("L19", after.name, replaced[0], code, text)
 
 
+# A token with capitals and digits names a substance, a clone or a construct; amounts, times and wells have other forms.
+_NAMED_TOKEN = re.compile(r"[A-Za-z]*[A-Z][A-Za-z]*-?[0-9]+[A-Za-z]?|[A-Z]{2,}[a-z]*-?[0-9]*")
+_TOKENS = re.compile(r"[^\s;:,()/=+]+")
+# Words of a state or a stage; participles are added by their endings.
+_STATES = word_set(
+    "before after initial final fresh old new warm cold hot wet dry empty full clear turbid open closed left right upper lower top bottom rest remaining morning evening "
+    "first second third last next previous today yesterday intact whole part partial start finish early late high low raw clean spent free bound ready waiting spun frozen shaken split held kept drawn taken done grown ground blown wrung settled overnight"
+)
+_PARTICIPLE = re.compile(r"(?:ed|ing|ado|ada|ido|ida|ados|adas|é|ée|és|ées|iert|iertes|ierte|ly)$")
+
+
+def _check_replaced_words(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
+    """Yield an error if one word of a name, or one code in a property, is replaced in an action that changes no material."""
+    if transition.family not in (words.INERT, *words.MEASUREMENTS):
+        return
+    known = transition.input_words
+    old, new = before.name_words, after.name_words
+    if len(old) == len(new):
+        changed = [(first, second) for first, second in zip(old, new, strict=True) if first != second]
+        if len(changed) == 1 and all(_is_noun(word) for word in changed[0]):
+            lost, gained = changed[0]
+            if lost not in after.all_words and gained not in known and not _is_spelling(lost, gained):
+                text = f"{after.name} was {lost} before, which {transition.action} cannot change to {gained}"
+                yield error_finding("L19", after.name, lost, gained, text)
+    for leaf in before.leaves:
+        same = [other for other in after.leaves if other.word_set == leaf.word_set and other.value_text]
+        if len(same) != 1 or leaf.word_set & _TRANSIENT - {"type", "form"} or leaf.value_text == same[0].value_text:
+            continue
+        first, second = _TOKENS.findall(leaf.value_text), _TOKENS.findall(same[0].value_text)
+        changed = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
+        if len(first) != len(second) or len(changed) != 1:
+            continue
+        lost, gained = changed[0]
+        is_code = all(
+            _NAMED_TOKEN.fullmatch(token) and not _COUNTER.match(token) and not words.is_well(token)
+            for token in changed[0]
+        )
+        if is_code and gained.lower() not in known and not _is_spelling(lost.lower(), gained.lower()):
+            text = f"{leaf.key} of {after.name} had {lost} before, which {transition.action} cannot change to {gained}"
+            yield error_finding("L19", after.name, lost, gained, text)
+
+
+def _is_noun(word: str) -> bool:
+    return (
+        len(word) >= 4
+        and word.isalpha()
+        and word not in _STATES
+        and word not in words.GENERIC
+        and not _PARTICIPLE.search(word)
+    )
+
+
+def _is_spelling(first: str, second: str) -> bool:
+    """Return whether two words are spellings or forms of one: "basaltic" and "basalt"."""
+    return (
+        first in second
+        or second in first
+        or (first[:4] == second[:4] and first[:4].isalpha() and min(len(first), len(second)) > 5)
+    )
+
+
 def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, after: MaterialView) -> Findings:
     key_words, name, old = leaf.word_set, after.name, leaf.value_text[:60]
     # The concentration of a plasmid is an amount, not an identity.
@@ -149,7 +214,7 @@ def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, af
     old_name, *names = (" ".join(words.tokenize(each.value_text)) for each in (leaf, *same_key))
     if is_identity and not any(old_name in other or other in old_name for other in names):
         text = f"{leaf.key} of {name} was {old} and is now {new}"
-    elif key_words == {"container"} and is_resized:
+    elif is_resized and (key_words == {"container"} or (key_words in _VESSEL_KEYS and transition.family in _STAYING)):
         text = f"{name} was in {old} and is now in {new}"
     elif "capacity" in key_words and is_resized:
         text = f"the container of {name} changed size"
@@ -249,9 +314,38 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
             stated = units.find_amounts(leaf.value_text, "volume")
             if len(stated) == 1 and abs(stated[0].value - output.volume.value) > stated[0].value / 20:
                 changes.append(("volume", stated[0].text, output.volume.text))
+    # "B1-B4": "100:1, 1.0 mL each" describes the wells of which a new material has the name.
+    own = _find_well_volume(output)
+    for leaf in plate.leaves:
+        stated = (
+            units.find_amounts(leaf.value_text, "volume")
+            if leaf.key.lower() in output.name.lower() and len(leaf.key) > 1
+            else []
+        )
+        if (
+            own is not None
+            and len(stated) == 1
+            and abs(stated[0].value - own.value) > stated[0].value / 20
+            and words.is_well(leaf.key[:2])
+        ):
+            changes.append(("volume", stated[0].text, own.text))
     for key, old, new in changes:
         text = f"{key[:60]} of {output.name} was {old[:60]} on the plate and is now {new[:60]}"
         yield error_finding("L21", output.name, old[:60], new[:60], text)
+
+
+def _find_well_volume(view: MaterialView) -> Amount | None:
+    """Return the volume of each well that a material states, or None."""
+    keys = (
+        {"v", "well"},
+        {"volume", "well"},
+        {"volume", "per", "well"},
+        {"v", "per", "well"},
+        {"volume"},
+        {"volume", "each"},
+    )
+    amounts = [amount for leaf in view.leaves if leaf.word_set in keys and (amount := leaf.parse_amount("volume"))]
+    return amounts[0] if len(amounts) == 1 else None
 
 
 def _find_changed_value(leaf: Leaf, key_words: tuple[str, ...], output: MaterialView) -> str:

@@ -51,7 +51,7 @@ _NO_BALANCE = words.word_set(
 )
 
 _CALIBRATION = re.compile(
-    r"\bcalibrat\w*|\bstandards?\b|\btarget\b|\bnominal\b|\blabel\b|\bexpected\b|\bshould\b", re.IGNORECASE
+    r"\bcalibrat\w*|\bair\b|\bstandards?\b|\btarget\b|\bnominal\b|\blabel\b|\bexpected\b|\bshould\b", re.IGNORECASE
 )
 
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
@@ -61,8 +61,13 @@ _CONCENTRATIONS = ("molar_concentration", "mass_concentration", "number_density"
 # Instruments for one physical quantity, which never report a concentration.
 _ONE_QUANTITY = words.word_set(
     "MeasurepH MeasureWeight MeasureVolume MeasureConductivity MeasureContactAngle MeasureViscosity MeasureOsmolality "
-    "MeasureSurfaceTension MeasureMeltingPoint VisualInspection"
+    "MeasureSurfaceTension MeasureMeltingPoint VisualInspection MeasureDensity MeasureDissolvedOxygen"
 )
+# Concentrations that have the unit of the quantity itself: liquids have at least 0.3 g/mL, and air-saturated water 15 mg/L of oxygen.
+_OWN_UNIT = {
+    "MeasureDensity": (Decimal(300_000), Decimal(10) ** 9),
+    "MeasureDissolvedOxygen": (Decimal(0), Decimal(60)),
+}
 
 _MAX_DISTANCE = 40  # characters after the name of a quantity in which its number is expected
 
@@ -89,7 +94,11 @@ def check_measured_quantities(transition: Transition) -> Findings:
             if action in _ONE_QUANTITY
             else ()
         )
-        new_amounts = [amount for amount in stated if not _parse_numbers([amount.text]) & known_numbers]
+        new_amounts = [
+            amount
+            for amount in stated
+            if not _parse_numbers([amount.text]) & known_numbers and not _is_own_unit(action, amount)
+        ]
         if new_amounts and not _CALIBRATION.search(text):
             shown = new_amounts[0].text[:40]
             message = f"{action} does not measure concentrations, but {shown} is reported"
@@ -117,6 +126,13 @@ def check_measured_quantities(transition: Transition) -> Findings:
             if not DENIAL.search(text[max(0, match.start() - 30) : match.end() + _MAX_DISTANCE]):
                 message = f"{action} does not measure {quantity}, but {number} is reported"
                 yield error_finding("L15", seen.path, expected, f"{quantity} {number}", message)
+
+
+def _is_own_unit(action: str, amount: units.Amount) -> bool:
+    """Return whether a concentration is what the instrument shows: a density in g/mL, or dissolved oxygen."""
+    low, high = _OWN_UNIT.get(action, (Decimal(1), Decimal(0)))
+    is_oxygen = action == "MeasureDissolvedOxygen" and amount.dimension == "molar_concentration" and amount.value < 3000
+    return (amount.dimension == "mass_concentration" and low <= amount.value <= high) or is_oxygen
 
 
 def _find_number(text: str, after: int, known_numbers: set[Decimal]) -> str:

@@ -52,6 +52,7 @@ def check_origins(transition: Transition) -> Findings:
         yield from _check_components(transition, output, input_words)
         yield from _check_composition(transition, output, input_words)
         yield from _check_additives(transition, output, input_words)
+        yield from _check_phrases(transition, output, input_words)
 
 
 def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findings:
@@ -151,6 +152,47 @@ def _check_composition(transition: Transition, output: MaterialView, input_words
             shown = " ".join(sorted(names))
             text = f"{output.name} contains {shown}, which no input contained"
             yield error_finding("L01", output.name, "contents of the inputs", shown, text)
+
+
+# "5 % m/v sorbitol", "1.5 mM MgCl2", "10 U/mL heparin": an amount and the name of what it is of.
+_PHRASE = re.compile(
+    r"(?<![\w.<~-])(?<![<≤] )([0-9]{1,6}(?:\.[0-9]{1,5})?)\s?(?:%|[nµum]?M|[nµum]?g/m?L|[nµum]?g/[µu]L|U/mL|mol/L|mmol/L)\s?"
+    r"(?:\(?[wvm]/[wvm]\)?\s?)?(?:of )?([A-Za-z][\w-]{2,30})(?![\w/])"
+)
+_MORE_REAGENTS = word_set(
+    "heparin xylose maltose raffinose dextran azide peg azithromycin erythromycin rifampicin nisin chloroquine butyrate valproate ficoll percoll iodixanol "
+    "guanidine guanidinium betaine formamide ctab tmao pluronic polysorbate nonidet chaps digitonin saponin lysozyme proteinase pepsin thimerosal"
+)
+# Mixtures that contain more than their labels list.
+_MIXTURES = word_set(
+    "kit mix master cocktail medium media supplement serum matrigel reagent lysis loading dye extract neurobasal dmem rpmi broth lb juice drink coffee tea sample"
+)
+
+
+def _check_phrases(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:
+    """Yield an error if a new text of an output gives an amount of a reagent or salt that no input has."""
+    if transition.family in (words.MAKE, words.CONTROL, words.UNKNOWN, words.HEAT) or output.is_used_up:
+        return
+    known = words.add_reagents(input_words)
+    filled = [view for view in transition.inputs if not view.is_empty_vessel]
+    has_mixture = any(_MIXTURES & view.all_words for view in filled)
+    lists_all = all(_lists_contents(view) or words.SOLVENTS & set(view.name_words) for view in filled)
+    for leaf in output.leaves:
+        for number, name in _PHRASE.findall(leaf.value_text) if leaf.value_text not in transition.input_texts else ():
+            word = next(iter(words.tokenize(name)), "")
+            substance = chemistry.find_substance(frozenset({word}))
+            is_reagent = word in words.REAGENTS | _MORE_REAGENTS or word in chemistry.SUBSTANCE_WORDS
+            if (
+                not is_reagent
+                or float(number) == 0
+                or words.add_reagents(frozenset({word})) & known
+                or chemistry.find_ion(word)
+            ):
+                continue
+            # Two salts may bring what a third one names: NaCl and KCl are not told apart from their ions.
+            if lists_all and not has_mixture if substance and substance.ions else not has_mixture:
+                text = f"{output.name} contains {name}, which no input contained"
+                yield error_finding("L01", output.name, "contents of the inputs", name, text)
 
 
 def _lists_contents(view: MaterialView) -> bool:

@@ -45,6 +45,12 @@ _CODE = re.compile(r"\bMAT-[A-Z0-9]{4,12}\b")
 _PROMPT_PHRASES = re.compile(
     r"SECRET\s*:|\bSECRET\b|error[_ ]type|BE SNEAKY|subtly (?:false|wrong|incorrect)|deliberately (?:wrong|false|incorrect)|"
     r"why the transition is|CRITICAL CONSTRAINTS|scientific experiment simulator|system prompt|as an AI\b|language model|"
+    r"\btype[\s_-]?(?:[12]|I{1,2}|one|two)[\s_-]errors?\b|\b(?:the|this|our|a) simulator\b|\bsimulator (?:note|instruction|should|must|introduces|adds|output)|\b(?:planted|injected|inserted|hidden|intentional|deliberate) (?:error|mistake|flaw|inconsistency)|"
+    r"\b(?:agent|rater|reviewer|evaluator|annotator|expert|grader|judge)s? (?:should|must|may|will|can|does|do|is|are)(?: not| n[o']t)? (?:notice|see|know|detect|find|spot|be told|meant|supposed|aware)|"
+    r"\bwithout (?:the )?(?:agent|rater|reviewer|evaluator|expert|reader)s? noticing|\b(?:according to|per|as per|following) (?:the |my |your )?(?:system message|prompt)\b|\bground[- ]truth (?:label|value|state|answer)|"
+    r"\b(?:JSON|output) (?:schema|format) (?:requires|above|as instructed)|\bI (?:will|have|was asked to|must|should) (?:now )?(?:introduce|insert|plant|make|include) (?:an? )?(?:subtle |small |obvious )?(?:error|mistake|flaw)|"
+    r"\b(?:introduc\w+|insert\w+|plant\w+) (?:an? |the )?(?:subtle |small |obvious |type.{0,6})?(?:error|mistake|falsehood)|"
+    r"\b(?:user|assistant|system) (?:prompt|message|turn)\b|<\|?(?:im_start|im_end|system|assistant|endoftext)\|?>|\bmust not reveal\b|\bdo not (?:reveal|tell|mention|disclose)\b[^.;]{0,30}\b(?:error|truth|agent|user)|"
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
@@ -148,7 +154,8 @@ _WHOLE = re.compile(
 )
 _AVERAGED = re.compile(r"\bmean\b|\baverage\b|\bper\b|\bmedian\b", re.IGNORECASE)
 _SHARE_NAMES = re.compile(
-    r"\b(viability|confluen(?:ce|cy)|humidity|purity|transduction|infected|positive|survival|coverage|identity|cleavage|cleaved)\b",
+    r"\b(?:%|share|fraction|portion|proportion|percentage|percent)? ?of (?:the |its |each |all )?(?:\w+ )?(?:face|surface|area|chip|field|image|well|slide|section|sample|cells|colonies|patches|plate|wells|total|whole|sum|reads|bases|sequence|animals|fish|larvae|events|parent|population|gate|signal|lane|volume|mass|membrane|parents?|singlets|live)\b|"
+    r"\b(cover(?:ed|age|s)?|stained|cobertura|couverture|deckung\w*|bedeck\w*|bedeckung|anteil|area fraction|occupied|share|fraction|proportion|porcentaje|pourcentage|teñida|proporcion|viability|confluen(?:ce|cy)|humidity|purity|transduction|infected|positive|survival|coverage|identity|cleavage|cleaved)\b",
     re.IGNORECASE,
 )
 
@@ -176,7 +183,7 @@ def check_recorded_values(transition: Transition) -> Findings:
                 claim.dimension == "ratio"
                 and _SHARE_NAMES.search(claim.label)
                 and not re.search(
-                    r"\bchange\b|\bincrease\b|\brelative\b|\bcontrol\b|\bof (?:the )?(?:mock|untreated|baseline|start)",
+                    r"\bchange\b|\bchanges\b|\brecover\w*|\byield\b|\bfold\b|\bfactor\b|\brise\b|\bgain\b|\bgrowth\b|\bintensity\b|\bexpression\b|\bactivity\b|\bsignal of\b|\bnormali[sz]ed\b|\bincrease\b|\brelative\b|\bcontrol\b|\bof (?:the )?(?:mock|untreated|baseline|start)",
                     claim.label,
                 )
             ):

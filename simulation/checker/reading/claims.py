@@ -18,14 +18,16 @@ from simulation.checker.reading.transition import ObservationView, Transition
 _MAX_CLAIMS = 300  # of one material or observation; bounds the time on hostile input
 # Not part of a name ("RB-4", "A260"), of a power ("10^-5"), of a ratio or of a range ("30-300").
 _NUMBER = re.compile(
-    r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^)",
+    r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^|-[A-Z])",
     re.IGNORECASE,
 )
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
 # "crucible with precipitate" and "boat and powder" are one thing, which is weighed as a whole.
 _VESSELS = "crucible boat beaker vial tube dish flask bottle vessel pan cup Tiegel creuset Schale"
 _NO_VESSEL = "".join(f"(?<!{name})" for name in _VESSELS.split())
-_CLAUSE = re.compile(rf"[;\n•()]|,\s|\.\s(?=[A-Z])|\s(?:while|then|but)\s|{_NO_VESSEL}\s(?:and|with)\s|\s[–—]\s")
+_CLAUSE = re.compile(
+    rf"[;\n•()]|,\s|\.\s(?=[A-Z])|\s/\s(?=[A-Za-z])|\s(?:while|then|but)\s|{_NO_VESSEL}\s(?:and|with)\s|\s[–—]\s"
+)
 _BRACKET = re.compile(r"\([^()]{0,200}\)")
 _LAST_WORDS = re.compile(r"[;,]\s|\.\s|(?<![\w/])[0-9][0-9.,]*")
 # "3 x 10 mL" and "2 in the well" have no unit, "9400 x g" has.
@@ -38,6 +40,8 @@ _APPROXIMATE = re.compile(
 _NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^()0-9;,.]{0,12}\s?[=:≈])")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
+_PERCENT_KEY = re.compile(r"(?:^|[_\s])(?:percent(?:age)?|pct|prozent|pourcent)(?:$|[_\s])|%", re.IGNORECASE)
 _RULE = re.compile(r"^[\s|:-]+$")
 
 
@@ -95,23 +99,29 @@ def _iter_cells(text: str) -> Iterator[tuple[str, str]]:
 
 def _read_prose(text: str, label: str) -> list[Claim]:
     claims: list[Claim] = []
-    for start, clause in _iter_clauses(text):
+    for start, clause, outer in _iter_clauses(text):
         matches = list(_NUMBER.finditer(clause))
         for index, match in enumerate(matches[:40]):
             end = matches[index + 1].start() if index + 1 < len(matches) else len(clause)
             previous = matches[index - 1].end() if index else 0
             before, after = clause[previous : match.start()], clause[match.end() : end]
             is_first = start == 0 and index == 0
+            # "Live (7-AAD neg.) 36053": the name is in front of the bracket.
+            before = f"{outer} " if index == 0 and outer and not before.strip(" :=") else before
             claims.append(_make_claim(match[0], before, after, label, is_first))
     return claims[:_MAX_CLAIMS]
 
 
-def _iter_clauses(text: str) -> Iterator[tuple[int, str]]:
-    start = 0
+def _iter_clauses(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (start, clause, name in front of the bracket that ends before it) of every clause."""
+    start, outer, opened = 0, "", ""
     for match in _CLAUSE.finditer(text):
-        yield start, text[start : match.start()]
+        clause = text[start : match.start()]
+        yield start, clause, outer
+        outer = opened if match[0] == ")" else ""
+        opened = clause if match[0] == "(" and not _NUMBER.search(clause) else ""
         start = match.end()
-    yield start, text[start:]
+    yield start, text[start:], outer
 
 
 def _make_claim(number: str, before: str, after: str, label: str, is_first: bool) -> Claim:
@@ -123,7 +133,9 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     # A word before the number names it; "10000 gated cells" has its name behind it.
     # "vs Ag/AgCl: Epa 0.428 V": what stands behind the colon is the name, if anything does.
     behind_colon = before.rpartition(": ")[2]
-    named = (behind_colon if re.search("[A-Za-zΔ]", behind_colon) else before).strip(" ~≈=:<>+-→")
+    named = (behind_colon if re.search("[A-Za-zΔ]", behind_colon) else before).strip(" ~≈=:<>→*")
+    # "GFP-: 1715" keeps its sign, "live - 1715" has a dash.
+    named = _DASH.sub("", named)
     # "% of all signal: 71.0" has its unit in front.
     dimension = dimension or ("ratio" if "%" in named else "")
     named = named if re.search(r"[A-Za-zΔ%]", named) else after
@@ -156,7 +168,9 @@ def read_value(value: Any, label: str = "") -> list[Claim]:
                 Claim(_clean_label(name), amount.value, amount.dimension, amount.step, f"{name} {amount.text}")
             )
         elif (number := units.split_number(leaf.value)) is not None:
-            claims.append(Claim(_clean_label(name), number[0], "", number[1], f"{name} {leaf.value_text}"))
+            # "viability_percent": 86.3
+            dimension = "ratio" if _PERCENT_KEY.search(name) else ""
+            claims.append(Claim(_clean_label(name), number[0], dimension, number[1], f"{name} {leaf.value_text}"))
     return claims[:_MAX_CLAIMS]
 
 
@@ -167,7 +181,25 @@ def read_observation(seen: ObservationView) -> list[Claim]:
     named = _BRACKET.sub(" ", seen.description)
     label = named.rpartition("; ")[2] if len(described) < 2 else _LAST_WORDS.split(named.strip())[-1]
     context = _clean_label(seen.description)
+    if listed := _read_parallel(seen, label):
+        return described + [replace(claim, context=context) for claim in listed]
     return described + [replace(claim, context=context) for claim in read_value(seen.raw.get("value"), label)]
+
+
+# "GFP+ / GFP-: 7544 / 1156" has its names and its numbers in the same order.
+_SEPARATOR = re.compile(r"\s?[;|]\s?|,\s|\s/\s|\s(?:and|vs\.?|und|et)\s")
+_ONLY_NUMBER = re.compile(
+    r"\s*-?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?\s?[A-Za-zµ%°/]{0,10}\s*", re.IGNORECASE
+)
+
+
+def _read_parallel(seen: ObservationView, label: str) -> list[Claim]:
+    """Return the claims of a value that lists one number for each name that the description lists, else nothing."""
+    numbers = _SEPARATOR.split(seen.value[:300])
+    names = _SEPARATOR.split(label.rpartition(": ")[2][:300])
+    if len(numbers) != len(names) or len(names) < 2 or not all(map(_ONLY_NUMBER.fullmatch, numbers)):
+        return []
+    return [claim for name, number in zip(names, numbers, strict=True) for claim in read_text(number, name)]
 
 
 def read_material(view: MaterialView) -> list[Claim]:

@@ -21,6 +21,9 @@ _BEFORE, _AFTER = (
     {"state_before", "before", "before_step", "previous", "old", "vorher", "avant", "antes", "initial", "initial_state", "start"},
     {"state_after", "after", "after_step", "current", "new", "nachher", "après", "apres", "después", "despues", "final", "final_state", "end", "now"},
 )  # fmt: skip
+_FIRST_UNITS = frozenset(
+    ["uL", "µL", "mL", "ul", "ml", "ug", "µg", "mg", "ng", "pmol", "nmol", "umol", "µmol", "kDa", "bp", "rpm"]
+)
 VALUE_KEYS = (
     "value", "magnitude", "number", "amount", "quantity", "val", "v", "wert", "valor", "valeur", "qty", "q", "menge",
 )  # fmt: skip
@@ -164,7 +167,7 @@ def find_unit_in_key(key: str) -> str:
     # "mg_per_mL" in the usual spelling of units would be cut in two.
     plain = re.sub(r"(?<=[_ ])([nµum]?)L$", r"\1l", key)
     parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))
-    if len(parts) > 3 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
+    if len(parts) > 2 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
         return f"{parts[-3]}/{parts[-1]}"
     if len(parts) > 2 and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):
         return f"{parts[-2]}/{parts[-1]}"
@@ -175,5 +178,9 @@ def find_unit_in_key(key: str) -> str:
     if last.lower() == "c" and "temp" in key.lower():
         return "°C"
     # A single letter is a unit only if unambiguous; "in" and "at" are prepositions in keys.
+    # "uL_as_liquid" begins with its unit.
+    first = _PARTS.split(key)[0]
+    if first in _FIRST_UNITS and first != key and not units.find_dimension(last):
+        return first
     is_long_unit = len(last) > 1 and last not in ("in", "at") and units.find_dimension(last)
     return last if is_long_unit or last in ("s", "h", "g", "L") else ""

@@ -48,7 +48,7 @@ _EQUIVALENTS = {
     "total": "gesamt insgesamt totale totales summe suma somme",
     "cell": "zelle zellen cellule cellules celula celulas cellula lebendzellen",
     "living": "lebend lebende vivant vivante vivantes vivas vivos",
-    "dead": "tot tote morte mortes muerta muertas muertos toten",
+    "dead": "tote morte mortes muerta muertas muertos toten",
     "number": "anzahl numero",
     "solution": "losung loesung solucion soluzione",
     "powder": "pulver poudre polvo polvere",

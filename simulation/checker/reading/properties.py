@@ -217,7 +217,9 @@ def add_name_concentration(view: MaterialView) -> MaterialView:
 def is_temperature(leaf: Leaf) -> bool:
     """Return whether a leaf is the current temperature of the material, not a storage or melting temperature."""
     key_words = leaf.word_set
-    return bool(key_words & {"temperature", "temp"}) and not key_words & _OTHER_TEMPERATURE_WORDS
+    # "T": 37, in upper case; "t" is a time.
+    is_named = bool(key_words & {"temperature", "temp"}) or leaf.key.strip() == "T"
+    return is_named and not key_words & _OTHER_TEMPERATURE_WORDS
 
 
 def find_component(leaf: Leaf) -> str | None:

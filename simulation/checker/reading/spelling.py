@@ -141,7 +141,7 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     # No group of thousands begins with zero, so "0,081" has one meaning.
     text = _ZERO_COMMA.sub(r"0.\1", text)
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
-    text = _POWER.sub(r"\1e\2", text)
+    text = _POWER.sub(r"\1e\2", text).replace("**", "")
     for pattern, unit in _FOREIGN_TIMES:
         text = pattern.sub(unit, text)
     text = _HOURS_MINUTES.sub(lambda m: f"{60 * int(m[1] or m[3]) + int(m[2] or m[4])} min", text)

@@ -17,7 +17,9 @@ _DENSITIES = ("number_density",)
 
 
 # Words of a part of a tally (one corner square, one field, one run), of which there are several.
-_PART = compile_label(r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper\b|\beach\b")
+_PART = compile_label(
+    r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper (?:large |small |corner )?(?:sq\w*|field|grid|corner|quadrant|image)\b|\beach\b"
+)
 _LIVE, _DEAD = (
     compile_label(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"),
     compile_label(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)"),
@@ -211,14 +213,11 @@ def _check_viability(subject: str, found: list[Claim]) -> Findings:
 
 
 def _check_gates(subject: str, found: list[Claim]) -> Findings:
-    """Yield an error unless positive and negative events add up to the gate, and shares follow from the counts."""
+    """Yield an error unless the share of positive events follows from the counts."""
     counts = [claim for claim in found if claim.dimension in _COUNTS]
-    positive, negative = find_term(counts, _POSITIVE), find_term(counts, _NEGATIVE)
+    positive = find_term(counts, _POSITIVE)
     others = [claim for claim in counts if not claim.matches(_POSITIVE) and not claim.matches(_NEGATIVE)]
     parent = find_term(others, _PARENT)
-    if positive and negative and parent and positive.value > 1 and negative.value > 1:
-        text = f"{positive.text} and {negative.text} add up to"
-        yield from compare_computed("L20", subject, positive.value + negative.value, (positive, negative), parent, text)
     share = find_term(
         [c for c in found if c.dimension == "ratio" and not re.search(r"\bmock\b|\bnet\b|\ball\b|\bblank\b", c.label)],
         _POSITIVE,

@@ -53,6 +53,18 @@ def _note_delivered(context: ActionContext, vessels: Sequence[Vessel]) -> Iterat
     yield from _note_drawn("Delivered", [*context.vessels.values(), *context.new_vessels])
 
 
+def _note_filled(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
+    """Yield to what volume vessels were filled: at a mark, how much solvent that took is not read."""
+    solvent = context.get_selected_vessel("solvent")
+    filled = [vessel for vessel in vessels if vessel is not solvent]
+    if all("volumetric flask" in vessel.container for vessel in filled):
+        times = f"{len(filled)} × " if len(filled) > 1 else ""
+        total = format_delivered_volume(context.get_number("total_volume"))
+        yield f"Filled to the mark with {solvent.name}", f"{times}{total}"
+    else:
+        yield from _note_delivered(context, vessels)
+
+
 def _note_media(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
     """Yield the volumes of what was poured on, without those that were taken off before."""
     names = ("wash_medium", "replacement_medium")
@@ -217,7 +229,7 @@ NOTES: dict[str, tuple[Callable[[ActionContext, Sequence[Vessel]], Iterator[_Not
     "aliquot": (_note_delivered,),
     "serial_dilute": (_note_delivered,),
     "dilute": (_note_delivered, _note_appearance),
-    "fill_to_volume": (_note_delivered, _note_appearance),
+    "fill_to_volume": (_note_filled, _note_appearance),
     "resuspend": (_note_delivered, _note_appearance),
     "combine": (_note_volume, _note_appearance),
     "mix": (_note_appearance,),

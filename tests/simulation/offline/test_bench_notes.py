@@ -88,6 +88,18 @@ def test_equal_portions_are_one_note(small):
     ]
 
 
+def test_filling_a_volumetric_flask_notes_its_mark_and_not_the_volume_delivered(lab):
+    flask = build_material(
+        "flask", "powder", None, "50 mL", "50 mL volumetric flask", mass="2 g", contents={"salt": "10 mmol"}
+    )
+    water = build_material("water", volume="100 mL", capacity="200 mL", container="bottle")
+    step = SmallLab(lab.catalogue, flask, water).run_step(
+        "FillToVolume", "flask water", solvent="@water", total_volume="50 mL"
+    )
+    notes = {note.description: note.value for note in step.outcome.new_observations}
+    assert notes == {"Filled to the mark with water": "50 mL", "Appearance of flask": "clear"}
+
+
 def test_filling_up_notes_the_range_of_the_volumes_delivered(small):
     small.run_step("Aliquot", "water big_tubes", "a b c", volume="1 mL", count=3)
     small.run_step("Transfer", "water b", source="@water", amount="1 mL")

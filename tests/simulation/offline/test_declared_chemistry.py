@@ -1,5 +1,7 @@
 """Declared changes in a vessel: precipitation, slow conversion, random hits and survival."""
 
+import json
+import math
 from decimal import Decimal
 from pathlib import Path
 
@@ -107,3 +109,42 @@ def test_reaction_on_contact_cannot_declare_conditions():
     )
     found = check_truth({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
     assert found == ['truth.reactions[0].when: not allowed with the action "*"']
+
+
+# Peak separation in mV of a one-electron couple at 25 °C for the kinetic parameter psi (Nicholson, Anal. Chem. 1965, 37, 1351, table I).
+NICHOLSON = {
+    20: 61,
+    7: 63,
+    6: 64,
+    5: 65,
+    4: 66,
+    3: 68,
+    2: 72,
+    1: 84,
+    0.75: 92,
+    0.5: 105,
+    0.35: 121,
+    0.25: 141,
+    0.1: 212,
+}
+REVERSIBLE = 58.8  # mV, the peak separation without any delay in the table of the experiment
+
+
+def test_peaks_of_ferrocene_separate_with_scan_rate_as_nicholson_computed():
+    path = Path(__file__).parents[3] / "fixtures/experiments/ferrocene-cyclic-voltammetry.json"
+    fields = json.loads(path.read_text())["draws"]["transfer"]["fields"]
+    compared = 0
+    for constant, shifts in fields.items():
+        rate_constant = float(constant.removesuffix(" cm/s"))
+        for name, shift in shifts.items():
+            state, scan_rate = name.split("_")
+            k0 = rate_constant / 5 if state == "fouled" else rate_constant
+            # psi = k0 / sqrt(pi D F v / RT) with D = 2.4e-5 cm2/s and F/RT = 38.92 per V
+            psi = k0 / math.sqrt(math.pi * 2.4e-5 * 38.92 * float(scan_rate) / 1000)
+            separation = REVERSIBLE + 2000 * float(shift.removesuffix(" V"))
+            above = min((x for x in NICHOLSON if x >= psi), default=None)
+            below = max((x for x in NICHOLSON if x <= psi), default=None)
+            if above is not None and below is not None:
+                assert NICHOLSON[above] - 5 <= separation <= NICHOLSON[below] + 5, (constant, name)
+                compared += 1
+    assert compared > 60

@@ -26,6 +26,7 @@ from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.checker.relations import (
     arithmetic,
     calculations,
+    capacities,
     clocks,
     cultures,
     derivations,
@@ -71,7 +72,7 @@ CHECKS = (
           "amounts are known and no reaction uses them up",
           (concentrations.check_component_amounts, weights.check_masses, weights.check_counted_amounts, weighing.check_weighing, differences.check_differences, molarity.check_molar_amounts, recipes.check_portions)),
     Check("L05", "container capacity", "overfilling, below the minimum filling, a container that the instrument does not take, forces above the rating of a vessel, balances",
-          "capacity or container is known", (volumes.check_containers, limits.check_equipment)),
+          "capacity or container is known", (volumes.check_containers, limits.check_equipment, capacities.check_capacities)),
     Check("L06", "physical state", "frozen, attached, dry: what can be pipetted and measured; materials keep their state",
           "phase or storage condition is known", (conditions.check_physical_states, conditions.check_attached_cells)),
     Check("L07", "dead volume", "no more is taken than there is above the dead volume", "the volume is known", (volumes.check_overdraw,)),

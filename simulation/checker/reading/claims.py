@@ -38,6 +38,8 @@ _APPROXIMATE = re.compile(
 )
 # "m(gross) = 1 g" and "loss on drying (H2O) = 1 g": a bracket without a digit of its own in front of a value is part of its name.
 _NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^()0-9;,.]{0,12}\s?[=:≈])")
+# "m(Cl)" anywhere: a symbol of a quantity in front of the bracket.
+_SYMBOL_BRACKET = re.compile(r"(?<![\w])([mcwVnMρβφ])\(([A-Za-z][^()0-9;,]{0,20}[0-9]?)\)")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
@@ -70,6 +72,7 @@ class Claim:
 
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
+    text = _SYMBOL_BRACKET.sub(r"\1 \2", text[:2000])
     text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
         return [claim for row_label, cell in _iter_cells(text) for claim in _read_prose(cell, row_label or label)]
@@ -105,6 +108,9 @@ def _read_prose(text: str, label: str) -> list[Claim]:
             end = matches[index + 1].start() if index + 1 < len(matches) else len(clause)
             previous = matches[index - 1].end() if index else 0
             before, after = clause[previous : match.start()], clause[match.end() : end]
+            # "m = gross - tare = 0.46 g": the result of a calculation has the name at its start.
+            if before.strip() in ("=", "≈") and "=" in clause[:previous]:
+                before = f"{clause[: clause.index('=')].rpartition(': ')[2]} = "
             is_first = start == 0 and index == 0
             # "Live (7-AAD neg.) 36053": the name is in front of the bracket.
             before = f"{outer} " if index == 0 and outer and not before.strip(" :=") else before

@@ -65,7 +65,7 @@ _MORE_UNITS = {
     "osm/kg": ("osmolality", "1000"), "osmol/kg": ("osmolality", "1000"),
     "vg": ("count", "1"), "vp": ("count", "1"), "gc": ("count", "1"), "pfu": ("count", "1"), "cfu": ("count", "1"),
     "minicells": ("count", "1"), "minicell": ("count", "1"), "copies": ("count", "1"), "pl": ("volume", "0.000001"), "fl": ("volume", "0.000000001"),
-    "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cl": ("volume", "10000"),
+    "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cm3": ("volume", "1000"), "ccm": ("volume", "1000"), "cc": ("volume", "1000"), "cl": ("volume", "10000"),
 }  # fmt: skip
 
 

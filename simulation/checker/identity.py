@@ -235,6 +235,8 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     is_stated_elsewhere = value_words and (
         value_words <= after.all_words or any(_has_same_value(leaf, other) for other in after.leaves)
     )
+    # The same component under another key.
+    is_stated_elsewhere = is_stated_elsewhere or properties.find_component(leaf) in after.concentrations
     if is_stated_elsewhere or (key_words & _TRANSIENT and not is_identity):
         return
     # An ingredient's concentration, and the output has properties but no concentration.

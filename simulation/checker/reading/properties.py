@@ -252,7 +252,9 @@ def find_component(leaf: Leaf) -> str | None:
         return None if match is None else " ".join(sorted(set(words.tokenize(match[2])))) or None
     # A percentage may be purity or confluence; it is a concentration only if the key says so.
     has_share = SHARE.search(leaf.value_text) and not key_words & words.CAPACITY
-    if not is_named and ((amount.dimension == "ratio" and not has_share) or not key_words or key_words & (words.VOLUME | words.MASS)):
+    if not is_named and (
+        (amount.dimension == "ratio" and not has_share) or not key_words or key_words & (words.VOLUME | words.MASS)
+    ):
         return None
     # A density in g/mL is a property of the liquid, not a concentration.
     if "density" in key_words and amount.dimension != "number_density":

@@ -6,6 +6,7 @@ A deviation is relative and signed: +0.2 is a fifth too much. Errors that are no
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from simulation.lab import quantities
@@ -86,18 +87,21 @@ def _compare_measures(before: re.Match[str], after: re.Match[str]) -> float | No
     if old_unit in _UNSIZED_UNITS or not old:
         return None
     if old_unit != new_unit:
-        factors = [_find_factors(old_unit, new_unit, dimension) for dimension in quantities.list_dimensions()]
-        factor = next(filter(None, factors), None)
+        factor = _find_factor(old_unit, new_unit)
         if factor is None:
             return None
         new *= factor
     return round(float((new - old) / abs(old)), 4)
 
 
-def _find_factors(old_unit: str, new_unit: str, dimension: str) -> Decimal | None:
-    """Return the size of the new unit in the old one, or None if they are not of this dimension."""
-    sizes = [quantities.find_quantity(f"1 {unit}", dimension) for unit in (old_unit, new_unit)]
-    return sizes[1].value / sizes[0].value if sizes[0] and sizes[1] else None
+@lru_cache(maxsize=1000)  # rules compare thousands of candidate errors of one step, in the same few units
+def _find_factor(old_unit: str, new_unit: str) -> Decimal | None:
+    """Return the size of the new unit in the old one, or None if no dimension has both."""
+    for dimension in quantities.list_dimensions():
+        old, new = (quantities.find_quantity(f"1 {unit}", dimension) for unit in (old_unit, new_unit))
+        if old and new:
+            return new.value / old.value
+    return None
 
 
 def _parse_number(text: str) -> Decimal:

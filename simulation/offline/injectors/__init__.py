@@ -1,41 +1,38 @@
 """Perturbers of the rule-based cast. Each plants one error in a correct outcome and names the kind of error.
 
-A wrong text differs from the right one in style: it is longer or shorter, or has more or fewer digits. The errors that fit
-an outcome are chosen with probabilities such that each feature of style grows as often as it shrinks. Then no feature
-distinguishes a twin from its original. To add a kind of error, declare it with `@plants` in a module of this package.
+Numeric errors have declared sizes (`sizes`), hit one vessel or all its replicates (`scopes`), and are chosen such that no
+field, place or style gives them away (`choice`). To add a kind of error, declare it with `@plants` in a module of this
+package.
 """
 
 import random
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from importlib import import_module
-from math import sqrt
 from pkgutil import iter_modules
 
 from simulation.lab.actions import Action
 from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError, NoErrorFits
-from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
+from simulation.lab.outcomes import NOTE, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import edits
+from simulation.offline.injectors.choice import Candidate, choose_candidate, find_field
+from simulation.offline.injectors.scopes import list_scopes
+from simulation.offline.injectors.sizes import has_size_of
 
 # Importing a module declares its injectors.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
-# Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
-# before it, so rounds are repeated.
-_ROUNDS = 40
-_NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
-Style = tuple[int, ...]
+# Of a kind with very many variants, this many are considered: their number does not make it likelier, only slower.
+_MOST_PLANS = 20
 
 
 class Injector:
     """A perturber that plants one obvious or one subtle error.
 
     The seed chooses among the errors that fit, with probabilities such that the style of the text does not reveal them.
+    Numbers of subtle errors deviate by a size from `sizes`.
     """
 
     def __init__(self, perturbation: Perturbation, seed: int, sizes: SizeRange = DEFAULT_SIZES) -> None:
@@ -51,26 +48,44 @@ class Injector:
 
         Raises NoErrorFits if no obvious (or no subtle) error fits.
         """
-        plans = self.list_plans(action, situation, correct)
-        if not plans:
+        candidates = self.list_candidates(action, situation, correct)
+        if not candidates:
             raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
-        weights = {name: self.kinds[name].weight for name in plans}
-        kind, plan = choose_plan(plans, weights, self._create_rng(action, situation, "choice"))
+        measured = any(one.measurement_type != NOTE for one in correct.new_observations)
+        rng = self._create_rng(action, situation, "choice")
+        kind, _, _, _, plan = choose_candidate(candidates, self.kinds, measured, rng)
         perturbed, location = edits.apply_edits(correct, plan.edits), plan.edits[0].json_path
         return PerturbedOutcome(perturbed, kind, plan.rule, location, plan.explanation)
 
     def list_plans(self, action: Action, situation: Situation, outcome: Outcome) -> dict[str, list[edits.Plan]]:
         """Return all errors that could be planted here, by kind."""
+        plans: dict[str, list[edits.Plan]] = {}
+        for candidate in self.list_candidates(action, situation, outcome):
+            plans.setdefault(candidate.kind, []).append(candidate.plan)
+        return plans
+
+    def list_candidates(self, action: Action, situation: Situation, outcome: Outcome) -> list[Candidate]:
+        """Return all errors that could be planted here, in one vessel or in all replicates."""
         if not outcome.success:
-            return {}
-        case, plans = edits.Case(action, situation, outcome), {}
+            return []
+        case = edits.Case(action, situation, outcome, self.sizes)
+        candidates = []
         for name, kind in self.kinds.items():
             # Each kind has its own random generator, so that a new kind does not change what the others plan.
             rng = self._create_rng(action, situation, name)
-            fitting = [plan for plan in kind.iter_plans(case, rng) if _is_single_error(case, plan)]
-            # An unfamiliar unit would reveal the error.
-            plans[name] = fitting if kind.changes_unit else [plan for plan in fitting if case.has_units_of(plan)]
-        return {name: fitting for name, fitting in plans.items() if fitting}
+            plans = list(kind.iter_plans(case, rng))
+            for plan in rng.sample(plans, min(len(plans), _MOST_PLANS)):
+                for scope, scoped in list_scopes(case, plan):
+                    if self._fits(case, scoped):
+                        place, field = scoped.edits[0].part, find_field(case, scoped.edits[0])
+                        candidates.append(Candidate(name, scope, place, field, scoped))
+        return candidates
+
+    def _fits(self, case: edits.Case, plan: edits.Plan) -> bool:
+        """Return whether the plan has the right size, units that occur in the step, and nothing that contradicts it."""
+        sized = has_size_of(self.perturbation, self.sizes, plan.edits[0])
+        # An unfamiliar unit would reveal the error.
+        return sized and _is_single_error(case, plan) and case.has_units_of(plan)
 
     def _create_rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
         seed_parts = (situation.goal, len(situation.history), action.name, purpose)
@@ -97,79 +112,3 @@ def _iter_other_mentions(case: edits.Case, edit: edits.Edit) -> Iterator[tuple[s
     elif edit.field == "value" and (subject := case.readings[edit.position].subject) is not None:
         for value in case.all_materials[subject].draft.properties.values():
             yield edits.MATERIALS, subject, str(value)
-
-
-def measure_style(text: str) -> Style:
-    """Return the features of a text.
-
-    They are the length, the numbers of characters in numbers, of decimal points and of digits that are not padding, the
-    sum of first digits, and the number of characters of each other class. First digits are included because invented
-    numbers begin with high digits too often.
-    """
-    numbers = _NUMBER.findall(text)
-    words = _NUMBER.sub("", text)
-    return (
-        len(text),
-        sum(map(len, numbers)),
-        sum("." in number for number in numbers),
-        sum(len(number.strip("-").replace(".", "").strip("0")) for number in numbers),
-        sum(int(number.lstrip("-0.")[:1] or 0) for number in numbers),
-        sum(map(str.islower, words)),
-        sum(map(str.isupper, words)),
-        sum(map(str.isspace, words)),
-        sum(not character.isascii() for character in words),
-        sum(not character.isalnum() and not character.isspace() for character in words),
-    )
-
-
-def compute_style_change(planned: Sequence[edits.Edit]) -> Style:
-    """Return for each feature whether the edits together increase it (1), decrease it (-1) or leave it (0)."""
-    styles = [(measure_style(edit.old), measure_style(edit.new)) for edit in planned]
-    changes = [[after - before for before, after in zip(*pair, strict=True)] for pair in styles]
-    totals = map(sum, zip(*changes, strict=True))
-    return tuple((total > 0) - (total < 0) for total in totals)
-
-
-def choose_plan(
-    plans: Mapping[str, Sequence[edits.Plan]], weights: Mapping[str, int], rng: random.Random
-) -> tuple[str, edits.Plan]:
-    """Return one plan and its kind. Kinds with more weight are chosen more often, as far as the balance of style allows."""
-    groups: dict[tuple[str, Style], list[edits.Plan]] = defaultdict(list)
-    # Sorted, so that the choice does not depend on the order in which kinds were planned.
-    for kind in sorted(plans):
-        for plan in plans[kind]:
-            groups[kind, compute_style_change(plan.edits)].append(plan)
-    keys = list(groups)
-    group_counts = Counter(kind for kind, _ in keys)
-    # A kind's weight is divided among its groups; otherwise kinds with many variants would dominate.
-    shares = balance_shares([weights[kind] / group_counts[kind] for kind, _ in keys], [style for _, style in keys])
-    key = rng.choices(keys, shares)[0]
-    return key[0], rng.choice(groups[key])
-
-
-def balance_shares(shares: Sequence[float], forms: Sequence[Style]) -> list[float]:
-    """Return the shares, adjusted as little as necessary until each feature grows as often as it shrinks.
-
-    If every error that changes a feature changes it in the same direction, the shares of these errors become
-    negligible, as long as other errors remain.
-    """
-    adjusted = list(shares)
-    for _ in range(_ROUNDS):
-        for signs in zip(*forms, strict=True):
-            factors = _compute_factors(adjusted, signs)
-            adjusted = [share * factors[sign] for share, sign in zip(adjusted, signs, strict=True)]
-        total = sum(adjusted)
-        adjusted = [share / total for share in adjusted]
-    return adjusted
-
-
-def _compute_factors(shares: Sequence[float], signs: Sequence[int]) -> dict[int, float]:
-    """Return the factors for the shares of errors that increase (1), leave (0) and decrease (-1) a feature."""
-    more = sum(share for share, sign in zip(shares, signs, strict=True) if sign > 0)
-    less = sum(share for share, sign in zip(shares, signs, strict=True) if sign < 0)
-    if more > _NEGLIGIBLE and less > _NEGLIGIBLE:
-        # After this both sides have the weight sqrt(more * less).
-        return {1: sqrt(less / more), 0: 1.0, -1: sqrt(more / less)}
-    # These shares are halved in every round and then normalised, so they vanish only if errors that leave this feature
-    # unchanged remain.
-    return {1: 0.5, 0: 1.0, -1: 0.5}

@@ -2,18 +2,16 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from itertools import combinations
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, Material
-from simulation.offline.injectors import edits
+from simulation.offline.injectors import edits, sizes
 
 _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
 _CONSUMING_ALL = ("CellCounter",)
-_LEAST_EXCESS = 4
-_THOUSANDFOLD = Decimal(1000)
 # No solution can contain more than this. Numbers are in base units: µg/mL, µM, 1/mL, %.
 _MOST_CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
@@ -29,9 +27,6 @@ _EVAPORATING = (
     "Incubate", "CellCultureIncubate", "Wait", "Storage", "DryingOven", "Evaporate", "Lyophilize", "Desiccate",
     "Degas", "Autoclave", "Microwave", "Thermocycler", "VisualInspection",
 )  # fmt: skip
-_GAINS = tuple(Decimal(gain) for gain in ("1.07", "1.1", "1.15", "1.2", "1.3", "1.4", "1.6"))
-# In ascending order. The units at positions 0 and 3 are the smallest of their dimension here.
-_UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
 _NOT_IDENTIFYING = ("volume", "mass", "phase", "container", "container_capacity", "medium", "temperature")
 
 
@@ -41,20 +36,20 @@ def matter_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
     for bulk in edits.sample_places(rng, case.bulks):
         capacity = edits.parse_amount(bulk.material.draft.properties.get("container_capacity"), "volume")
         room = capacity.value if capacity and bulk.name == "volume" else Decimal(0)
-        largest_input = max(_sum_inputs(case, bulk), room)
-        for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
-            threshold = largest_input * (_LEAST_EXCESS if factor < 12 else 1)
-            for text in bulk.iter_spellings(bulk.value * factor):
+        threshold = max(_sum_inputs(case, bulk) if case.inputs else Decimal(0), room)
+        # Just above what there is room for, so that the number is absurd and not a format of its own.
+        for factor in sizes.draw_large_factors(rng):
+            for text in sizes.iter_spellings(bulk.text, max(bulk.value, threshold / 2) * factor, bulk.dimension):
                 if quantities.parse_quantity(text, bulk.name).value > threshold:
                     yield _explain_bulk(case, bulk, text), bulk.change(text)
 
 
 @edits.plants(edits.OBVIOUS, "{property} does not vanish")
 def matter_vanishes(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which nearly all of a liquid or solid is gone although nothing removed it."""
+    """Yield errors in which most of a liquid or solid is gone although nothing removed it."""
     for bulk in edits.sample_places(rng, case.bulks) if case.action.name not in _DRYING else ():
-        for part in (*rng.sample(range(12, 90), 6), 100, 1000):
-            for text in bulk.iter_spellings(bulk.value / part):
+        for factor in sizes.draw_large_factors(rng):
+            for text in sizes.iter_spellings(bulk.text, bulk.value / (5 * factor), bulk.dimension):
                 yield _explain_bulk(case, bulk, text), bulk.change(text)
 
 
@@ -81,36 +76,36 @@ def substance_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors
         top = highest.get(solute.name)
         if top is None or not top.dimension == solute.dimension != "ratio":
             continue
-        factors = [Decimal(factor) for factor in rng.sample(range(12, 90), 6)]
-        for wrong in (*(top.value * factor for factor in factors), solute.value * _THOUSANDFOLD):
+        for factor in sizes.draw_large_factors(rng):
+            wrong = top.value * factor * 5
             # A concentration above the solubility is another kind of error, `beyond_solubility`.
-            if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
+            if wrong > _MOST[top.dimension][0]:
                 continue
-            for text in solute.iter_spellings(wrong):
+            for text in sizes.iter_spellings(solute.text, wrong, solute.dimension):
                 most = f"no input held more than {quantities.format_quantity(top.value, top.dimension)}"
                 yield f"{solute.name} is {text}; it should be {solute.text}, and {most}", solute.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "no more is dissolved than there is room for")
+@edits.plants(edits.OBVIOUS, "no more is dissolved than there is room for", science=True)
 def beyond_solubility(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which more is dissolved or suspended than there is room for."""
     for solute in edits.sample_places(rng, case.solutes):
         most, measure = _MOST_CELLS if solute.name.endswith("cells concentration") else _MOST[solute.dimension]
-        for factor in (*rng.sample(range(11, 90), 8), 5, 7):
-            for text in solute.iter_spellings(Decimal(most * factor) / 10):
+        for factor in sizes.draw_large_factors(rng):
+            for text in sizes.iter_spellings(solute.text, most * factor / 2, solute.dimension):
                 if quantities.parse_quantity(text, solute.dimension).value > most:
                     explanation = f"{solute.name} is {text}, more than {measure}; it should be {solute.text}"
                     yield explanation, solute.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "cells double in their own time and do not vanish")
+@edits.plants(edits.OBVIOUS, "cells double in their own time and do not vanish", science=True)
 def cells_in_no_time(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a culture doubles ten times or more, or dies out, in a step too short for either."""
     for solute in edits.sample_places(rng, case.solutes):
         if solute.dimension != "number_density" or not solute.name.endswith("cells concentration"):
             continue
-        for doublings in (10, 11, 13, 20, -10, -11):
-            for text in solute.iter_spellings(solute.value * Decimal(2) ** doublings):
+        for doublings in (10, 11, -10, -11):
+            for text in sizes.iter_spellings(solute.text, solute.value * Decimal(2) ** doublings, solute.dimension):
                 known = f"{doublings} doublings" if doublings > 0 else "not one in a thousand left"
                 explanation = f"{solute.name} is {text}, where {solute.text} are right: {known} within this step"
                 yield explanation, solute.change(text)
@@ -133,6 +128,14 @@ def consumed_comes_back(case: edits.Case, rng: random.Random) -> edits.Errors:
         changes = [material.change_field("available_for_use", AVAILABLE)]
         changes += [material.change(name, before[name]) for name in changed]
         yield explanation, *changes
+
+
+@edits.plants(edits.OBVIOUS, "what is left of a material can be used")
+def gone_without_use(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a material of which much is left cannot be used any more."""
+    for bulk in edits.sample_places(rng, [one for one in case.bulks if one.material.before is None]):
+        explanation = f"{bulk.material.name} of {bulk.text} was just filled and cannot be used any more"
+        yield explanation, bulk.material.change_field("available_for_use", NOT_AVAILABLE)
 
 
 @edits.plants(edits.SUBTLE, "what is taken out is missing afterwards")
@@ -180,7 +183,7 @@ def portion_slip(case: edits.Case, rng: random.Random) -> edits.Errors:
         for wrong in (bulk.value + sign * moved / count for count in sorted(portions) for sign in (1, -1)):
             # A change below 4 % could be rounding or pipetting.
             if wrong > 0 and abs(wrong - bulk.value) * 25 > bulk.value:
-                for text in bulk.iter_spellings(wrong, exact=True):
+                for text in sizes.iter_spellings(bulk.text, wrong, bulk.dimension, exact=True):
                     known = f"{before} before, {portion} moved: {bulk.text}"
                     yield f"{bulk.material.name} has {text}; {known}", bulk.change(text)
 
@@ -190,11 +193,79 @@ def volume_gained(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a volume or mass is somewhat larger or smaller although the step did not change it."""
     unchanged = [bulk for bulk in case.bulks if _find_previous_value(bulk) == bulk.value]
     for bulk in edits.sample_places(rng, unchanged):
-        for gain in _GAINS:
-            for wrong in (bulk.value * gain, *(() if case.action.name in _EVAPORATING else (bulk.value / gain,))):
-                for text in bulk.iter_spellings(wrong):
+        may_shrink = case.action.name not in _EVAPORATING
+        volume = bulk.value if bulk.name == "volume" else None
+        for factor in sizes.draw_factors(case.sizes, rng, volume):
+            for text in sizes.iter_spellings(bulk.text, bulk.value * factor, bulk.dimension):
+                if factor > 1 or may_shrink:
                     explanation = f"{bulk.material.name} holds {text} after the step and held {bulk.text} before"
                     yield explanation, bulk.change(text)
+
+
+def _change_delivered(
+    case: edits.Case, rng: random.Random, factors: Callable[[Decimal], Sequence[Decimal]]
+) -> edits.Errors:
+    """Yield errors in which new vessels hold another volume than was set, and their source lost as much.
+
+    Everything in the outcome agrees: only the action states the volume that was set.
+    """
+    portions = [
+        (bulk, source)
+        for bulk in case.bulks
+        if bulk.name == "volume" and bulk.material.before is None and (source := _find_only_source(case, bulk))
+    ]
+    for bulk, source in edits.sample_places(rng, portions):
+        capacity = edits.parse_amount(bulk.material.draft.properties.get("container_capacity"), "volume")
+        fellows = [each for each, other in portions if other is source and each.text == bulk.text]
+        for factor in factors(bulk.value):
+            for text in sizes.iter_spellings(bulk.text, bulk.value * factor, "volume"):
+                wrong = quantities.parse_quantity(text, "volume").value
+                for changed in ([bulk], fellows):
+                    left = source.value - (wrong - bulk.value) * len(changed)
+                    if left <= 0 or (capacity and wrong > capacity.value):
+                        continue
+                    rest = quantities.format_quantity(left, "volume", quantities.parse_unit(source.text, "volume"))
+                    which = "each vessel" if len(changed) > 1 else bulk.material.name
+                    explanation = f"{text} were delivered into {which}, and {bulk.text} were set"
+                    ordered = [bulk, *(each for each in changed if each is not bulk)]
+                    changes: list[edits.Edit] = [each.change(text) for each in ordered]
+                    changes.append(source.change(rest))
+                    yield explanation, *changes
+
+
+def _find_only_source(case: edits.Case, bulk: edits.Amount) -> edits.Amount | None:
+    """Return the volume left of the one material from which a new vessel was filled; None if several were."""
+    sources = [
+        one
+        for one in case.shown_bulks
+        if one.name == "volume" and one.material.draft.replaces in bulk.material.draft.derived_from
+    ]
+    codes = bulk.material.draft.derived_from
+    settings = [quantities.find_quantity(value, "volume") for value in case.action.parameters.values()]
+    is_set = any(setting and setting.value == bulk.value for setting in settings)
+    return sources[0] if is_set and len(codes) == 1 and len(sources) == 1 and sources[0].value > 0 else None
+
+
+@edits.plants(edits.SUBTLE, "the volume that was set is the volume delivered")
+def wrong_volume_delivered(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which the volume delivered is somewhat larger or smaller than the one that was set."""
+    yield from _change_delivered(case, rng, lambda volume: sizes.draw_factors(case.sizes, rng, volume))
+
+
+@edits.plants(edits.OBVIOUS, "the volume that was set is the volume delivered")
+def far_from_the_set_volume(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which the volume delivered is several times or a fraction of the one that was set."""
+    factors = sizes.draw_large_factors(rng, 2)
+    yield from _change_delivered(case, rng, lambda volume: [*factors, *(1 / factor for factor in factors)])
+
+
+@edits.plants(edits.SUBTLE, "a concentration is the amount over the volume")
+def concentration_slip(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a concentration is somewhat higher or lower than what went in makes it."""
+    for solute in edits.sample_places(rng, case.solutes):
+        if case.action.name not in edits.REACTING:
+            for factor in sizes.draw_factors(case.sizes, rng):
+                yield from _change_concentration(solute, solute.value * factor, "computed from what went in it is")
 
 
 @edits.plants(edits.SUBTLE, "a concentration is the amount over the total volume", edits.SCARCE)
@@ -222,7 +293,7 @@ def _find_sources(case: edits.Case, material: edits.Produced, name: str) -> list
     return containing if len(containing) == 1 else []
 
 
-@edits.plants(edits.SUBTLE, "amounts balance", edits.COMMON)
+@edits.plants(edits.OBVIOUS, "amounts balance", edits.COMMON)
 def off_by_ten(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the decimal point of a concentration is one place off."""
     for solute in edits.sample_places(rng, case.solutes):
@@ -232,19 +303,8 @@ def off_by_ten(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 
 def _change_concentration(solute: edits.Amount, wrong: Decimal, because: str) -> Iterator[tuple[str, edits.Edit]]:
-    for text in solute.iter_spellings(wrong, exact=True):
+    for text in sizes.iter_spellings(solute.text, wrong, solute.dimension, exact=True):
         yield f"{solute.name} is {text}; {because} {solute.text}", solute.change(text)
-
-
-@edits.plants(edits.SUBTLE, "amounts balance", changes_unit=True)
-def wrong_unit(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a concentration has the right number and a unit that is a thousand times too small."""
-    for solute in edits.sample_places(rng, case.solutes):
-        number, _, unit = solute.text.partition(" ")
-        unit_index = _UNITS.index(unit) if unit in _UNITS else 0
-        if unit_index not in (0, 3) and case.action.name not in edits.REACTING:
-            text = f"{number} {_UNITS[unit_index - 1]}"
-            yield f"{solute.name} is {text}; with the right unit it is {solute.text}", solute.change(text)
 
 
 @edits.plants(edits.SUBTLE, "each substance is conserved by itself", edits.COMMON)

@@ -1,19 +1,19 @@
 """The input of an injector, a case, and its output: plans of errors, which consist of edits of the outcome's texts.
 
-Also the declaration of an injector, and the numbers of an outcome: to find them, and to write a wrong number in the
-style of the right one.
+Also the declaration of an injector, and the amounts that an outcome states.
 """
 
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from simulation.lab import quantities
 from simulation.lab.actions import Action, ActionType
+from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError
 from simulation.lab.materials import AVAILABLE, Material, NewMaterial
 from simulation.lab.outcomes import Outcome, Perturbation
@@ -28,10 +28,6 @@ NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
 # A share as the cytometer's handler writes it.
 SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
 _CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
-# Balances display all digits, including trailing zeros, and scatter by the last one.
-_BALANCE_UNITS = (" g", " g/mL")
-# Relative difference up to which a rounded number still counts as the same.
-_ROUNDING = Decimal("0.02")
 # In these actions a substance may be consumed, so another amount of it is not an error.
 REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
 _T = TypeVar("_T")
@@ -78,6 +74,14 @@ class Produced(NamedTuple):
         return Edit(MATERIALS, self.position, field, str(getattr(self.draft, field)), new)
 
 
+def read_text(material: Produced, field: str) -> str | None:
+    """Return what a field or property of a material states, or None if it has none."""
+    if field.startswith(_PROPERTY):
+        value = material.draft.properties.get(field.removeprefix(_PROPERTY))
+        return None if value is None else str(value)
+    return str(getattr(material.draft, field))
+
+
 class Amount(NamedTuple):
     """A volume, mass or concentration displayed for a material of the outcome."""
 
@@ -89,9 +93,6 @@ class Amount(NamedTuple):
 
     def change(self, new: str) -> Edit:
         return self.material.change(self.name, new)
-
-    def iter_spellings(self, wrong: Decimal, exact: bool = False) -> Iterator[str]:
-        return iter_spellings(self.text, wrong, self.dimension, exact)
 
 
 class Reading(NamedTuple):
@@ -114,6 +115,7 @@ class Case:
     action: Action
     situation: Situation
     outcome: Outcome
+    sizes: SizeRange = DEFAULT_SIZES  # the deviations of subtle numeric errors
 
     @property
     def action_type(self) -> ActionType | None:
@@ -122,6 +124,11 @@ class Case:
     @cached_property
     def inputs(self) -> list[Material]:
         return [material for code in self.action.materials if (material := self.situation.inventory.get(code))]
+
+    @cached_property
+    def bystanders(self) -> list[Material]:
+        """The materials of the bench that the action does not use."""
+        return [one for one in self.situation.inventory if one.barcode not in self.action.materials]
 
     @cached_property
     def all_materials(self) -> list[Produced]:
@@ -203,6 +210,7 @@ class Case:
 
 
 Errors = Iterator[tuple[str, *tuple[Edit, ...]]]  # (explanation, edits...) of each error that fits
+Predicate = Callable[[str], bool]
 InjectorFunction = Callable[[Case, random.Random], Errors]
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 # Weights. Common kinds fit nearly everywhere; with a smaller weight, the specific kinds are planted as well. Where a scarce
@@ -211,7 +219,7 @@ COMMON, USUAL, SCARCE = 1, 4, 12
 
 
 class ErrorKind(NamedTuple):
-    """A kind of error: its injector, the rule that it breaks, its weight, and whether the unit itself is the error.
+    """A kind of error: its injector, the rule that it breaks, its weight, and whether seeing it needs biology or chemistry.
 
     `{property}` in a rule becomes the name of the property that the first edit changes.
     """
@@ -219,7 +227,7 @@ class ErrorKind(NamedTuple):
     inject: InjectorFunction
     rule: str
     weight: int
-    changes_unit: bool
+    science: bool
 
     def iter_plans(self, case: Case, rng: random.Random) -> Iterator[Plan]:
         for explanation, *edits in self.inject(case, rng):
@@ -233,7 +241,7 @@ INJECTORS: dict[Perturbation, dict[str, ErrorKind]] = {OBVIOUS: {}, SUBTLE: {}}
 
 
 def plants(
-    perturbation: Perturbation, rule: str, weight: int = USUAL, changes_unit: bool = False, name: str = ""
+    perturbation: Perturbation, rule: str, weight: int = USUAL, science: bool = False, name: str = ""
 ) -> Callable[[InjectorFunction], InjectorFunction]:
     """Declare a function as an injector of errors that break a rule. Raises LabError if its name is used already.
 
@@ -244,7 +252,7 @@ def plants(
         kind = name or function.__name__
         if any(kind in kinds for kinds in INJECTORS.values()):
             raise LabError(f"two injectors are named {kind!r}; the second is declared in {function.__module__}")
-        INJECTORS[perturbation][kind] = ErrorKind(function, rule, weight, changes_unit)
+        INJECTORS[perturbation][kind] = ErrorKind(function, rule, weight, science)
         return function
 
     return declare
@@ -305,56 +313,3 @@ def replace_mentions(value: str, text: str, wrong: str) -> str:
 
 def _build_word_pattern(text: str) -> str:
     return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
-
-
-def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
-    """Yield the value in the style of `original`: with its choice of unit, and its number of digits or one more.
-
-    Yield nothing if rounding makes it equal to the original. With `exact`, allow two more digits, and yield only a text
-    whose rounding error is at most 2 %.
-    """
-    correct = quantities.parse_quantity(original, dimension).value
-    fewest = _count_significant_digits(correct)
-    for digits in range(fewest, fewest + (3 if exact else 2)):
-        unit = quantities.parse_unit(original, dimension)
-        # If the original uses the unit that our formats choose, the wrong value gets the unit chosen for it: 900 µL,
-        # 1.2 mL.
-        if unit == _choose_readable_unit(quantities.parse_quantity(original, dimension).value, dimension):
-            unit = _choose_readable_unit(_round_to_digits(value, digits), dimension)
-        number = _round_to_digits(value / quantities.parse_quantity(f"1 {unit}".strip(), dimension).value, digits)
-        text = f"{format(number.normalize(), 'f')} {unit}".strip()
-        parsed = parse_amount(text, dimension)
-        # Rounding may lead back to the correct number, which would be no error.
-        if parsed and parsed.value != correct and (not exact or abs(parsed.value - value) <= abs(value) * _ROUNDING):
-            yield text
-            return
-
-
-def _choose_readable_unit(value: Decimal, dimension: str) -> str:
-    return quantities.format_quantity(value, dimension).partition(" ")[2]
-
-
-def multiply_numbers(value: str, factor: Decimal) -> str:
-    """Return an instrument's text with every number multiplied by the factor, with the digits that it displays."""
-    if value.endswith(_BALANCE_UNITS):
-        first = Decimal(NUMBER.findall(value)[0])
-        # All readings are shifted by the same amount, because multiplying them would also multiply their scatter,
-        # which must stay at one last digit.
-        further = (first * factor).quantize(first) - first
-        return NUMBER.sub(lambda match: str(Decimal(match[0]) + further), value)
-
-    def scale(match: re.Match[str]) -> str:
-        number = Decimal(match[0])
-        return format(_round_to_digits(number * factor, _count_significant_digits(number)).normalize(), "f")
-
-    return NUMBER.sub(scale, value)
-
-
-def _round_to_digits(value: Decimal, digits: int) -> Decimal:
-    with localcontext() as context:
-        context.prec = digits
-        return +value
-
-
-def _count_significant_digits(value: Decimal) -> int:
-    return len(value.normalize().as_tuple().digits)

@@ -3,31 +3,18 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import combinations
 from typing import NamedTuple
 
 from simulation.lab import quantities
-from simulation.offline.injectors import edits
+from simulation.offline.injectors import edits, sizes
 from simulation.offline.injectors.settings import find_setting_values
 
 _BAND = re.compile(r"(?<=[0-9]) bp\b")
 _PLAIN_NUMBER = re.compile(r"-?[0-9.]+( \D+)?")
-_EXCESS_FACTORS = tuple(Decimal(factor) for factor in (10, 14, 17, 19, 23, 26, 31, 38, 44, 52, 63, 100, 1000))
-_TENTH, _TEN = Decimal("0.1"), Decimal(10)
-_DEVIATIONS = tuple(Decimal(factor) for factor in ("0.72", "0.79", "0.82", "0.87", "1.14", "1.19", "1.23", "1.31"))
-_HUGE_UNITS = {
-    "cells/mL": ("cells/nL",), "ng/µL": ("mg/µL", "g/µL"), "mAU·s": ("MAU·s",), "V": ("kV", "MV"), "µA": ("kA", "A"),
-    "mS/cm": ("MS/cm",), "mOsm/kg": ("kOsm/kg", "Osm/g"), "g": ("kg", "t"), "nm": ("mm", "m"), "min": ("day", "week"),
-    "AU": ("kAU",), "mL": ("m³", "hL"), "bp": ("kb",),
-}  # fmt: skip
-_OTHER_UNITS = {
-    "V": ("mV",), "µA": ("mA", "nA"), "nA": ("µA",), "mA": ("µA",), "g": ("mg",), "mg": ("µg",), "mL": ("µL",),
-    "µL": ("mL",), "ng/µL": ("µg/µL", "ng/mL"), "min": ("s", "h"), "s": ("min",), "AU": ("mAU",),
-    "µS/cm": ("mS/cm",), "mS/cm": ("µS/cm",), "mOsm/kg": ("µOsm/kg",), "cells/mL": ("cells/µL",),
-    "mg/L": ("µg/L",), "ng/mL": ("pg/mL",), "µg/mL": ("ng/mL",), "nm": ("µm",), "µm": ("nm",),
-}  # fmt: skip
+_EXCESS_FACTORS = tuple(Decimal(factor) for factor in (3, 5, 8, 10, 14, 19, 23, 31, 44, 63))
 
 
 class Limit(NamedTuple):
@@ -56,7 +43,7 @@ _LIMITS = (
 )
 
 
-@edits.plants(edits.OBVIOUS, "amounts, times and ratios read are not negative", edits.SCARCE)
+@edits.plants(edits.OBVIOUS, "amounts, times and ratios read are not negative", edits.COMMON)
 def negative_reading(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the reading of a quantity that cannot be negative is far below zero."""
     candidates = [
@@ -79,8 +66,8 @@ def contradicting_observation(case: edits.Case, rng: random.Random) -> edits.Err
     """Yield errors in which a reading is many times the volume or mass of the material."""
     near = _list_amount_readings(case, lambda value, expected: expected * 2 > value > expected / 2 > 0)
     for reading, expected in edits.sample_places(rng, near):
-        for factor in _EXCESS_FACTORS:
-            wrong = edits.multiply_numbers(reading.value, factor)
+        for factor in sizes.draw_large_factors(rng):
+            wrong = sizes.scale_reading(reading.value, factor)
             right = f"the material's {expected.dimension} is {_format_amount(expected)}"
             yield f"the reading is {wrong}, not {reading.value}; {right}", reading.change(wrong)
 
@@ -107,7 +94,7 @@ def beyond_the_instrument(case: edits.Case, rng: random.Random) -> edits.Errors:
     candidates = [(reading, limit) for reading in case.readings for limit in _LIMITS if _matches_limit(reading, limit)]
     for reading, limit in edits.sample_places(rng, candidates):
         for factor in _EXCESS_FACTORS:
-            wrong = edits.multiply_numbers(reading.value, factor)
+            wrong = sizes.scale_reading(reading.value, factor)
             if min(abs(Decimal(number)) for number in edits.NUMBER.findall(wrong)) > _find_limit(case, limit):
                 yield f"the reading is {wrong}, not {reading.value}; {limit.reason}", reading.change(wrong)
 
@@ -137,13 +124,14 @@ def _find_limit(case: edits.Case, limit: Limit) -> Decimal:
     return limit.maximum
 
 
-@edits.plants(edits.OBVIOUS, "a fragment is as long as it can be copied and resolved", changes_unit=True)
+@edits.plants(edits.OBVIOUS, "a fragment is as long as it can be copied and resolved", science=True)
 def band_too_long(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a band has a length that no polymerase copies and no plain gel resolves."""
     for reading in edits.sample_places(rng, [reading for reading in case.readings if _BAND.search(reading.value)]):
-        wrong = _BAND.sub(" kb", reading.value)
-        reason = "neither this reaction nor this gel goes so far"
-        yield f"{wrong} is a thousand times {reading.value}; {reason}", reading.change(wrong)
+        for factor in sizes.draw_large_factors(rng):
+            wrong = sizes.scale_reading(reading.value, factor * 20)
+            reason = "neither this reaction nor this gel goes so far"
+            yield f"{wrong}, where it was {reading.value}; {reason}", reading.change(wrong)
 
 
 @edits.plants(edits.OBVIOUS, "a part is not larger than the whole")
@@ -161,7 +149,7 @@ def more_than_all(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield explanation, reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "a setting is one the instrument has", changes_unit=True)
+@edits.plants(edits.OBVIOUS, "a setting is one the instrument has")
 def impossible_setting(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the outcome states a setting that the instrument does not have."""
     # The volume of a material is an amount, not a setting; errors in it are of another kind.
@@ -172,33 +160,13 @@ def impossible_setting(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"{echo.setting_name} is {wrong}; {right}", *echo.change(case, wrong)
 
 
-@edits.plants(edits.OBVIOUS, "readings stay within what can be read", changes_unit=True)
-def unit_out_of_reach(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a record has a unit so large that its numbers exceed anything that exists."""
-    for reading, wrong in _iter_unit_changes(case, rng, _HUGE_UNITS):
-        right = f"the instrument read {reading.value}, and nothing of this size could be there"
-        yield f"the record says {wrong}; {right}", reading.change(wrong)
-
-
-def _iter_unit_changes(
-    case: edits.Case, rng: random.Random, units: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[edits.Reading, str]]:
-    """Yield readings, each with its text with one of the other units that `units` has for its own."""
-    for reading in edits.sample_places(
-        rng, [reading for reading in case.readings if edits.NUMBER.match(reading.value)]
-    ):
-        unit = reading.value.rpartition(" ")[2]
-        for other in units.get(unit, ()):
-            yield reading, re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, reading.value)
-
-
 @edits.plants(edits.SUBTLE, "readings and materials agree")
 def reading_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading clearly differs from the volume or mass of the material."""
     near = _list_amount_readings(case, lambda value, expected: abs(value - expected) * 20 < expected)
     for reading, expected in edits.sample_places(rng, near):
-        for factor in _DEVIATIONS:
-            wrong = edits.multiply_numbers(reading.value, factor)
+        for factor in sizes.draw_factors(case.sizes, rng):
+            wrong = sizes.scale_reading(reading.value, factor)
             yield f"the reading is {wrong}, the material holds {_format_amount(expected)}", reading.change(wrong)
 
 
@@ -208,8 +176,8 @@ def replicate_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     for reading in edits.sample_places(rng, [reading for reading in case.readings if _are_replicates(reading.value)]):
         parts = reading.value.split(", ")
         for position, part in enumerate(parts):
-            for factor in (_TENTH, _TEN, *_DEVIATIONS[:2], *_DEVIATIONS[-2:]):
-                wrong = edits.multiply_numbers(part, factor)
+            for factor in sizes.draw_factors(case.sizes, rng):
+                wrong = sizes.scale_reading(part, factor)
                 value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
                 right = f"where it was {part}; the others of this sample agree"
                 yield f"reading {position + 1} is {wrong} {right}", reading.change(value)
@@ -227,11 +195,11 @@ def _are_replicates(value: str) -> bool:
 
 @edits.plants(edits.SUBTLE, "replicate vessels agree within the noise")
 def odd_one_out(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which one of several replicate samples reads ten times or a tenth of what the others read."""
+    """Yield errors in which one of several replicate samples reads more or less than the others by more than the noise."""
     for fellows in edits.sample_places(rng, _group_replicate_vessels(case)):
         for reading in fellows:
-            for factor in (_TENTH, _TEN):
-                wrong = edits.multiply_numbers(reading.value, factor)
+            for factor in sizes.draw_factors(case.sizes, rng):
+                wrong = sizes.scale_reading(reading.value, factor)
                 right = f"where {reading.value} agrees with its replicate vessels"
                 yield f"{reading.description}: {wrong}, {right}", reading.change(wrong)
 
@@ -301,8 +269,8 @@ def share_and_count(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the percentage of positive events contradicts their number."""
     for reading, match in edits.sample_places(rng, case.find_shares()):
         percent, positive = Decimal(match["percent"]), int(match["positive"])
-        for factor in (_TENTH, _TEN, *_DEVIATIONS, Decimal(2), Decimal("0.5"), Decimal(3)):
-            share, count = edits.multiply_numbers(match["percent"], factor), str(int(positive * factor))
+        for factor in sizes.draw_factors(case.sizes, rng):
+            share, count = sizes.scale_reading(match["percent"], factor), str(int(positive * factor))
             for wrong in (
                 reading.value.replace(f"{match['percent']} %", f"{share} %", 1),
                 reading.value.replace(f"({match['positive']} of", f"({count} of", 1),
@@ -310,10 +278,3 @@ def share_and_count(case: edits.Case, rng: random.Random) -> edits.Errors:
                 if percent * factor <= 100 and positive and wrong != reading.value:
                     explanation = f"{wrong}: {positive} of {match['events']} are {match['percent']} %"
                     yield explanation, reading.change(wrong)
-
-
-@edits.plants(edits.SUBTLE, "a figure stands with its unit", changes_unit=True)
-def reading_in_wrong_unit(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a record has the right numbers and a unit that is off by a factor of 1000 or 60."""
-    for reading, wrong in _iter_unit_changes(case, rng, _OTHER_UNITS):
-        yield f"the record says {wrong}; the instrument read {reading.value}", reading.change(wrong)

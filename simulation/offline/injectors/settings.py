@@ -4,27 +4,23 @@ Also where an outcome states a setting of its action, and which other settings a
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.parameters import Parameter
-from simulation.offline.injectors import edits
+from simulation.offline.injectors import edits, sizes
 
 # Properties that do not come from a setting, even if they contain the same number.
 _NOT_FROM_SETTINGS = ("mass", "phase", "container", "container_capacity", "medium", "lanes", "appearance")
 _VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
 _VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
 _TYPES = ("select", "multiselect", "range", "range_with_units")
-# Factors that give other plausible settings.
-_NEARBY_FACTORS = tuple(
-    Decimal(text) for text in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2")
-)
 # Degrees to add, because a factor has no meaning on a scale whose zero is arbitrary.
 _TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
-_FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
+_FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-2, -1, 1, 2) for step in (1, 3, 7))
 _CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
 _LIGHT = ("wavelength", "laser", "channels", "detection_filter")
 _TOPICS = {"centrifugal_force": "force", "rotation": "force", "duration": "time", "temperature": "temperature"}
@@ -47,8 +43,8 @@ class SettingValue(NamedTuple):
     def allowed_range(self) -> str:
         return f"from {self.parameter.minimum} to {self.parameter.maximum}"
 
-    def list_nearby(self) -> list[str]:
-        """Return other settings that would be just as plausible."""
+    def list_nearby(self, factors: Sequence[Decimal]) -> list[str]:
+        """Return other settings that would be just as plausible: other options, or the number times these factors."""
         parameter = self.parameter
         if parameter.type in ("select", "multiselect"):
             return [option for option in parameter.options if option not in (self.text, *self.excluded_options)]
@@ -56,7 +52,7 @@ class SettingValue(NamedTuple):
         if parameter.dimension == "temperature":
             values = [correct + step for step in _TEMPERATURE_STEPS]
         else:
-            values = [correct * factor for factor in _NEARBY_FACTORS]
+            values = [correct * factor for factor in factors]
         return self._format_values([value for value in values if low <= value <= high])
 
     def list_beyond(self) -> list[str]:
@@ -64,7 +60,7 @@ class SettingValue(NamedTuple):
         if self.parameter.type not in ("range", "range_with_units"):
             return []
         correct, (low, high) = self.parameter.parse_value(self.text), self._get_bounds()
-        texts = self._format_values([correct * factor for factor in _FAR_FACTORS]) + self._list_other_units()
+        texts = self._format_values([correct * factor for factor in _FAR_FACTORS])
         values = [(text, self._parse_value(text)) for text in texts]
         above = [text for text, value in values if value > high * _CLEAR_FACTOR]
         if self.parameter.dimension == "temperature":
@@ -82,16 +78,9 @@ class SettingValue(NamedTuple):
 
     def _format_values(self, values: list[Decimal]) -> list[str]:
         if self.parameter.type == "range":
-            return [quantities.format_number(value) for value in values if value == int(value) or "." in self.text]
-        return [text for value in values for text in edits.iter_spellings(self.text, value, self.parameter.dimension)]
-
-    def _list_other_units(self) -> list[str]:
-        number, _, current_unit = self.text.partition(" ")
-        if self.parameter.type == "range" or not current_unit:
-            return []
-        # Units of the same length, so that the length of the text does not reveal the error.
-        units = quantities.list_units(self.parameter.dimension)
-        return [f"{number} {unit}" for unit in units if len(unit) == len(current_unit)]
+            rounded = values if "." in self.text else [value.to_integral_value() for value in values]
+            return [quantities.format_number(value) for value in rounded]
+        return [text for value in values for text in sizes.iter_spellings(self.text, value, self.parameter.dimension)]
 
     def change(self, case: edits.Case, wrong: str) -> list[edits.Edit]:
         """Return the edits that state another setting, in one material or in all records of the step."""
@@ -172,7 +161,7 @@ def _change_settings(case: edits.Case, rng: random.Random, topic: str) -> edits.
     """Yield errors in which a record or material states another setting than the one that was set."""
     echoes = [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
     for echo in edits.sample_places(rng, echoes):
-        for wrong in echo.list_nearby():
+        for wrong in echo.list_nearby(sizes.draw_factors(case.sizes, rng)):
             if wrong != echo.text:
                 yield f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}", *echo.change(case, wrong)
 

@@ -1,74 +1,46 @@
 """Errors in states: what cannot occur together (obvious), and what a step changes or leaves unchanged (subtle)."""
 
 import random
-import re
 from decimal import Decimal
 
 from simulation.lab import quantities
 from simulation.lab.materials import describe_whereabouts
-from simulation.offline.injectors import edits
+from simulation.offline.injectors import edits, sizes
 
 _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
-_WARM_AIR = ("room_temp", *_INCUBATORS)
-_COOL = ("4C", "ice")
-_WARM = (*_WARM_AIR, *_COOL)
-_COLD = ("-80C", "-196C", "dry_ice")
 _FLUID = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
-_FLOWING, _DRY = ("liquid", "suspension"), ("powder", "solid", "tissue")
+# States that outcomes without an error show too, so that the word alone tells nothing.
 _OTHER_PHASES = {
-    **dict.fromkeys(_FLUID, _DRY),
-    **dict.fromkeys(_DRY, _FLOWING),
-    "pellet": _FLOWING,
-    "gel": ("liquid", "powder"),
-    "consumable": ("suspension", "liquid", "powder"),
-    "empty container": ("liquid", "powder", "adherent culture"),
-    "plate": ("liquid", "powder"),
+    "tissue": ("liquid", "suspension"),
+    "powder": ("liquid", "suspension"),
+    "solid": ("liquid", "suspension"),
+    "consumable": ("liquid", "suspension"),
+    "empty container": ("liquid", "adherent culture"),
+    "plate": ("liquid", "suspension"),
+    "gel": ("liquid", "suspension"),
 }
 _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "suspension"}
-_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)  # °C; the first two are below absolute zero
 _COOKING = (91, 93, 94, 96, 98)  # °C at which no cell of this laboratory survives
 _AMOUNT_PROPERTIES = ("volume", "mass", "phase")
 _CONTAINER_PROPERTIES = ("container", "container_capacity")
 _DETACHING_AGENTS = ("trypsin", "EDTA", "accutase", "dispase")
-# The two texts that a handler records after warming; see `handlers/thermal.py`.
-_THAWED, _FROZEN = "no ice left", "still ice in it"
 _VESSEL_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
-@edits.plants(edits.OBVIOUS, "a watery liquid is not frozen above 0 °C", edits.COMMON)
-def frozen_in_the_warm(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a liquid in a warm place is frozen, or a frozen material is in a warm place."""
-    for material in edits.sample_places(rng, case.materials):
-        name, where = material.name, material.condition
-        mentions_ice = any("ice" in reading.value for reading in case.list_readings_of(material))
-        if material.phase in _FLUID and where in _WARM_AIR and not mentions_ice:
-            yield (
-                f"{name} is frozen {describe_whereabouts(where)}, and no step froze it",
-                material.change("phase", "frozen"),
-            )
-        if material.phase == "frozen" and where not in _WARM_AIR:
-            # Incubators only: at room temperature a frozen material could be about to thaw.
-            for wrong in _INCUBATORS:
-                is_at, was_at = describe_whereabouts(wrong), describe_whereabouts(where)
-                explanation = f"{name} is frozen {is_at}; the step leaves it {was_at}"
-                yield explanation, material.change_field("environmental_condition", wrong)
-
-
-@edits.plants(edits.OBVIOUS, "matter keeps its state unless something changes it", edits.COMMON)
+@edits.plants(edits.OBVIOUS, "matter keeps its state unless something changes it")
 def another_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a liquid has become a powder, or a solid a liquid, in a step that cannot do so."""
+    """Yield errors in which a solid has become a liquid in a step that cannot do so."""
     for material in edits.sample_places(rng, case.materials):
+        before = material.before.properties.get("phase") if material.before else material.phase
         for wrong in _OTHER_PHASES.get(material.phase, ()):
-            if material.before is None or material.before.properties.get("phase") != wrong:
+            if before not in (wrong, "frozen"):
                 explanation = f"{material.name} is {wrong}; after {case.action.name} it is {material.phase}"
                 yield explanation, material.change("phase", wrong)
 
 
-@edits.plants(
-    edits.OBVIOUS, "temperatures stay within what can be, and what lives within what it survives", edits.SCARCE
-)
+@edits.plants(edits.OBVIOUS, "what lives stays within what it survives", science=True)
 def impossible_temperature(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a temperature is one that no bench reaches, or that would kill the material's cells."""
+    """Yield errors in which a temperature would kill the material's cells."""
     candidates = [
         (material, name, text)
         for material in case.materials
@@ -76,21 +48,11 @@ def impossible_temperature(case: edits.Case, rng: random.Random) -> edits.Errors
         if "temperature" in name and edits.parse_amount(text, "temperature")
     ]
     for material, name, text in edits.sample_places(rng, candidates):
-        living = material.phase in ("suspension", "adherent culture")
-        for degrees in (*_ABSURD_TEMPERATURES, *(_COOKING if living else ())):
+        if material.phase not in ("suspension", "adherent culture"):
+            continue
+        for degrees in _COOKING:
             wrong = quantities.format_quantity(Decimal(degrees), "temperature")
             yield f"{name} is {wrong}, not {text}", material.change(name, wrong)
-
-
-@edits.plants(edits.OBVIOUS, "nothing changes its place by itself, nor stays liquid in the deep cold", edits.COMMON)
-def impossible_place(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a liquid is in deep cold although no step put it there, and is still liquid."""
-    for material in edits.sample_places(rng, case.materials):
-        if material.condition in _WARM and material.phase in _FLUID:
-            for wrong in _COLD:
-                right = f"{case.action.name} leaves it {describe_whereabouts(material.condition)}"
-                explanation = f"{material.name} is {material.phase} {describe_whereabouts(wrong)}; {right}"
-                yield explanation, material.change_field("environmental_condition", wrong)
 
 
 @edits.plants(edits.OBVIOUS, "water leaves what is dried")
@@ -99,33 +61,6 @@ def wet_after_drying(case: edits.Case, rng: random.Random) -> edits.Errors:
     for reading in case.readings:
         if reading.value == "dry":
             yield f"{reading.description}: wet, after {case.action.name}", reading.change("wet")
-
-
-@edits.plants(edits.SUBTLE, "a reagent is thawed before it is used")
-def frozen_reagent_used(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a cold reagent is frozen although the step has drawn some of it as a liquid."""
-    candidates = [
-        material
-        for material, before in case.continued
-        if material.phase == "liquid" and material.condition in _COOL
-        if (current := edits.parse_amount(material.draft.properties.get("volume"), "volume"))
-        and (previous := edits.parse_amount(before.properties.get("volume"), "volume"))
-        and current.value < previous.value
-    ]
-    for material in edits.sample_places(rng, candidates):
-        explanation = f"{material.name} is frozen, yet a liquid volume was drawn from it in this step"
-        yield explanation, material.change("phase", "frozen")
-
-
-@edits.plants(edits.SUBTLE, "what is warmed long enough thaws", edits.SCARCE)
-def not_thawed(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is still frozen although the step was long enough to thaw it."""
-    for material, before in case.continued:
-        if before.properties.get("phase") == "frozen" and material.phase in _FLOWING:
-            records = [reading for reading in case.list_readings_of(material) if reading.value == _THAWED]
-            explanation = f"{material.name} is frozen still; {case.action.name} leaves it {material.phase}"
-            changes = [material.change("phase", "frozen"), *(reading.change(_FROZEN) for reading in records)]
-            yield explanation, *changes
 
 
 @edits.plants(edits.SUBTLE, "what a step changes is changed afterwards")
@@ -183,6 +118,26 @@ def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
                 yield explanation, material.change_field("environmental_condition", wrong)
 
 
+@edits.plants(edits.OBVIOUS, "a vessel holds what is in it")
+def vessel_too_small(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a material is in a vessel that is far too small for it."""
+    for material in edits.sample_places(rng, case.materials):
+        capacity = str(material.draft.properties.get("container_capacity", ""))
+        vessel = str(material.draft.properties.get("container", ""))
+        content = edits.parse_amount(material.draft.properties.get("volume"), "volume")
+        unit = capacity.partition(" ")[2]
+        for size in _VESSEL_SIZES if content and unit in ("mL", "µL", "L") else ():
+            holds = edits.parse_amount(f"{size} {unit}", "volume")
+            # With decimals only where the right capacity has some, so that the form of the number tells nothing.
+            if content and holds and holds.value * 2 < content.value and ("." in size) <= ("." in capacity):
+                wrong = f"{size} {unit}"
+                explanation = f"{material.name} of {material.draft.properties['volume']} is in a vessel of {wrong}"
+                changes = [material.change("container_capacity", wrong)]
+                if edits.is_mentioned(capacity, vessel):
+                    changes.append(material.change("container", edits.replace_mentions(vessel, capacity, wrong)))
+                yield explanation, *(changes if rng.random() < 0.5 else reversed(changes))
+
+
 @edits.plants(edits.SUBTLE, "a material stays in its vessel unless it is moved", edits.COMMON)
 def another_vessel(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material is in a vessel of another size, although the step did not move it."""
@@ -201,7 +156,7 @@ def another_vessel(case: edits.Case, rng: random.Random) -> edits.Errors:
             if size != number and holds and (content is None or content.value <= holds.value):
                 explanation = f"{material.name} is in a vessel of {wrong}; it was and is in one of {capacity}"
                 container = material.change("container", edits.replace_mentions(vessel, capacity, wrong))
-                yield explanation, material.change("container_capacity", wrong), container
+                yield explanation, container, material.change("container_capacity", wrong)
 
 
 @edits.plants(edits.SUBTLE, "what a step does not touch stays", edits.COMMON)
@@ -211,23 +166,16 @@ def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
         (material, name, str(value), match)
         for material, before in case.continued
         for name, value in material.draft.properties.items()
-        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES, "medium", "lanes")
+        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES, "medium", "lanes", "pH", "well")
         and before.properties.get(name) == value
         if not (name.endswith(" concentration") and case.action.name in edits.REACTING)
         for match in edits.NUMBER.finditer(str(value))
     ]
     for material, name, value, match in edits.sample_places(rng, candidates):
-        for figure in _list_other_numbers(match[0]):
-            wrong = value[: match.start()] + figure + value[match.end() :]
+        for factor in sizes.draw_factors(case.sizes, rng):
+            wrong = value[: match.start()] + sizes.scale_reading(match[0], factor) + value[match.end() :]
+            # A percentage must not rise above 100: that would be an obvious error.
+            if value[match.end() :].startswith(" %") and Decimal(sizes.scale_reading(match[0], factor)) > 100:
+                continue
             right = f"it was {value} and {case.action.name} leaves it so"
             yield f"{name} of {material.name} is {wrong}; {right}", material.change(name, wrong)
-
-
-def _list_other_numbers(number: str) -> list[str]:
-    """Return numbers with another first non-zero digit: 0.42 and others for 0.22, 76 and others for 96."""
-    first = re.search("[1-9]", number)
-    if not first:
-        return []
-    others = [number[: first.start()] + digit + number[first.end() :] for digit in "123456789" if digit != first[0]]
-    # A percentage must not rise above 100: that would be an obvious error.
-    return [other for other in others if abs(Decimal(other)) <= 100 or abs(Decimal(number)) > 100]

@@ -62,7 +62,7 @@ def test_checker_gives_the_same_verdict_in_every_dialect(dialect):
             None,
             "matter_from_nothing",
             "residual_not_reduced",
-            "impossible_place",
+            "vessel_too_small",
             "wrong_temperature",
         ):
             assert (

@@ -16,14 +16,7 @@ def test_offline_transitions_have_no_false_alarm(spec, agent):
 
 
 def test_planted_errors_of_amounts_and_states_are_found():
-    certain = (
-        "matter_from_nothing",
-        "frozen_in_the_warm",
-        "impossible_place",
-        "frozen_reagent_used",
-        "wrong_objective",
-        "wrong_wavelength",
-    )
+    certain = ("matter_from_nothing", "vessel_too_small", "wrong_objective", "wrong_wavelength")
     spec = next(spec for spec in SPECS if spec.slug == "caffeine-hplc-analysis")
     twins = [
         line for line in iter_episode_lines(spec, TYPES, "protocol", seed=11, twins=True) if line.get("code") in certain

@@ -14,7 +14,8 @@ from simulation.lab.materials import NOT_AVAILABLE, Inventory, Material, NewMate
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import Injector, balance_shares
+from simulation.offline.injectors import Injector
+from simulation.offline.injectors.choice import balance_shares
 from simulation.offline.injectors.edits import INJECTORS, Case, apply_edits, plants
 
 OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
@@ -174,51 +175,6 @@ def test_planted_return_of_a_used_up_material_restores_its_previous_properties()
     assert back.available_for_use == "available_for_further_use"
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("MeasureVolume", False), ("CellCounter", True)])
-def test_planted_return_of_a_used_up_material_does_not_apply_to_measurements_that_leave_sample(name, wrong):
-    gone = NewMaterial("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
-    action, situation, outcome = case(name, (gone,))
-    measuring = replace(CATALOGUE.types["MeasureVolume"], name=name, kind="measurement")
-    situation = replace(situation, catalogue=Catalogue({name: measuring}))
-    assert is_applicable(OBVIOUS, "consumed_comes_back", (action, situation, outcome)) == wrong
-
-
-def test_planted_ice_in_the_warm_freezes_a_liquid_or_puts_a_frozen_material_into_an_incubator():
-    assert collect_properties(plant_errors(OBVIOUS, "frozen_in_the_warm", build_dilution()), 0, "phase") == {"frozen"}
-    ice = NewMaterial("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
-    plants = plant_errors(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
-    places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
-    assert places == {"incubating_conditions", "cell_culture_conditions"}
-
-
-def test_planted_ice_in_the_warm_does_not_apply_to_a_material_on_ice():
-    assert not is_applicable(OBVIOUS, "frozen_in_the_warm", case("Incubate", (liquid(condition="ice"),)))
-
-
-def test_planted_impossible_place_is_deep_cold_for_a_liquid():
-    for plant in plant_errors(OBVIOUS, "impossible_place", build_dilution()):
-        assert {draft.environmental_condition for draft in plant.outcome.new_materials} & {"-80C", "-196C", "dry_ice"}
-
-
-def test_planted_wrong_phase_makes_a_liquid_solid_or_a_tissue_liquid():
-    fin = NewMaterial("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
-    for draft, wrong in ((fin, {"liquid", "suspension"}), (liquid(), {"powder", "solid", "tissue"})):
-        assert (
-            collect_properties(plant_errors(OBVIOUS, "another_phase", case("Incubate", (draft,))), 0, "phase") == wrong
-        )
-
-
-def test_planted_impossible_temperature_is_beyond_laboratory_equipment_or_lethal_for_cells():
-    warm = liquid(temperature="37 °C")
-    cells = replace(warm, properties={**warm.properties, "phase": "adherent culture"})
-    for draft, most in ((warm, 400), (cells, 90)):
-        for text in collect_properties(
-            plant_errors(OBVIOUS, "impossible_temperature", case("Incubate", (draft,))), 0, "temperature"
-        ):
-            degrees = quantities.parse_quantity(text, "temperature").value
-            assert degrees < -273 or degrees > most
-
-
 def test_planted_wet_after_drying_changes_the_observation_from_dry_to_wet():
     assert collect_values(plant_errors(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {
         "wet"
@@ -229,48 +185,6 @@ def test_planted_negative_reading_changes_every_replicate():
     assert collect_values(plant_errors(OBVIOUS, "negative_reading", build_measurement())) == {"-1.002 mL, -998 µL"}
     # An electrode can read a negative potential.
     assert not is_applicable(OBVIOUS, "negative_reading", read("0.12 V"))
-
-
-def test_planted_contradicting_observation_is_at_least_ten_times_the_true_amount():
-    for value in collect_values(plant_errors(OBVIOUS, "contradicting_observation", build_measurement())):
-        assert all(volume(part) > 9_900 for part in value.split(", "))
-
-
-@pytest.mark.parametrize(
-    ("value", "description", "most"),
-    [
-        ("7.02, 6.98", "MeasurepH of Stock: pH", 14),
-        ("1.827 AU", "UsePhotospectrometer of Stock: absorbance", 8),
-        ("2986 counts", "UseMicroscope of Stock: mean fluorescence", 65535),
-        ("31.2988 g, 31.2990 g", "MeasureWeight of Stock, balance analytical: mass", 320),
-    ],
-)
-def test_planted_reading_beyond_the_instrument_exceeds_its_limit(value, description, most):
-    for wrong in collect_values(plant_errors(OBVIOUS, "beyond_the_instrument", read(value, description))):
-        assert all(Decimal(number) > most for number in re.findall(r"[0-9.]+", wrong))
-
-
-def test_planted_reading_beyond_the_instrument_puts_a_peak_outside_the_potential_sweep():
-    sweep = tuple(
-        Parameter(name, "range_with_units", "to", dimension="voltage", minimum="-3 V", maximum="3 V")
-        for name in ("start_potential", "vertex_potential")
-    )
-    action, situation, outcome = read(
-        "0.12 V", "CV of Stock: anodic peak potential", name="CV",
-        parameters={"start_potential": "-0.3 V", "vertex_potential": "0.5 V"},
-    )  # fmt: skip
-    situation = replace(situation, catalogue=Catalogue({"CV": ActionType("CV", "measurement", "d", "i", "o", sweep)}))
-    plants = plant_errors(OBVIOUS, "beyond_the_instrument", (action, situation, outcome))
-    assert all(Decimal(value.split()[0]) > Decimal("0.5") for value in collect_values(plants))
-
-
-def test_planted_band_too_long_and_planted_impossible_count_change_the_unit():
-    assert collect_values(plant_errors(OBVIOUS, "band_too_long", read("one band at about 350 bp"))) == {
-        "one band at about 350 kb"
-    }
-    assert collect_values(plant_errors(OBVIOUS, "unit_out_of_reach", read("101000 cells/mL, 99000 cells/mL"))) == {
-        "101000 cells/nL, 99000 cells/nL"
-    }
 
 
 def test_planted_share_above_all_reports_more_positive_events_than_events():
@@ -306,21 +220,15 @@ def test_planted_dilution_slip_does_not_apply_if_it_is_obvious_or_equal_to_round
 
 
 def test_planted_tenfold_error_is_a_tenth_or_ten_times_the_concentration():
-    found = collect_properties(plant_errors(SUBTLE, "off_by_ten", build_dilution()), 0, "caffeine concentration")
+    found = collect_properties(plant_errors(OBVIOUS, "off_by_ten", build_dilution()), 0, "caffeine concentration")
     assert found == {"1 µg/mL", "100 µg/mL"}
-
-
-def test_planted_wrong_unit_makes_the_concentration_a_thousand_times_smaller():
-    assert collect_properties(plant_errors(SUBTLE, "wrong_unit", build_dilution()), 0, "caffeine concentration") == {
-        "10 ng/mL"
-    }
 
 
 def test_planted_concentration_errors_do_not_apply_to_steps_with_a_reaction():
     made = liquid(volume="1 mL", caffeine_concentration="100 µg/mL")
-    for kind in ("off_by_ten", "wrong_unit"):
-        assert is_applicable(SUBTLE, kind, case("Dilute", (made,)))
-        assert not is_applicable(SUBTLE, kind, case("Thermocycler", (made,)))
+    for perturbation, kind in ((OBVIOUS, "off_by_ten"), (SUBTLE, "concentration_slip")):
+        assert is_applicable(perturbation, kind, case("Dilute", (made,)))
+        assert not is_applicable(perturbation, kind, case("Thermocycler", (made,)))
 
 
 def test_planted_unreduced_volume_of_a_source_is_the_volume_before_the_step():
@@ -402,22 +310,6 @@ def test_planted_wrong_temperature_stays_within_the_allowed_range():
         assert 4 <= quantities.parse_quantity(text, "temperature").value <= 95
 
 
-def test_planted_frozen_reagent_applies_only_to_reagents_kept_cold():
-    left = liquid(volume="900 µL", condition="4C")
-    for plant in plant_errors(SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C")):
-        back = plant.outcome.new_materials[0]
-        assert (back.properties["phase"], back.environmental_condition) == ("frozen", "4C")
-    assert not is_applicable(SUBTLE, "frozen_reagent_used", build_dilution())
-
-
-def test_planted_failure_to_thaw_changes_the_material_and_its_observation():
-    action, situation, outcome = read("no ice left", "Stock after warming", "visual")
-    situation.inventory[SAMPLE].properties["phase"] = "frozen"
-    for plant in plant_errors(SUBTLE, "not_thawed", (action, situation, outcome)):
-        assert plant.outcome.new_materials[0].properties["phase"] == "frozen"
-        assert plant.outcome.new_observations[0].value == "still ice in it"
-
-
 def test_planted_outdated_property_has_the_value_from_before_the_step():
     assert collect_properties(
         plant_errors(SUBTLE, "stale_property", build_dilution()), 0, "caffeine concentration"
@@ -452,16 +344,10 @@ def test_planted_wrong_vessel_changes_container_and_capacity_together():
         assert volume(shown["container_capacity"]) >= 1000
 
 
-def test_planted_unrequested_change_replaces_a_number_that_the_step_should_not_affect():
-    action, situation, outcome = case("Mix", (liquid(viability="96 %"),))
-    situation.inventory[SAMPLE].properties["viability"] = "96 %"
-    found = collect_properties(plant_errors(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "viability")
-    assert found == {f"{digit}6 %" for digit in (1, 2, 3, 4, 5, 6, 7, 8)}
-
-
-def test_planted_wrong_reading_deviates_by_a_tenth_to_a_third():
+def test_planted_wrong_reading_deviates_by_a_tenth_to_two_fifths():
     for value in collect_values(plant_errors(SUBTLE, "reading_off", build_measurement())):
-        assert all(100 < abs(volume(part) - 1000) < 320 for part in value.split(", "))
+        # 1.002 mL and 998 µL are within 2 µL of 1 mL.
+        assert all(97 < abs(volume(part) - 1000) < 403 for part in value.split(", "))
 
 
 def test_planted_wrong_reading_of_a_balance_keeps_the_difference_between_replicates():
@@ -470,23 +356,6 @@ def test_planted_wrong_reading_of_a_balance_keeps_the_difference_between_replica
     for value in collect_values(plant_errors(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
         first, second = (Decimal(part.split()[0]) for part in value.split(", "))
         assert second - first == Decimal("0.0001") and re.fullmatch(r"0\.\d{4} g, 0\.\d{4} g", value)
-
-
-def test_planted_wrong_replicate_changes_one_replicate_tenfold():
-    found = collect_values(plant_errors(SUBTLE, "replicate_off", read("512.3, 508.9, 515 mAU·s")))
-    assert {"51.23, 508.9, 515 mAU·s", "512.3, 5089, 515 mAU·s", "512.3, 508.9, 51.5 mAU·s"} <= found
-    for value in found:
-        parts = value.removesuffix(" mAU·s").split(", ")
-        assert sum(one == other for one, other in zip(parts, ("512.3", "508.9", "515"), strict=True)) == 2
-
-
-def test_planted_outlier_changes_the_reading_of_one_vessel_tenfold():
-    drafts = [liquid(f"Well {n}", replaces="") for n in (1, 2, 3)]
-    seen = [Observation(f"Reading of Well {n}: absorbance", "quantitative", f"0.5{n} AU") for n in (1, 2, 3)]
-    found = [
-        collect_values(plant_errors(SUBTLE, "odd_one_out", case("MeasureVolume", drafts, seen)), n) for n in range(3)
-    ]
-    assert found[0] == {"0.51 AU", "0.051 AU", "5.1 AU"}
 
 
 def test_planted_swap_of_readings_applies_only_to_samples_known_to_differ():
@@ -521,12 +390,6 @@ def test_planted_wrong_share_contradicts_the_count_beside_it():
     for value in collect_values(plant_errors(SUBTLE, "share_and_count", read("2 % (200 of 10000 events)"))):
         percent, positive = re.match(r"([\d.]+) % \((\d+) of", value).groups()
         assert Decimal(percent) * 100 != int(positive) and Decimal(percent) <= 100
-
-
-def test_planted_reading_in_a_wrong_unit_is_off_by_a_factor_of_a_thousand():
-    assert collect_values(plant_errors(SUBTLE, "reading_in_wrong_unit", read("0.1203, 0.119 V"))) == {
-        "0.1203, 0.119 mV"
-    }
 
 
 # The injector

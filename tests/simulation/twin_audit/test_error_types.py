@@ -1,6 +1,6 @@
 """The comparison of declared types of errors with what their visible differences say."""
 
-from simulation.lab.error_type import Change
+from simulation.lab.planted_errors.error_type import Change
 from simulation.twin_audit.error_types import count_error_types, iter_changes
 
 

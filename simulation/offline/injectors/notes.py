@@ -1,0 +1,151 @@
+"""Errors in routine notes: volumes, sources, displays and appearances that the rest of the outcome contradicts."""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from simulation.lab.outcomes import NOTE
+from simulation.offline.injectors import edits, sizes
+
+_DRAWN = re.compile(r"Delivered from |Taken off |Volume of ")
+_TIMES = re.compile(r"(?P<times>[0-9]+) ×")
+_TEMPERATURE = re.compile(r"-?[0-9.]+(?= °C)")
+_LIQUIDS = ("liquid", "suspension")
+_NOT_DRAWABLE = ("consumable", "empty container", "plate")
+_LEAST_OFF, _MOST_OFF = 3.0, 9.0  # °C by which a display is off subtly; no incubator or room drifts so far
+_LETHAL_DISPLAY = (62.0, 94.0)  # °C
+_COLOURS = ("turbid, cream", "dark brown, slightly cloudy", "amber, clear", "deep violet, clear", "pale yellow, clear")
+_TURBIDITY = {"clear": "cloudy", "cloudy": "clear"}
+
+
+def _list_notes(case: edits.Case, start: str) -> list[edits.Reading]:
+    """Return the routine notes whose heading matches the pattern."""
+    notes = [reading for reading in case.readings if reading.measurement_type == NOTE]
+    return [note for note in notes if re.match(start, note.description)]
+
+
+@edits.plants(edits.SUBTLE, "what is noted is what was done")
+def noted_volume_off(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which the volume noted differs somewhat from the one that the materials show."""
+    for note in edits.sample_places(rng, _list_notes(case, _DRAWN.pattern)):
+        for factor in sizes.draw_factors(case.sizes, rng):
+            yield from _change_noted_volume(note, factor)
+
+
+@edits.plants(edits.OBVIOUS, "what is noted is what was done")
+def noted_volume_absurd(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which the volume noted is several times or a fraction of the one that the materials show."""
+    for note in edits.sample_places(rng, _list_notes(case, _DRAWN.pattern)):
+        for factor in sizes.draw_large_factors(rng, 2):
+            yield from _change_noted_volume(note, factor)
+            yield from _change_noted_volume(note, 1 / factor)
+
+
+def _change_noted_volume(note: edits.Reading, factor: Decimal) -> edits.Errors:
+    def rewrite(match: re.Match[str]) -> str:
+        return "".join(sizes.iter_deliveries(match[0], factor))
+
+    wrong = re.sub(r"[0-9.]+ (?:[µm]?L|g)\b", rewrite, note.value)
+    yield f"the note says {wrong}; the materials show {note.value}", note.change(wrong)
+
+
+@edits.plants(edits.SUBTLE, "every vessel of the step gets its portion", edits.COMMON)
+def noted_portions_off(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which the number of portions noted is not the number of vessels."""
+    for note, times in _list_portions(case):
+        for factor in sizes.draw_factors(case.sizes, rng):
+            yield from _change_times(note, times, round(times * factor))
+
+
+@edits.plants(edits.OBVIOUS, "every vessel of the step gets its portion", edits.COMMON)
+def noted_portions_absurd(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which far more portions were noted than there are vessels, or far fewer."""
+    for note, times in _list_portions(case):
+        for factor in sizes.draw_large_factors(rng, 2):
+            yield from _change_times(note, times, round(times * factor))
+            yield from _change_times(note, times, max(1, round(times / factor)))
+
+
+def _list_portions(case: edits.Case) -> list[tuple[edits.Reading, int]]:
+    notes = [(note, _TIMES.match(note.value)) for note in _list_notes(case, "Delivered from ")]
+    return [(note, int(match["times"])) for note, match in notes if match]
+
+
+def _change_times(note: edits.Reading, right: int, wrong: int) -> edits.Errors:
+    if wrong not in (right, 1):
+        text = _TIMES.sub(f"{wrong} ×", note.value, count=1)
+        yield f"the note has {wrong} portions, and {right} vessels were filled", note.change(text)
+
+
+@edits.plants(edits.SUBTLE, "what is noted as the source is the source")
+def wrong_source_noted(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a note names a liquid of the bench that this step did not use."""
+    others = [one.name for one in case.bystanders if one.properties.get("phase") in _LIQUIDS]
+    yield from _change_source(case, rng, edits.sample_places(rng, others))
+
+
+@edits.plants(edits.OBVIOUS, "only a liquid is drawn into a pipette")
+def source_that_cannot_be_drawn(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a note says that a volume was drawn from a box of vessels or an empty plate."""
+    solid = [one.name for one in case.situation.inventory if one.properties.get("phase") in _NOT_DRAWABLE]
+    yield from _change_source(case, rng, edits.sample_places(rng, solid))
+
+
+def _change_source(case: edits.Case, rng: random.Random, names: Sequence[str]) -> edits.Errors:
+    sources = {f"Delivered from {material.name}" for material in case.inputs}
+    for note in edits.sample_places(rng, _list_notes(case, "Delivered from ")):
+        for name in names if note.description in sources and not note.value.endswith(" g") else ():
+            right = note.description.removeprefix("Delivered from ")
+            explanation = f"the note says that {name} was delivered; the step delivered {right}"
+            yield explanation, note.change(f"Delivered from {name}", "description")
+
+
+@edits.plants(edits.SUBTLE, "equipment holds the temperature that was set", edits.COMMON)
+def display_off(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a display is several degrees from what was set and from what the materials show."""
+    for note, shown in _list_displays(case):
+        for sign in (1, -1):
+            yield from _change_display(note, shown, shown + sign * _draw(rng, _LEAST_OFF, _MOST_OFF))
+
+
+@edits.plants(edits.OBVIOUS, "what lives stays within what it survives", edits.COMMON, science=True)
+def lethal_display(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which an incubator with living cells in it displays a temperature that kills them."""
+    if any("cell type" in one.draft.properties or one.phase == "suspension" for one in case.materials):
+        for note, shown in _list_displays(case):
+            for _ in range(2):
+                yield from _change_display(note, shown, _draw(rng, *_LETHAL_DISPLAY))
+
+
+def _list_displays(case: edits.Case) -> Iterator[tuple[edits.Reading, Decimal]]:
+    for note in _list_notes(case, r"(Incubator|Room|Refrigerator) display"):
+        if match := _TEMPERATURE.search(note.value):
+            yield note, Decimal(match[0])
+
+
+def _draw(rng: random.Random, low: float, high: float) -> Decimal:
+    return Decimal(str(round(rng.uniform(low, high), 1)))
+
+
+def _change_display(note: edits.Reading, right: Decimal, wrong: Decimal) -> edits.Errors:
+    text = _TEMPERATURE.sub(str(wrong.quantize(right)), note.value, count=1)
+    yield f"the display read {text} at {right} °C", note.change(text)
+
+
+@edits.plants(edits.SUBTLE, "particles and cells make a liquid cloudy, and nothing else does", science=True)
+def wrong_turbidity(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a solution is noted as cloudy, or a suspension as clear."""
+    for note in edits.sample_places(rng, _list_notes(case, "Appearance of ")):
+        if wrong := _TURBIDITY.get(note.value):
+            yield f"the liquid looks {wrong}; what is in it makes it {note.value}", note.change(wrong)
+
+
+@edits.plants(edits.OBVIOUS, "a colour comes from something coloured", science=True)
+def colour_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which a clear solution is coloured although nothing coloured went into it."""
+    known = " ".join(str(material.properties.get("appearance", "")) for material in case.inputs)
+    for note in edits.sample_places(rng, _list_notes(case, "Appearance of ")):
+        for wrong in _COLOURS if note.value == "clear" else ():
+            if wrong not in known and wrong.split(",")[0] not in known:
+                yield f"the liquid is {wrong}, and nothing in it has a colour", note.change(wrong)

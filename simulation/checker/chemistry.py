@@ -47,7 +47,7 @@ _FORMULAS = {
     "tetrabutylammonium perchlorate/tbap": "C16H36NClO4", "potassium ferricyanide/k3fe(cn)6": "K3FeC6N6",
     "acetonitrile/mecn/acn": "C2H3N", "methanol/meoh": "CH4O", "ethanol/etoh": "C2H6O", "isopropanol/2-propanol": "C3H8O", "acetone": "C3H6O",
     "chloroform": "CHCl3", "dichloromethane/dcm": "CH2Cl2", "dmso/dimethyl sulfoxide": "C2H6OS", "water/h2o": "H2O",
-    "hydrogen peroxide/h2o2": "H2O2", "hepes": "C8H18N2O4S", "tris/tris base/trizma": "C4H11NO3", "tris hcl": "C4H12NO3Cl", "mops": "C7H15NO4S",
+    "hydrogen peroxide/h2o2": "H2O2", "hepes/hepe": "C8H18N2O4S", "tris/tris base/trizma": "C4H11NO3", "tris hcl": "C4H12NO3Cl", "mops/mop": "C7H15NO4S",
     "mes": "C6H13NO4S", "edta": "C10H16N2O8", "disodium edta dihydrate": "C10H14N2O8Na2(H2O)2", "imidazole": "C3H4N2",
     "dtt/dithiothreitol": "C4H10O2S2", "iptg": "C9H18O5S", "ampicillin": "C16H19N3O4S", "puromycin dihydrochloride": "C22H31N7O5Cl2",
     "puromycin": "C22H29N7O5", "forskolin/fsk": "C22H34O7", "dapi": "C16H15N5", "sodium azide/nan3": "NaN3", "sodium dodecyl sulfate/sds": "C12H25SO4Na",
@@ -139,10 +139,10 @@ SUBSTANCE_WORDS = frozenset(word for names in _SUBSTANCES if len(names) == 1 for
 }
 # Words beside a substance's name that do not make it another substance.
 _ATTRIBUTE_TEXT = (
-    "anhydrous dry dried free acid base pure d l weighed portion powder crystal neat hplc grade analytical sublimed solid stock standard of the in "
+    "anhydrous dry dried free libre freie acid acide acido base pure d l weighed portion powder crystal neat hplc grade analytical sublimed solid stock standard of the in "
     "synthetic phase working solution reagent salt"
 )
-_ATTRIBUTES = frozenset(_ATTRIBUTE_TEXT.split())
+ATTRIBUTES = frozenset(_ATTRIBUTE_TEXT.split())
 
 
 @lru_cache(maxsize=2048)
@@ -151,9 +151,9 @@ def find_substance(names: frozenset[str]) -> Substance | None:
     if (substance := _SUBSTANCES.get(names)) is not None:
         return substance
     core = (
-        names - (_ATTRIBUTES - {"acid"})
+        names - (ATTRIBUTES - {"acid"})
         if "acid" in names and names & {"acetic", "nitric", "citric"}
-        else names - _ATTRIBUTES
+        else names - ATTRIBUTES
     )
     return _SUBSTANCES.get(frozenset(core)) or _SUBSTANCES.get(
         frozenset(core | {"acid"}) if "acid" in names else frozenset(core)
@@ -182,17 +182,25 @@ def _list_short_names(present: frozenset[str]) -> frozenset[str]:
 
 def find_only_substance(words: Iterable[str]) -> Substance | None:
     """Return the only substance whose whole name is among these words, or None if there is none or several."""
+    substances = list_substances(words)
+    return substances[0] if len(substances) == 1 else None
+
+
+def list_substances(words: Iterable[str]) -> list[Substance]:
+    """Return the substances whose whole name is among these words; of "calcium chloride dihydrate" only that one."""
     present = frozenset(words) & _NAME_WORDS
     matches = {names: substance for names, substance in _SUBSTANCES.items() if names <= present}
-    # "calcium chloride dihydrate" contains "calcium chloride"; the longer name is meant.
-    longest = [substance for names, substance in matches.items() if not any(names < other for other in matches)]
-    return longest[0] if len({substance.formula for substance in longest}) == 1 else None
+    longest = {s.formula: s for names, s in matches.items() if not any(names < other for other in matches)}
+    return list(longest.values())
 
 
 def find_ion(component: str) -> str:
     """Return the ion that a component is, "mg" for "magnesium" and "mg2+", or "" if it is none."""
     names = [
-        re.sub(r"[0-9]*[+-]+$", "", word) for word in component.split() if word not in ("ion", "total", "dissolved")
+        re.sub(r"[0-9]*[+-]+$", "", word)
+        for word in component.split()
+        # "SO4 2-" has its charge as a word.
+        if word not in ("ion", "total", "dissolved") and not re.fullmatch(r"[0-9]*[+-]*", word)
     ]
     return ION_WORDS.get(names[0], "") if len(names) == 1 else ""
 

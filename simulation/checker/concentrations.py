@@ -1,11 +1,12 @@
 """L03 and L04: moving and mixing neither creates nor destroys a substance."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from simulation.checker import chemistry, weights
 from simulation.checker.findings import Findings, compare, undecided_finding
-from simulation.checker.reading import flows, units, words
+from simulation.checker.reading import flows, properties, units, words
 from simulation.checker.reading.flows import DilutionSeries, FilledOutput
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
@@ -40,6 +41,7 @@ def check_component_amounts(transition: Transition) -> Findings:
     for component in sorted({name for view in transition.usable_outputs for name in view.concentrations}):
         yield from _check_total(transition, component)
         yield from _check_maximum(transition, component)
+    yield from _check_eluted(transition)
     if transition.family != words.COMBINE:
         for source, _, remainder, _ in flows.trace_liquids(transition).withdrawals:
             if remainder is not None and not remainder.is_used_up and not source.is_unlimited:
@@ -49,6 +51,27 @@ def check_component_amounts(transition: Transition) -> Findings:
     if keeps_concentrations and transition.action not in ("Wait", "ApplyMagnet"):
         for before, after in transition.list_kept_pairs():
             yield from _check_unchanged_concentrations(transition, before, after)
+
+
+def _check_eluted(transition: Transition) -> Findings:
+    """Yield an error if more of a component came off a cartridge or filter than the portion that was drawn had."""
+    new_outputs = [
+        view for view in transition.usable_outputs if transition.find_input(view) is None and view.liquid_volume
+    ]
+    for before, after in transition.list_kept_pairs() if transition.action == "SolidPhaseExtraction" else ():
+        if transition.parameters.has_named(before) or before.liquid_volume is None or after.liquid_volume is None:
+            continue
+        drawn = before.liquid_volume - after.liquid_volume
+        for component, amount in before.concentrations.items():
+            eluted = [
+                v for v in new_outputs if getattr(v.concentrations.get(component), "dimension", "") == amount.dimension
+            ]
+            total = sum(((v.liquid_volume or ZERO) * v.concentrations[component].value for v in eluted), ZERO)
+            loaded = drawn * amount.value
+            if eluted and drawn > 0 and amount.dimension != "ratio":
+                change = f"multiplied by {quantities.format_number(total / loaded)}" if loaded else "created"
+                text = f"the amount of {component or 'the component'} that was loaded was {change} by the elution"
+                yield from compare("L04", after.name, loaded, total, "", text, above=loaded * _TOTAL_TOLERANCE)
 
 
 def _find_concentration(view: MaterialView, component: str, dimension: str) -> Decimal | None:
@@ -65,7 +88,8 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
     # A concentration without a component's name is that of the only component, whichever side omits the name.
     if amount is None and len(view.concentrations) == 1:
         [(only_component, only_amount)] = view.concentrations.items()
-        if not component or (only_component == "" and component_words & view.all_words):
+        is_named = only_component == "" and component_words & view.all_words and only_amount.dimension == dimension
+        if not component or is_named:
             amount = only_amount
     if amount is not None:
         return amount.value if amount.dimension == dimension else None
@@ -82,8 +106,15 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
         )
         if lists_composition or component_words <= words.REAGENTS - _PRODUCED_BY_CELLS:
             return ZERO
+    # "10 mM in DMSO" is DMSO for the most part.
+    if dimension == "ratio" and re.search(rf"\bin (?:pure |dry |neat )?{re.escape(component)}\b", _join_texts(view)):
+        return Decimal(100)
     is_pure = words.SOLVENTS & set(view.name_words) and not view.concentrations
     return ZERO if is_pure and not is_mentioned else None
+
+
+def _join_texts(view: MaterialView) -> str:
+    return " ; ".join((view.name, *(leaf.value_text for leaf in view.leaves))).lower()
 
 
 def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Decimal | None:
@@ -208,6 +239,11 @@ def _check_maximum(transition: Transition, component: str) -> Findings:
 def _check_unchanged_concentrations(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
     """Yield an error if a concentration changes in an action that only moves, spins, stores or measures."""
     for component, old, new in iter_shared_concentrations(before, after):
+        # A compound that was added while reading is checked with its dose.
+        if any(
+            component in view.concentrations for view in transition.list_compounds()
+        ) and not transition.parameters.has_named(before):
+            continue
         # Cells sediment or die in these actions.
         if component == "cell" and transition.action in ("Centrifuge", "Storage", "FlashFreeze"):
             continue
@@ -260,8 +296,9 @@ def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
     strengths = [source.concentrations.get(component) for source in sources]
     # A text like "1X PBS" usually stays when diluting, so a part must be a concentrate (2X or more).
     has_concentrate = any(a is not None and a.dimension == "fold" and a.value >= 2 for a in strengths)
-    # A ratio may be by volume or by mass; only one of them follows from volumes.
-    is_excluded = got.dimension == "ratio" or (got.dimension == "fold" and not has_concentrate)
+    # A ratio may be by volume or by mass; only if it says so does it follow from volumes.
+    is_ratio = got.dimension == "ratio" and not properties.SHARE.search(got.text)
+    is_excluded = is_ratio or (got.dimension == "fold" and not has_concentrate)
     if is_excluded or _may_be_product(component, sources):
         return
     total_volume = fill.output.liquid_volume or fill.total_volume
@@ -323,6 +360,9 @@ def _check_series(transition: Transition, series: DilutionSeries) -> Findings:
         amounts.sort(key=lambda amount: -amount.value)
         start = _find_concentration(series.sample, component, amounts[0].dimension)
         in_diluent = _find_concentration(series.diluent, component, amounts[0].dimension)
+        is_mentioned = set(component.split()) & words.add_reagents(series.diluent.all_words)
+        if in_diluent is None and not is_mentioned and not chemistry.find_ion(component):
+            in_diluent = ZERO
         if not start or series.factor is None or in_diluent != 0:
             text = f"factor or starting concentration of {_describe_component(component)} is not known"
             yield undecided_finding("L03", transition.action, text)

@@ -235,6 +235,8 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     is_stated_elsewhere = value_words and (
         value_words <= after.all_words or any(_has_same_value(leaf, other) for other in after.leaves)
     )
+    # The same component under another key.
+    is_stated_elsewhere = is_stated_elsewhere or properties.find_component(leaf) in after.concentrations
     if is_stated_elsewhere or (key_words & _TRANSIENT and not is_identity):
         return
     # An ingredient's concentration, and the output has properties but no concentration.
@@ -245,7 +247,8 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     text = f"{leaf.key} of {after.name}, {leaf.value_text[:60]}, is missing after {transition.action}"
     # A record of what is left of a sample is often shorter than that of the sample.
     is_remainder = bool(words.REMAINDER & set(after.name_words))
-    if (is_identity or key_words & _PERMANENT or is_content) and not is_remainder:
+    is_permanent = key_words & _PERMANENT and not (has_separated and "concentration" in key_words)
+    if (is_identity or is_permanent or is_content) and not is_remainder:
         yield error_finding("L19", after.name, leaf.value_text[:60], "nothing", text)
     else:
         # Simulators differ in which properties they repeat, so the loss of any other property is only a warning.

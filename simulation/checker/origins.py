@@ -40,6 +40,7 @@ def check_origins(transition: Transition) -> Findings:
     if transition.action in _CREATING_ACTIONS:
         return
     input_words = words.add_reagents(transition.input_words)
+    yield from _check_precipitates(transition)
     for output in transition.outputs:
         replaced = output.raw.get("replaces")
         origins = {*(linking.parent_barcodes(output) or ()), replaced if isinstance(replaced, str) else ""} - {""}
@@ -130,9 +131,37 @@ def _check_ion(transition: Transition, output: MaterialView, ion: str, component
     is_made = transition.family == words.HEAT and ion in ("so4", "no3", "nh4", "po4", "hco3")
     if transition.family == words.UNKNOWN or is_made or transition.family in words.MEASUREMENTS:
         return
-    holds = any(chemistry.has_source(ion, view.source_words) for view in transition.inputs)
+    sources = [view for view in transition.inputs if not view.is_empty_vessel]
+    holds = any(chemistry.has_source(ion, view.source_words) for view in sources)
     text = f"{output.name} contains {component}, which no input can bring"
     yield from require("L01", holds, output.name, f"a source of {component}", "none", text)
+
+
+# Formula of a salt that is hardly soluble: its cation and anion. They never share one solution.
+_PRECIPITATES = {"agcl": ("ag", "cl"), "agbr": ("ag", "br"), "baso4": ("ba", "so4")}
+
+
+def _check_precipitates(transition: Transition) -> Findings:
+    """Yield an error if a salt fell out whose cation no input can bring."""
+    if transition.family not in (words.COMBINE, words.ADD, words.MOVE):
+        return
+    texts = [leaf.value_text for view in transition.usable_outputs for leaf in view.leaves]
+    texts += [seen.full_text[:1000] for seen in transition.observations]
+    new_words = {word for text in texts if text not in transition.input_texts for word in words.tokenize(text)}
+    for formula, (cation, anion) in _PRECIPITATES.items():
+        if formula in new_words and formula not in transition.input_words:
+            sources = [view for view in transition.inputs if not view.is_empty_vessel]
+            holds = any(_may_bring_cation(view, cation, anion) for view in sources)
+            text = f"{formula} fell out, but no input can bring {cation}"
+            yield from require("L01", holds, transition.action, f"a source of {cation}", "none", text)
+
+
+def _may_bring_cation(view: MaterialView, cation: str, anion: str) -> bool:
+    """Return whether a material names a source of the cation, or may have one and does not have the anion."""
+    named = view.all_words - chemistry.MIXED_SOURCES
+    if chemistry.has_source(cation, named):
+        return True
+    return bool(view.all_words & chemistry.MIXED_SOURCES) and not chemistry.has_source(anion, named)
 
 
 def _check_composition(transition: Transition, output: MaterialView, input_words: frozenset[str]) -> Findings:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from simulation.checker import concentrations
 from simulation.checker.findings import Decided, Findings, error_finding, require, warning_finding
-from simulation.checker.reading import flows, units, words
+from simulation.checker.reading import claims, flows, units, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
@@ -105,6 +105,37 @@ def check_announced_units(transition: Transition) -> Findings:
             holds, shown = amount.dimension in announced[0], seen.value[:40]
             text = f"{seen.description[:60]} was recorded as {shown}"
             yield from require("L12", holds, seen.path, "a unit of the quantity named", shown, text)
+
+
+# Action -> the quantity that it measures: its dimensions and the words that name it.
+_MEASURED = {
+    "MeasureVolume": (frozenset({"volume"}), re.compile(r"\bvol(?:ume)?\b")),
+    "MeasureWeight": (frozenset({"mass"}), re.compile(r"\b(?:mass|weigh\w*|net|gross)\b")),
+    "MeasureDensity": (frozenset({"density", "mass_concentration"}), re.compile(r"\bdensity\b")),
+    "MeasureOsmolality": (frozenset({"osmolality"}), re.compile(r"\bosmol\w*\b")),
+    "MeasureConductivity": (frozenset({"conductivity"}), re.compile(r"\bconductivity\b")),
+}  # fmt: skip
+# A reading of one of these quantities is never meant for another one.
+_OTHER_READINGS = word_set(
+    "volume mass length mass_concentration molar_concentration molecular_mass osmolality conductivity voltage amount"
+)
+
+
+def check_measured_units(transition: Transition) -> Findings:
+    """L12: yield an error if the readings of a measurement all have units of another quantity than it measures."""
+    if transition.action not in _MEASURED:
+        return
+    dimensions, name = _MEASURED[transition.action]
+    observed = claims.list_observed(transition)
+    if any(claim.dimension in dimensions for _, found in observed for claim in found):
+        return
+    for seen, found in observed:
+        for claim in found:
+            is_reading = claim.dimension in _OTHER_READINGS and name.search(f"{claim.label} {claim.context}")
+            if is_reading and seen.raw.get("measurement_type") == "quantitative":
+                expected = f"a unit of {sorted(dimensions)[0].replace('_', ' ')}"
+                yield error_finding("L12", seen.path, expected, claim.text, f"{transition.action} gave {claim.text}")
+                return
 
 
 def _check_changed_units(before: MaterialView, after: MaterialView) -> Findings:

@@ -232,7 +232,10 @@ def check_enumerations(transition: Transition) -> Findings:
             ("material_type", material_type, MATERIAL_TYPES),
             ("environmental_condition", view.condition, CONDITIONS),
         ):
-            if not member:
+            if member and _is_foreign_value(transition, field, raw.get(field), allowed):
+                text = f"{field} is {_describe_value(raw[field])}, but the other materials have values of the list"
+                yield _field_error(path, member, raw[field], text)
+            elif not member:
                 yield _check_member(transition, path, field, raw.get(field), ", ".join(allowed))
     for seen in transition.observations:
         kind, expected = seen.raw.get("measurement_type"), ", ".join(MEASUREMENT_TYPES)
@@ -246,6 +249,21 @@ def check_enumerations(transition: Transition) -> Findings:
     success = transition.outcome.get("success")
     if not isinstance(success, bool):
         yield _field_error("success", "true or false", success, "success is neither true nor false")
+
+
+def _is_foreign_value(transition: Transition, field: str, value: Any, allowed: tuple[str, ...]) -> bool:
+    """Return whether a value is a synonym where all other materials of the transition have values of the closed list.
+
+    A simulator with a spelling of its own has it for several materials; a word in one of many breaks its own list.
+    """
+    values = [view.raw.get(field) for view in (*transition.inputs, *transition.outputs)]
+    foreign = [other for other in values if other not in allowed]
+    is_spelling = isinstance(value, str) and any(_plain(value) == _plain(member) for member in allowed)
+    return foreign == [value] and len(values) > 2 and not is_spelling
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())
 
 
 def _field_error(path: str, expected: str, value: Any, text: str) -> Finding:

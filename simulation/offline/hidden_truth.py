@@ -47,7 +47,7 @@ from simulation.lab.materials import CONTENT_KINDS
 from simulation.lab.parameters import Parameter
 from simulation.offline.declarations import ANY_ACTION
 from simulation.offline.declared_numbers import CONCENTRATIONS, parse_number, parse_yield
-from simulation.offline.responses import CURVES
+from simulation.offline.responses import CURVES, list_scalings
 from simulation.offline.truth_units import (
     check_limit_units,
     check_reaction_units,
@@ -169,6 +169,12 @@ a_yield = _allow('an amount per cells, like "9.5 mg per 1e9 cells"', _is_yield)
 a_table = _allow('a list of at least two points, like ["2 µM", "7.1"]', _is_table)
 
 
+def one_or_more_scales(value: Any) -> str:
+    """Check one scale, or a list of them that holds at once."""
+    parts = value if isinstance(value, list) and value else [value]
+    return next((allowed for part in parts if (allowed := a_scale(part))), "")
+
+
 def one_or_more(value: Any) -> str:
     return a_list_of_texts(value) if isinstance(value, list) else a_text(value)
 
@@ -182,7 +188,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
             "slope": a_text, "intercept": a_text, "hill": a_hill_curve, "table": a_table,
             "log10": an_object_of(a_text, ("slope", "intercept", "at")),
             "requires": a_list_of_texts, "within": a_list_of_texts, "without": a_list_of_texts, "noise_floor": a_text,
-            "detection_limit": a_text, "upper_limit": a_text, "repeats": a_text, "scales_with": a_scale,
+            "detection_limit": a_text, "upper_limit": a_text, "repeats": a_text, "scales_with": one_or_more_scales,
         },
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
@@ -352,7 +358,7 @@ def _check_actions(path: str, entry: Mapping[str, Any], kind: str, catalogue: Ca
 
 
 def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: ActionType) -> list[str]:
-    conditions, scale = entry.get("when", {}), entry.get("scales_with")
+    conditions = entry.get("when", {})
     if not isinstance(conditions, Mapping):
         return [f"{path}.when: must be an object"]
     parameters = {parameter.name: parameter for parameter in action_type.parameters}
@@ -368,7 +374,7 @@ def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: Actio
     names += [entry["parameter"]] if "parameter" in entry else []
     # Half-times, doubling times and times of killing are compared with the duration of the action, so it must have one.
     names += ["duration"] if {"half_time", "doubling_time", "after"} & entry.keys() else []
-    if isinstance(scale, Mapping):
+    for scale in [scale for scale in list_scalings(entry) if isinstance(scale, Mapping)]:
         names.append(scale.get("parameter"))
         if parameter := parameters.get(str(scale.get("parameter"))):
             place, reference = f"{path}.scales_with.reference", scale.get("reference")

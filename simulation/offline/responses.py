@@ -139,15 +139,21 @@ def _round_reading(reading: Decimal, floor: Decimal) -> Decimal:
 
 def _evaluate_response(context: ActionContext, response: Mapping[str, Any], x: Decimal) -> Decimal:
     scale = ONE
-    if scaling := response.get("scales_with"):
+    for scaling in list_scalings(response):
         # A parameter scales the signal by (value / reference) to the declared power.
         parameter = context.find_parameter(scaling["parameter"])
-        scale = context.get_number(parameter.name) / Decimal(parameter.parse_value(scaling["reference"]))
-        scale = scale ** parse_number(scaling["power"]) if "power" in scaling else scale
+        ratio = context.get_number(parameter.name) / Decimal(parameter.parse_value(scaling["reference"]))
+        scale *= ratio ** parse_number(scaling["power"]) if "power" in scaling else ratio
     curve = build_curve(response, find_input_parameter(context, response))
     intercept = parse_reading(response["intercept"], response["unit"]) if "slope" in response else ZERO
     # Of a straight line, the intercept is the reading of a blank, which is not scaled.
     return (curve(x) - intercept) * scale + intercept
+
+
+def list_scalings(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parameters with which a signal scales: none, one, or several at once."""
+    declared = response.get("scales_with", [])
+    return declared if isinstance(declared, list) else [declared]
 
 
 def find_input_parameter(context: ActionContext, response: Mapping[str, Any]) -> Parameter | None:

@@ -38,10 +38,14 @@ _APPROXIMATE = re.compile(
 )
 # "m(gross) = 1 g" and "loss on drying (H2O) = 1 g": a bracket without a digit of its own in front of a value is part of its name.
 _NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^()0-9;,.]{0,12}\s?[=:≈])")
+# "m(Cl)" anywhere: a symbol of a quantity in front of the bracket.
+_SYMBOL_BRACKET = re.compile(r"(?<![\w])([mcwVnMρβφ])\(([A-Za-z][^()0-9;,]{0,20}[0-9]?)\)")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
 _PERCENT_KEY = re.compile(r"(?:^|[_\s])(?:percent(?:age)?|pct|prozent|pourcent)(?:$|[_\s])|%", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(r"[~≈]?\s?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?")
+_SENTENCE_END = re.compile(r"\.\s+(?=[A-Z])|\n")
 _RULE = re.compile(r"^[\s|:-]+$")
 
 
@@ -59,6 +63,7 @@ class Claim:
     text: str
     is_approximate: bool = False
     context: str = ""  # the description of the observation whose value it is
+    group: str = ""  # the row of a table or the sentence in which it stands
 
     @cached_property
     def relative_step(self) -> Decimal:
@@ -70,45 +75,65 @@ class Claim:
 
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
+    text = _SYMBOL_BRACKET.sub(r"\1 \2", text[:2000])
     text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
-        return [claim for row_label, cell in _iter_cells(text) for claim in _read_prose(cell, row_label or label)]
+        return [
+            replace(claim, group=row) if row else claim
+            for row_label, cell, row in _iter_cells(text)
+            for claim in _read_prose(cell, row_label or label)
+        ]
     return _read_prose(text, label)
 
 
-def _iter_cells(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of every cell of the tables in a text, and of the lines that are in no table."""
+def _iter_cells(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (label, text, row) of every cell of the tables in a text, and of the lines that are in no table."""
     header: list[str] = []
     for line in text.splitlines()[:60]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) < 2:
             header = []
-            yield "", line
+            yield "", line, ""
         elif _RULE.fullmatch(line):
             continue
         elif not header:
             header = cells
             # A table may have no header: its first row has a number.
-            if any(_NUMBER.search(cell) for cell in cells[1:]):
+            if (
+                any(units.split_number(cell) for cell in cells[1:])
+                or sum(map(bool, map(_NUMBER.search, cells[1:]))) == len(cells) - 1
+            ):
                 header = [""] * len(cells)
-                yield from ((cells[0], cell) for cell in cells[1:])
+                yield from ((cells[0], cell, line) for cell in cells[1:])
         else:
             names = [*header[1:], *[""] * len(cells)]
-            yield from ((f"{cells[0]} {name}".strip(), cell) for name, cell in zip(names, cells[1:], strict=False))
+            for name, cell in zip(names, cells[1:], strict=False):
+                # The unit of a column may stand in its heading only.
+                unit = leaves.find_unit_in_key(name) if _PLAIN_NUMBER.fullmatch(cell) else ""
+                yield f"{cells[0]} {name}".strip(), f"{cell} {unit}".strip(), line
 
 
 def _read_prose(text: str, label: str) -> list[Claim]:
     claims: list[Claim] = []
+    ends = [match.start() for match in _SENTENCE_END.finditer(text)]
     for start, clause, outer in _iter_clauses(text):
+        first, last = (
+            max((e for e in ends if e < start), default=0),
+            min((e for e in ends if e >= start), default=len(text)),
+        )
+        sentence = text[first:last].strip(". \n")
         matches = list(_NUMBER.finditer(clause))
         for index, match in enumerate(matches[:40]):
             end = matches[index + 1].start() if index + 1 < len(matches) else len(clause)
             previous = matches[index - 1].end() if index else 0
             before, after = clause[previous : match.start()], clause[match.end() : end]
+            # "m = gross - tare = 0.46 g": the result of a calculation has the name at its start.
+            if before.strip() in ("=", "≈") and "=" in clause[:previous]:
+                before = f"{clause[: clause.index('=')].rpartition(': ')[2]} = "
             is_first = start == 0 and index == 0
             # "Live (7-AAD neg.) 36053": the name is in front of the bracket.
             before = f"{outer} " if index == 0 and outer and not before.strip(" :=") else before
-            claims.append(_make_claim(match[0], before, after, label, is_first))
+            claims.append(replace(_make_claim(match[0], before, after, label, is_first), group=sentence))
     return claims[:_MAX_CLAIMS]
 
 

@@ -82,7 +82,8 @@ def find_solvent(transition: Transition) -> MaterialView | None:
     if (named_solvent := transition.parameters.find_material(SOLVENT)) is not None:
         return named_solvent
     full = [view for view in transition.inputs if not view.is_empty_vessel]
-    solvents = [view for view in full if words.SOLVENTS & set(view.name_words)]
+    # "glutamate in Tyrode" is the sample, "Tyrode" the solvent.
+    solvents = [view for view in full if words.SOLVENTS & set(words.tokenize(view.name.split(" in ")[0]))]
     return solvents[0] if len(solvents) == 1 and len(full) > 1 else None
 
 

@@ -17,14 +17,17 @@ _MAX_TEXT = 1500  # characters; longer texts stay as they are
 # Objects under these keys are the material itself: their content belongs one level higher.
 _STATE_WORDS = word_set(
     "state after now current final new present result resulting updated propertie property detail info data descr desc "
-    "description d record summary statu liquid solution step this"
+    "description d record summary statu liquid solution step this physical chemical chemistry general information metadata attribute "
+    "characteristic condition quantity quantitie measurement material object entity product table inventory overview of"
 )
+_CONTENTS = word_set("component content composition ingredient solute salt recipe species specie ion")
 _BEFORE_WORDS = word_set("before previous old earlier prior")
 # Texts under these keys are sentences, not lists of fields.
 _SENTENCES = word_set(
     "note remark comment history reasoning calculation log plan procedure use reaction protocol instruction message made"
 )
 _FIELD = re.compile(r"^\s*([^\W\d_][^:=;|]{0,40}?)\s?[:=]\s?(?!//)(\S.*)$", re.DOTALL)
+_COLON_FIELD = re.compile(r"^\s*([^\W\d_][^:;|]{0,40}?)\s?:\s(?!//)(\S.*)$", re.DOTALL)
 _SEPARATOR = re.compile(r"\s*[;\n]\s*")
 _COMMA = re.compile(r",\s+(?![^()]*\))")
 _RULE = re.compile(r"^[\s|:-]+$")
@@ -51,6 +54,7 @@ _NOUNS = {
 }  # fmt: skip
 _PERCENT_KEY = re.compile(r"^(.*?)[ _]?(?:percent|pct|%)[ _]?\(?([vwm])[_/ ]?([vw])\)?$", re.IGNORECASE)
 _FACTOR_KEYS = word_set("d df vf dil")
+_VALUE_WORDS = word_set("value amount quantity quantitie result reading wert valor valeur data entry content detail")
 _PLAIN_NUMBER = re.compile(r"\s?[~≈]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?\s?")
 _VESSELS = words.CAPACITY | word_set("plate dish beaker cuvette cryovial jar bag well box cartridge syringe")
 
@@ -77,6 +81,11 @@ def _normalise_materials(materials: Any) -> Any:
 
 def arrange_properties(properties: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return properties with one key for each fact."""
+    if depth == 0 and len(properties) == 1 and isinstance(only := next(iter(properties.values())), Mapping):
+        # A single object is the material, whatever its key, unless it lists contents.
+        key = str(next(iter(properties)))
+        if not _is_amount(only) and not _find_unit(key) and not set(words.tokenize(key)) & (_BEFORE_WORDS | _CONTENTS):
+            properties = only
     result: dict[str, Any] = {}
     states = leaves.find_states({str(key)[:40].lower(): value for key, value in properties.items()})
     for key, value in properties.items():
@@ -99,6 +108,8 @@ def _arrange_entry(key: str, value: Any, depth: int, siblings: set[Any]) -> Iter
         value = _parse_text(key, key_words, value)
     if isinstance(value, list):
         value = _index_by_name(value)
+    if isinstance(value, Mapping) and (now := _find_value_now(value)) is not None:
+        value = now
     if isinstance(value, Mapping):
         if _is_amount(value):
             yield from _name_amount(key, value, siblings)
@@ -115,6 +126,15 @@ def _arrange_entry(key: str, value: Any, depth: int, siblings: set[Any]) -> Iter
         yield from _name_amount(key, value, siblings)
 
 
+def _find_value_now(value: Mapping[str, Any]) -> Any:
+    """Return the second of {"before": 6.6, "after": 7.4}, or None for other objects."""
+    keys = [str(key).lower() for key in value]
+    is_pair = len(keys) == 2 and {keys[0], keys[1]} & leaves.BEFORE and {keys[0], keys[1]} & leaves.AFTER
+    if not is_pair or any(isinstance(inner, Mapping | list) for inner in value.values()):
+        return None
+    return next(inner for key, inner in value.items() if str(key).lower() in leaves.AFTER)
+
+
 def _is_amount(value: Mapping[str, Any]) -> bool:
     names = {str(name).lower() for name in value}
     return bool(names & set(leaves.UNIT_KEYS)) and bool(names & set(leaves.VALUE_KEYS))
@@ -127,23 +147,29 @@ def _parse_text(key: str, key_words: set[str], text: str) -> Any:
     if "|" in text and "\n" in text and (table := _parse_table(text)):
         return table
     segments = [segment for segment in _SEPARATOR.split(text.strip()) if segment]
-    if len(segments) == 1 and len(parts := _COMMA.split(text.strip())) > 1 and all(map(_FIELD.match, parts)):
+    if len(segments) == 1 and len(parts := _COMMA.split(text.strip())) > 1 and all(map(_match_field, parts)):
         segments = parts
     is_wrapper = key_words <= _STATE_WORDS or len(key) <= 2
-    fields = [match for segment in segments if (match := _FIELD.match(segment)) and len(match[1].split()) <= 4]
+    fields = [match for segment in segments if (match := _match_field(segment))]
     if not fields or (len(segments) == 1 and not is_wrapper):
         return text
     if len(fields) * 2 < len(segments) or (len(segments) == 1 and "," in fields[0][1]):
         return text
     result: dict[str, Any] = {}
     for segment in segments:
-        match = _FIELD.match(segment)
-        name, inner = (match[1].strip(), match[2].strip()) if match and len(match[1].split()) <= 4 else ("", segment)
+        match = _match_field(segment)
+        name, inner = (match[1].strip(), match[2].strip()) if match else ("", segment)
         if not name:
             amount = units.parse_amount(inner)
             name = _NOUNS.get(amount.dimension, "remark") if amount else "remark"
         result[name if name not in result else f"{name} #"] = inner
     return result
+
+
+def _match_field(segment: str) -> re.Match[str] | None:
+    """Return the match of "key: value" or "key = value" with a short key. In "c = n/V: 1 mM" the key has the equals sign."""
+    match = _COLON_FIELD.match(segment) or _FIELD.match(segment)
+    return match if match and len(match[1].split()) <= 4 else None
 
 
 def _parse_table(text: str) -> dict[str, Any]:
@@ -157,6 +183,9 @@ def _parse_table(text: str) -> dict[str, Any]:
         return {}
     if any(units.split_number(cell) for cell in rows[0][1:]) or len({row[0] for row in rows}) != len(rows):
         return {}
+    # A table of properties and values has one fact in each row.
+    if len(rows[0]) == 2 and set(words.tokenize(rows[0][1])) <= _VALUE_WORDS:
+        return {row[0]: row[1] for row in rows[1:] if row[0] and row[1]}
     return {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[1:] if row[0]}
 
 
@@ -261,6 +290,10 @@ def _spell_key(key: str, value: Any, siblings: set[Any]) -> str:
     symbol = symbol.rstrip("_")
     dimensions = ("molecular_mass",) if symbol == "M" else _QUANTITY_OF_SYMBOL.get(symbol.lower())
     amount = _parse_any(value, dimensions)
+    # "V: 1 mg" is a volume with a wrong unit, "V: 100 V" a voltage.
+    is_wrong_unit = amount is not None and amount.dimension in ("mass", "temperature", "mass_concentration")
+    if plain in ("V", "Vf", "Vi") and is_wrong_unit:
+        return "volume"
     if dimensions is None or amount is None or amount.dimension not in dimensions:
         return key
     # The volume before the step stands beside the one after it.

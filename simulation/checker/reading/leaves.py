@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 
+from simulation.checker import chemistry
 from simulation.checker.reading import units, words
 from simulation.checker.reading.units import Amount
 
@@ -17,7 +18,7 @@ _MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties st
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PARTS = re.compile(r"[_\s-]")
 # Objects with two states of a material: what it was before is no property that it has now.
-_BEFORE, _AFTER = (
+BEFORE, AFTER = (
     {"state_before", "before", "before_step", "previous", "old", "vorher", "avant", "antes", "initial", "initial_state", "start"},
     {"state_after", "after", "after_step", "current", "new", "nachher", "après", "apres", "después", "despues", "final", "final_state", "end", "now"},
 )  # fmt: skip
@@ -119,7 +120,7 @@ def find_states(by_key: Mapping[str, Any]) -> list[str]:
     """Return the keys of the state before and of the state after, if both are objects, else nothing."""
     firsts, lasts = (
         [key for key, value in by_key.items() if key.replace(" ", "_") in names and isinstance(value, Mapping)]
-        for names in (_BEFORE, _AFTER)
+        for names in (BEFORE, AFTER)
     )
     return [firsts[0], lasts[0]] if len(firsts) == len(lasts) == 1 else []
 
@@ -157,6 +158,9 @@ def find_unit_in_key(key: str) -> str:
         bracket = key.partition(opened)[2].partition(closed)[0].strip()
         if bracket and units.find_dimension(bracket):
             return bracket
+    # "KCl" and "NaCl" do not end in centilitres.
+    if key.lower() in chemistry.SUBSTANCE_WORDS:
+        return ""
     # "titer TU/mL" and "cells/mL" end in a unit that is written with a stroke.
     if "/" in key and units.find_dimension(key.split()[-1] if key.split() else ""):
         return key.split()[-1]
@@ -174,9 +178,14 @@ def find_unit_in_key(key: str) -> str:
     last_part = _PARTS.split(key.strip("_ )]"))[-1]
     # "vol_uL" ends in a unit that the camelCase split would cut in two.
     last = last_part if last_part != key and units.find_dimension(last_part) else parts[-1] if len(parts) > 1 else ""
+    # "volumeMl": a camelCase key capitalises its unit.
+    if last[:1].isupper() and last[1:].islower() and not units.find_dimension(last):
+        last = last.lower()
     # "c" alone means °C only in a key with "temp".
     if last.lower() == "c" and "temp" in key.lower():
         return "°C"
+    if last == "M" and "conc" in key.lower():
+        return "M"
     # A single letter is a unit only if unambiguous; "in" and "at" are prepositions in keys.
     # "uL_as_liquid" begins with its unit.
     first = _PARTS.split(key)[0]

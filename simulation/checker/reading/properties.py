@@ -21,6 +21,10 @@ _OTHER_AMOUNT_WORDS = word_set(
 )
 # Words of a key that describe what a material was made of, or a yield.
 _HISTORY_WORDS = word_set("made from provenance previous recovery yield carryover loss left purity dilution factor")
+_NOT_THIS_VOLUME = word_set(
+    "dead minimum min well ice frozen thawed # void bed cell pellet plate hold up recommended stroke headspace gas head column consumed titrant range fill "
+    "reaction specific partial molar flow cut bead chamber counting counted drawn spotted plated pipette dilution diluent inoculum precipitant"
+)
 # Words for a molecular mass or the mass of a vessel.
 _OTHER_MASS_WORDS = word_set(
     "molecular molar tare container gross empty formula exact mw tube vial flask bottle filter"
@@ -32,7 +36,7 @@ NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "# propertie molar mas after thaw weighted mean average prep preparation calculated nominal measured viable expected "
     "substance amount each minor major ion dissolved level strength titer titre viral virus functional physical genomic "
     "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and "
-    "neutral ionic specie state wt percent"
+    "neutral ionic specie state wt percent mass"
 )
 # A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
 _VESSEL_NAMES = word_set(
@@ -45,7 +49,9 @@ _VESSEL_ATTRIBUTES = word_set(
     "pet reaction pack of 5 in bulk spare unused amber"
 )
 # Words of keys under which contents are listed.
-CONTENTS = word_set("content composition comp component ingredient solute recipe")
+CONTENTS = word_set("content composition comp component ingredient solute recipe solid")
+# "0.5 % v/v" and "2 % (w/v)" are concentrations and mix like others.
+SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol[.-]?\s?%", re.IGNORECASE)
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 _VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
@@ -175,6 +181,10 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
         has_volume = any(leaf.word_set == {"well", "volume"} and leaf.parse_amount("volume") for leaf in leaves)
     else:
         volume = find_amount(_is_volume)
+        if not has_volume:
+            # "solvent: {name, volume}": the only volume that is not that of a vessel or a portion.
+            volume = find_amount(_is_only_volume)
+            has_volume = volume is not None
     return _Reading(
         volume=volume,
         mass=find_amount(_is_mass, "mass"),
@@ -205,8 +215,13 @@ def add_name_concentration(view: MaterialView) -> MaterialView:
     if view.concentrations or len(matches) != 1 or view.is_unlimited or view.volume is None or view.mass is not None:
         return view
     match = matches[0]
-    before, after = view.name[: match.start()].strip(" ,("), view.name[match.end() :].strip()
-    named = before or _NAME_END.split(after)[0]
+    start, after = view.name[: match.start()].rstrip(), view.name[match.end() :].strip()
+    before, following = start.strip(" ,("), _NAME_END.split(after)[0]
+    # "ACSF, Mg-free, 10 µM glycine": behind a comma or "with" the name follows the number.
+    is_behind = start.endswith((",", "+", "with", "mit", "con")) and chemistry.list_substances(
+        words.tokenize(following)
+    )
+    named = following if not before or is_behind else before
     component = name_component(word for word in words.content_words(named) if word not in NOT_COMPONENT_WORDS)
     amount = units.parse_amount(f"{match[1]} {match[2]}", "", units.CONCENTRATIONS)
     if amount is None or not component or len(component.split()) > 2:
@@ -236,7 +251,10 @@ def find_component(leaf: Leaf) -> str | None:
         match = _match_strength(leaf)
         return None if match is None else " ".join(sorted(set(words.tokenize(match[2])))) or None
     # A percentage may be purity or confluence; it is a concentration only if the key says so.
-    if not is_named and (amount.dimension == "ratio" or not key_words or key_words & (words.VOLUME | words.MASS)):
+    has_share = SHARE.search(leaf.value_text) and not key_words & words.CAPACITY
+    if not is_named and (
+        (amount.dimension == "ratio" and not has_share) or not key_words or key_words & (words.VOLUME | words.MASS)
+    ):
         return None
     # A density in g/mL is a property of the liquid, not a concentration.
     if "density" in key_words and amount.dimension != "number_density":
@@ -251,7 +269,8 @@ def name_component(component_words: Iterable[str]) -> str:
     """Return one name for all spellings of a component: "nacl" for "sodium chloride", "glutamate" for "L-glutamate"."""
     found = frozenset(component_words)
     plain = found - {"l", "d", "dl"} or found
-    return chemistry.find_short_name(plain) or " ".join(sorted(plain))
+    substance = chemistry.find_short_name(plain) or chemistry.find_short_name(plain - chemistry.ATTRIBUTES)
+    return substance or " ".join(sorted(plain))
 
 
 def _match_strength(leaf: Leaf) -> re.Match[str] | None:
@@ -270,6 +289,14 @@ def _is_volume(leaf: Leaf) -> bool:
     if has_text and key_words & _LIQUIDS and key_words <= _LIQUIDS | words.NEUTRAL | {"well", "dish"}:
         return True
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+
+
+def _is_only_volume(leaf: Leaf) -> bool:
+    """Return whether a leaf is named a volume, whatever its other words, unless they name a vessel, a portion or a part."""
+    key_words = leaf.word_set
+    excluded = _OTHER_AMOUNT_WORDS | _HISTORY_WORDS | words.CAPACITY | CONTENTS | _NOT_THIS_VOLUME
+    own = set(leaf.own_words) & words.VOLUME or ({"volume"} <= key_words and len(leaf.words) == 2)
+    return bool(own) and not key_words & excluded
 
 
 def _is_mass(leaf: Leaf) -> bool:
@@ -363,6 +390,9 @@ def _find_agreed_amount(amounts: Iterable[Amount]) -> Amount | None:
     first: Amount | None = None
     for amount in amounts:
         first = first or amount
+        # "20 g/L = 111 mM" gives one concentration in two units, which `relations` compares.
+        if amount.dimension != first.dimension:
+            continue
         if abs(amount.value - first.value) > abs(first.value) / 100:
             return None
     return first

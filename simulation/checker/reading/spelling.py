@@ -47,6 +47,14 @@ _ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9]|,[0-9])")
 _GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 _ZERO_COMMA = re.compile(r"(?<![\w.,])0,([0-9]{1,9})(?![0-9]|,[0-9])")
 _SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
+# "6e5 mL⁻¹" and "mol dm-3".
+_PER_ALONE = re.compile(r"(?<=[0-9])\s?(ml|mL|µl|µL|l|L)(?:\^-1|⁻¹)(?![0-9A-Za-z])")
+_PER_CUBE = re.compile(r"(?<=[A-Za-zµ0-9])\s?[·/]?\s?(dm|cm)(?:\^?-3|⁻³)(?![0-9A-Za-z])")
+_MILLIONS = re.compile(
+    r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,3})?)\s?(?:Mio\b\.?|Millionen\b|[Mm]illions?\b|millones\b|M(?=\s?(?:cells|/mL)))\s?(?:de |of )?"
+)
+_FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75"}
+_MIXED_FRACTION = re.compile(r"([0-9]{1,3})?([½¼¾])(?=\s?[A-Za-zµ])")
 _PERCENT = re.compile(r"\bper ?cent\b|\bpct\b", re.IGNORECASE)
 # Units of time in other languages, and durations of two parts: "1 h 25 min", "1h30", "2 min 30 s".
 _FOREIGN_TIMES = (
@@ -130,7 +138,9 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     if text.isascii() and not any(c.isdigit() for c in text):
         return _replace_words(_PERCENT.sub("%", text))
     text = text.translate(_PLAIN)
-    text = _PER.sub(r"/\1", text)
+    text = _PER_ALONE.sub(r" 1/\1", _PER.sub(r"/\1", text))
+    text = _PER_CUBE.sub(lambda match: "/L" if match[1] == "dm" else "/mL", text)
+    text = _MIXED_FRACTION.sub(lambda match: (match[1] or "0") + _FRACTIONS[match[2]], text)
     text = _SUPERSCRIPT.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text).translate(_SUPERSCRIPTS)
     text = _PERCENT.sub("%", text)
     if has_commas:
@@ -141,7 +151,7 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     # No group of thousands begins with zero, so "0,081" has one meaning.
     text = _ZERO_COMMA.sub(r"0.\1", text)
     text = _SPACED.sub(lambda match: match[0].replace(" ", ""), text)
-    text = _POWER.sub(r"\1e\2", text).replace("**", "")
+    text = _MILLIONS.sub(r"\1e6 ", _POWER.sub(r"\1e\2", text)).replace("**", "")
     for pattern, unit in _FOREIGN_TIMES:
         text = pattern.sub(unit, text)
     text = _HOURS_MINUTES.sub(lambda m: f"{60 * int(m[1] or m[3]) + int(m[2] or m[4])} min", text)

@@ -18,6 +18,7 @@ _MAX_ENTRIES = 400  # maximum number of materials or observations; a plate has 3
 SOURCE = word_set("source from origin donor stock")
 TARGET = word_set("destination target to into recipient receiving dest")
 SOLVENT = word_set("diluent solvent buffer medium media titrant diluant with water acid base")
+COMPOUND = word_set("compound drug agonist antagonist stimulus stimulant inhibitor")
 TOTAL = word_set("final total target end desired fill")
 # All words that may occur in the name of the moved volume: one other word, as in "mixing_volume", rules it out.
 _MOVED_WORDS = word_set(
@@ -226,6 +227,11 @@ class Transition:
             p.name: p.default for p in all_parameters if p.default is not None and p.name not in self.parameters.raw
         }
 
+    def list_compounds(self) -> list[MaterialView]:
+        """Return the materials that the parameters name as compounds added during the action."""
+        named = self.parameters.materials_by_key.items()
+        return [view for key, view in named if COMPOUND & set(words.tokenize(key))]
+
     def list_settings(self, dimension: str) -> list[tuple[Leaf, Amount]]:
         """Return the amounts set, the catalogue's defaults of parameters not set, and amounts in the parameters' texts."""
         if (key := f"settings {dimension}") not in self.memo:
@@ -260,7 +266,10 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     inputs = tuple(
         properties.add_name_concentration(view) for view in _build_views(data.get("input_materials"), "input_materials")
     )
-    outputs = _build_views(outcome.get("new_materials") or [], "new_materials")
+    outputs = tuple(
+        properties.add_name_concentration(view)
+        for view in _build_views(outcome.get("new_materials") or [], "new_materials")
+    )
     family = words.find_family(name)
     codes = action.get("materials")
     barcodes = [e.get("barcode") if isinstance(e, Mapping) else e for e in codes] if isinstance(codes, list) else []

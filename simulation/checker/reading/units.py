@@ -27,6 +27,8 @@ _NUMBER_IN_TEXT = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,9}(?:\.[0-9]{1,6})?\s?(?=
 _G_FORCE = re.compile(r"(?<![\w.,:/-])([0-9]{2,6})\s?g(?![\w/])")
 # Characters that end a unit: "1 mL (approx.)", "2 h; then 4 °C".
 _HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
+# "32 mg/100 mL"
+_PER_PART = re.compile(r"([a-zA-Zµ]{1,5})\s?/\s?(1000?|10|250|500)\s?([mµuc]?[lL])\b")
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RANGE_OR_VERSION = re.compile(r"[:/.,-][0-9]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
@@ -40,7 +42,7 @@ _DIMENSION_ORDER = (
 # Things that are counted per volume: "minicells/mL" is 1/mL.
 _COUNTED = re.compile(
     r"(?:(?:viable|live|dead|total|intact|free|gated|infectious|single|physical) )?"
-    r"(?:cells?|minicells?|particles?|cfu|pfu|tu|vg|vp|gc|iu|events?|beads?|spores?|bacteria|colonies|copies|virions?|vesicles?|yeasts?|"
+    r"(?:cells?|minicells?|particles?|cfu|pfu|tu|vg|vp|gc|iu|events?|beads?|spores?|bacteria|colonies|copies|virions?|vesicles?|yeasts?|zellen|cellules|celulas|partikel|particulas|kolonien|kbe|ufc|"
     r"transducing units|colony[- ]forming units|genomes?|genome copies|droplets?)?/(ml|µl|l|cm3)"
 )
 _VOLUMES_OF_COUNTS = {"ml": "1", "cm3": "1", "µl": "1000", "l": "0.001"}  # factor from 1/volume to 1/mL
@@ -65,7 +67,9 @@ _MORE_UNITS = {
     "osm/kg": ("osmolality", "1000"), "osmol/kg": ("osmolality", "1000"),
     "vg": ("count", "1"), "vp": ("count", "1"), "gc": ("count", "1"), "pfu": ("count", "1"), "cfu": ("count", "1"),
     "minicells": ("count", "1"), "minicell": ("count", "1"), "copies": ("count", "1"), "pl": ("volume", "0.000001"), "fl": ("volume", "0.000000001"),
-    "ppm": ("mass_concentration", "1"), "dl": ("volume", "100000"), "cl": ("volume", "10000"),
+    "ppm": ("mass_concentration", "1"), "ppb": ("mass_concentration", "0.001"), "‰": ("ratio", "0.1"),
+    "kg/l": ("mass_concentration", "1000000"), "g/cm3": ("mass_concentration", "1000000"), "g/cm³": ("mass_concentration", "1000000"),
+    "dl": ("volume", "100000"), "cm3": ("volume", "1000"), "ccm": ("volume", "1000"), "cc": ("volume", "1000"), "cl": ("volume", "10000"),
 }  # fmt: skip
 
 
@@ -173,6 +177,11 @@ def format_value(value: Decimal, dimension: str) -> str:
 def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     """Return (dimension, size in its base unit) of the longest unit at the start of a text, or None."""
     head = _HEAD_ENDS.split(normalise_text(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
+    if part := _PER_PART.match(head):
+        above, below = _find_unit(part[1], ("mass", "amount")), _find_unit(part[3], ("volume",))
+        if above and below and below[0] == "volume" and above[0] in _PER_VOLUME and Decimal(part[2]):
+            dimension, factor = _PER_VOLUME[above[0]]
+            return dimension, above[1] / below[1] / Decimal(part[2]) * factor
     head_words = head.strip().rstrip(".").split(" ")
     for count in range(min(3, len(head_words)), 0, -1):
         if unit_found := _find_unit(" ".join(head_words[:count]).strip(), dimensions):
@@ -209,7 +218,9 @@ def _find_unit(unit: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | 
                 return dimension, quantities.parse_quantity(f"1 {candidate}", dimension).value
             except quantities.QuantityError:
                 continue
-    return None
+    # The laboratory has g/mL for densities only.
+    extra_unit = _MORE_UNITS.get(unit.lower())
+    return (extra_unit[0], Decimal(extra_unit[1])) if extra_unit else None
 
 
 # Dimension of the part above the stroke -> dimension of the concentration, and the factor from base unit over µL.

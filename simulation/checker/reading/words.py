@@ -90,7 +90,7 @@ SYNONYMS = {
 }  # fmt: skip
 SOLVENTS = word_set(
     "water h2o pbs buffer saline diluent solvent methanol ethanol acetonitrile isopropanol dmso medium media dmem rpmi hbss "
-    "te tris broth lb ddh2o milliq hexane acetone chloroform opti-mem optimem"
+    "te tris broth lb ddh2o milliq acsf ringer tyrode krebs hexane acetone chloroform opti-mem optimem"
 )
 
 

@@ -25,9 +25,12 @@ _DIFFERENCE = compile_label(
 _DIFFERENCE_DIMENSIONS = ("mass", "voltage", "volume", "temperature")
 _PH = compile_label(r"\bph\b")
 _RAW, _NET = (
-    compile_label(r"\braw\b|\bgross\b|\bmeasured\b"),
-    compile_label(r"\bnet\b|\bcorrected\b|\bblank[- ]subtracted\b|\bminus blank\b"),
+    compile_label(r"\braw\b|\bgross\b|\bmeasured\b|\buncorrected\b|\bsample\b"),
+    compile_label(
+        r"\bnet\b|\bcorrected\b|\b(?:blank|background)[- ]subtracted\b|\bminus (?:the )?(?:blank|background)\b|\bsubtracted\b|\bcorr\b|\bdelta\b|Δ"
+    ),
 )
+_BLANK = compile_label(r"\bblanks?\b|\bbackground\b|\bbkg\b|\bleerwert\b|\bblanc\b|\bblanco\b|\bmedium only\b")
 _SHARES = compile_label(r"\bshares?\b|\bcomposition\b|\bbreakdown\b|\bof (?:their|the) sum\b|\bdistribution\b")
 _PART_OF = re.compile(
     r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?% of (?:the )?(?:loaded |applied |input )?([0-9]{1,9}(?:\.[0-9]{1,6})?\s?[A-Za-zµ]{1,4})(?![\w/])"
@@ -129,6 +132,7 @@ def _check_net_signals(seen: ObservationView, found: list[Claim]) -> Findings:
                 pairs[pattern.sub("", claim.label).strip()][role] = claim
     blanks = {name: pair["raw"].value - pair["net"].value for name, pair in pairs.items() if len(pair) == 2}
     if len(blanks) < 3:
+        yield from _check_net_signal(seen.path, found)
         return
     usual = sorted(blanks.values())[len(blanks) // 2]
     for name, blank in blanks.items():
@@ -138,6 +142,21 @@ def _check_net_signals(seen: ObservationView, found: list[Claim]) -> Findings:
         yield from compare(
             "L20", seen.path, usual, blank, "", text, allowed, allowed, shown=(f"{expected:.3g}", f"{net:.3g}")
         )
+
+
+def _check_net_signal(subject: str, found: list[Claim]) -> Findings:
+    """Yield an error unless the only net signal of a record is the raw signal minus the blank."""
+    for dimension in {claim.dimension for claim in found}:
+        alike = [claim for claim in found if claim.dimension == dimension]
+        net = find_term(alike, _NET, (dimension,))
+        others = [claim for claim in alike if not claim.matches(_NET)]
+        blank = find_term(others, _BLANK, (dimension,))
+        raw = find_term([claim for claim in others if not claim.matches(_BLANK)], _RAW, (dimension,))
+        if raw and blank and net and raw.value > 0 and dimension != "mass":
+            expected, allowed = raw.value - blank.value, (raw.step + blank.step + net.step) * 2 + abs(net.value) / 50
+            shown = f"{expected:.4g}", f"{net.value:.4g}"
+            text = f"{raw.value} minus a blank of {blank.value} is {shown[0]}, not {shown[1]}"
+            yield from compare("L20", subject, expected, net.value, "", text, allowed, allowed, shown=shown)
 
 
 def _check_share_sum(seen: ObservationView, found: list[Claim]) -> Findings:

@@ -17,6 +17,8 @@ _FRESH_PORTIONS = words.word_set(
 _PORTION = words.word_set("sample injection")
 # A reagent is pipetted with some surplus, and a rounded volume may hide a tenth of a portion.
 _SURPLUS = Decimal("0.15")
+_WASTE = Decimal(2)  # factor of what the readings take
+_NEGLIGIBLE = Decimal("0.03")  # share of a volume
 _HANDLING = Decimal("0.02")  # share of the volume before: film on the wall
 
 
@@ -34,6 +36,7 @@ def check_draws(transition: Transition) -> Findings:
     if transition.action in _FRESH_PORTIONS:
         yield from _check_readings(transition)
     if transition.family in words.MEASUREMENTS:
+        yield from _check_supply(transition)
         yield from _check_reactions(transition)
     if transition.action == "Wash":
         yield from _check_wash(transition)
@@ -73,11 +76,41 @@ def _check_readings(transition: Transition) -> Findings:
         rounding = min(before.volume.step, before.volume.value / 50) + min(after.volume.step, before.volume.value / 50)
         portions_lost = round(lost / portion)
         is_multiple = abs(lost - portions_lost * portion) <= rounding
+        # Rinsing and dead volumes may use as much again, but not several times what the readings take.
+        most = count * portion * _WASTE + portion + rounding + before.volume.value * _HANDLING
+        if lost > most and transition.action not in words.ADDS_FROM_PARAMETERS:
+            expected, got = (units.format_value(value, "volume") for value in (count * portion, lost))
+            text = f"{count} readings of {units.format_value(portion, 'volume')} use {expected}, but {before.name} lost {got}"
+            yield error_finding("L02", after.name, expected, got, text)
         # A number of portions other than the readings is an error; any other loss may have another cause.
         if is_multiple and 0 < portions_lost < count and rounding < portion / 2:
             expected, got = (units.format_value(value, "volume") for value in (count * portion, lost))
             text = f"{count} readings of {units.format_value(portion, 'volume')} use {expected}, but {before.name} lost {got}"
             yield error_finding("L02", after.name, expected, got, text)
+
+
+def _check_supply(transition: Transition) -> Findings:
+    """Yield an error if all readings together need more of a sample than there was (L07)."""
+    count = _find_readings(transition) or 1
+    portions = {
+        a.value
+        for leaf, a in transition.parameters.list_amounts("volume")
+        if leaf.word_set & _PORTION
+        and leaf.word_set <= _PORTION | words.VOLUME | {"load", "per", "well", "reading", "reaction"}
+    }
+    # Most photometers and flow cells give the sample back, so that every reading can use the same portion.
+    is_used_up = transition.action in _FRESH_PORTIONS
+    if len(portions) != 1:
+        return
+    needed = portions.pop() * (count if is_used_up else 1)
+    for view in transition.limited_inputs:
+        if transition.parameters.has_named(view) or view.is_empty_vessel or view.volume is None or view.is_used_up:
+            continue
+        had = view.volume.value
+        shown = units.format_value(had, "volume"), units.format_value(needed, "volume")
+        text = f"the readings need {shown[1]} of {view.name}, which had {shown[0]}"
+        allowed = needed * _NEGLIGIBLE + view.volume.step
+        yield from compare("L07", view.name, had, needed, "volume", text, above=allowed, shown=shown)
 
 
 def _iter_uses(transition: Transition) -> Iterator[Use]:

@@ -10,7 +10,7 @@ from simulation.checker.findings import Findings, compare, require
 from simulation.checker.reading import claims, flows, units, words
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
-from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.transition import COMPOUND, Transition
 from simulation.checker.relations.arithmetic import compare_computed
 
 ZERO = Decimal(0)
@@ -128,7 +128,7 @@ def _check_dissolved(transition: Transition) -> Findings:
 
 def _check_doses(transition: Transition) -> Findings:
     """Yield an error unless a compound that was added during a measurement has the concentration that its dose gives."""
-    compound = transition.parameters.find_material(frozenset({"compound", "drug", "agonist", "stimulus"}))
+    compound = transition.parameters.find_material(COMPOUND)
     doses = [
         a.value for leaf, a in transition.parameters.list_amounts("volume") if {"compound", "drug"} & leaf.word_set
     ]
@@ -136,16 +136,15 @@ def _check_doses(transition: Transition) -> Findings:
         return
     [(component, stock)] = compound.concentrations.items()
     for before, after in transition.list_kept_pairs():
-        # What the cells already have of it is not known.
-        if (
-            before is compound
-            or set(component.split()) & words.add_reagents(before.all_words)
-            or component in before.concentrations
-        ):
+        # A bath may name the compound without saying how much of it is there.
+        present = before.concentrations.get(component)
+        is_named = bool(set(component.split()) & words.add_reagents(before.all_words))
+        if before is compound or (is_named and (present is None or present.dimension != stock.dimension)):
             continue
         bath = _find_bath(transition, before)
         for claim in _list_doses(transition, after, component, stock.dimension) if bath else ():
-            expected = stock.value * doses[0] / ((bath or ZERO) + doses[0])
+            old = present.value * (bath or ZERO) if present is not None else ZERO
+            expected = (stock.value * doses[0] + old) / ((bath or ZERO) + doses[0])
             text = f"{units.format_value(doses[0], 'volume')} of {compound.name} in {units.format_value(bath or ZERO, 'volume')} are"
             yield from compare_computed("L03", after.name, expected, (), claim, text, tolerance=_DOSE_TOLERANCE)
 

@@ -21,7 +21,7 @@ _PART = compile_label(
     r"\bsq(?:uare)?\s?[0-9]|\bfield\s?[0-9]|\bgrid\s?[0-9]|\bcorner\b|\bper (?:large |small |corner )?(?:sq\w*|field|grid|corner|quadrant|image)\b|\beach\b"
 )
 _LIVE, _DEAD = (
-    compile_label(r"\b(?:live|living|viable|unstained)\b(?!.*\bdead\b)"),
+    compile_label(r"\b(?:live|living|viable|unstained|clear|bright|refractile|colou?rless)\b(?!.*\bdead\b)"),
     compile_label(r"\b(?:dead|nonviable|non-viable|stained|blue)\b(?!.*\b(?:live|trypan)\b)"),
 )
 _TOTAL = compile_label(r"\b(?:total|all|sum|overall)\b")

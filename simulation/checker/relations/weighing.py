@@ -23,7 +23,7 @@ TARE = compile_label(
     rf"\btare\b|\bempty\b|\b{_VESSEL} alone\b|^(?:mass of (?:the )?|weight of (?:the )?)?(?:the )?{_VESSEL}(?: mass| weight)?(?: m?g)?$"
 )
 _TOTAL = compile_label(
-    r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b"
+    r"\btotal\w*\b|\bin all\b|\ball(?: in)?\b|\baltogether\b|\bremaining\b|\bleft\b|\bstill\b|\bholds?\b|\bcontains?\b|\bamounts? to\b|\bn (?:mini)?cells?\b|\byield\b|\bsubstance amount\b|\bstoffmenge\b|\bmoles\b"
 )
 _ALL_CELLS = compile_label(
     r"(?:number of |total |viable |live )?(?:cells?|mini-?cells?|particles)(?: number| count)?(?: in (?:total|all|suspension))?"
@@ -31,7 +31,7 @@ _ALL_CELLS = compile_label(
 # Each output is one vessel, so what is "per tube" is the total of it.
 _PER_VESSEL = compile_label(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bdose\b")
 _NOT_TOTAL = compile_label(
-    r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\btarget\b|\bdead\b|\blive\b"
+    r"\bper\b|\bused\b|\btaken\b|\bloaded\b|\bmax\w*\b|\bcapacity\b|\bbefore\b|\binput\b|\bof [0-9.]+\b|\brecover\w*\b|\badded\b|\bmolar\b|/|\bfrom\b|\bsource\b|\btarget\b|\bdead\b|\blive\b"
 )
 _ELEMENT_LABEL = compile_label(r"^[a-z]{1,2} total\b|^total (?!of|in|on)[a-z]{1,2}\b")
 _PER_VOLUME = {"mass": "mass_concentration", "count": "number_density", "amount": "molar_concentration"}

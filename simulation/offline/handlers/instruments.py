@@ -12,7 +12,8 @@ from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.thermal import require_container_format
-from simulation.offline.responses import record_responses
+from simulation.offline.ledger import Contents
+from simulation.offline.responses import compute_signal, record_responses
 from simulation.offline.run_conditions import add_carryover, describe_pump_stop
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
@@ -186,6 +187,17 @@ def _record_density(context: ActionContext, vessel: Vessel) -> None:
     context.record_observation(context.describe_run(vessel), "quantitative", f"{value} g/mL")
 
 
+def _describe_late_peak(context: ActionContext, measured: Contents) -> str:
+    """Return what an HPLC records if the declared retention time is longer than the run; "" if the peak comes in time."""
+    run_time = context.get_number("run_time") / 60
+    for response in context.list_declared("responses"):
+        if response["unit"] == "min" and "retention time" in response["signal"]:
+            retention = compute_signal(context, measured, response)
+            if retention is not None and retention > run_time:
+                return f"no peak within the run time of {context.get_written_setting('run_time')}"
+    return ""
+
+
 @handles("assay", _FROM_CURVE)
 def run_assay(context: ActionContext, doing: str = "measured") -> None:
     """Run each sample, use up what is injected or loaded, and record every signal declared for this instrument."""
@@ -203,6 +215,9 @@ def run_assay(context: ActionContext, doing: str = "measured") -> None:
             continue
         # The volume for all replicates is drawn at once, so that a sample too small for all of them is rejected.
         measured = previous = add_carryover(context, previous, loading.draw_load(vessel, load * repeats))
+        if late := _describe_late_peak(context, measured) if name == "HPLC" else "":
+            context.record_observation(f"{context.describe_run(vessel)}: {late}")
+            continue
         loading.record_readings(
             context, vessel, loading.add_reagents_to_sample(context, measured) if name in _BINDING else measured
         )

@@ -50,6 +50,14 @@ def test_checker_recall_on_the_foreign_suite_is_at_least_90_percent():
     assert (result.malformed, result.false_alarms.whole) == (0, 94)
 
 
+def test_error_under_one_of_several_accepted_codes_counts_as_named(tmp_path):
+    line = next(line for line in MADE_UP if line["code"] == "L02")
+    path = tmp_path / "labelled.jsonl"
+    path.write_text("\n".join(json.dumps(line | {"code": "L07", "also": also}) for also in (["L02"], [])))
+    result = measure_suite(path)
+    assert (result.recall.part, result.named_by_code["L07"].part) == (2, 1)
+
+
 def test_documentation_of_the_checker_has_the_current_measurements():
     page = suite.PAGE.read_text(encoding="utf-8")
     assert suite.insert_tables(page) == page, "run: python -m simulation.checker.suite"

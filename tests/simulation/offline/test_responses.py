@@ -105,6 +105,14 @@ def test_response_scales_with_a_power_of_a_parameter():
     assert read_values(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["6 AU"]  # twice at four times the speed
 
 
+def test_response_scales_with_several_parameters_at_once():
+    scales = [{"parameter": "speed", "reference": "100 mV/s", "power": "0.5"},
+              {"parameter": "speed", "reference": "200 mV/s", "power": "-1"}]  # fmt: skip
+    peak = {"component": "ferrocene", "slope": "1 AU per µM", "intercept": "0 AU", "scales_with": scales}
+    # 3 x sqrt(400 / 100) x 200 / 400
+    assert read_values(peak, {"ferrocene": "3 µM"}, speed="400 mV/s") == ["3 AU"]
+
+
 def test_response_requires_that_the_chosen_probe_or_reagent_has_the_declared_property_or_component():
     liquid = build_material("tea", hidden={"ferrocene": "3 µM"})
     shows = {

@@ -28,7 +28,12 @@ def test_every_component_the_truth_needs_is_in_a_material_or_made_by_a_reaction(
     there = {name for draft in spec.initial_materials() for name in draft.ledger["components"]}
     there |= {reaction.get("makes") for reaction in spec.truth.get("reactions", ())}
     named = {name for reaction in spec.truth.get("reactions", ()) for name in reaction["needs"]}
-    named |= {entry["component"] for kind in ("responses", "bands") for entry in spec.truth.get(kind, ())}
+    named |= {
+        entry["component"]
+        for kind in ("responses", "bands")
+        for entry in spec.truth.get(kind, ())
+        if "component" in entry
+    }
     named |= {name for lookup in spec.truth.get("lookups", ()) for name in lookup["requires"]}
     named |= {*spec.truth.get("counted", ()), *spec.truth.get("retained", ())}
     assert named

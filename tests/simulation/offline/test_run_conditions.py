@@ -182,3 +182,21 @@ def test_back_pressure_of_a_common_column_is_plausible(lab):
             return {"column_temperature": Decimal(30), "flow_rate": Decimal(1)}[name]
 
     assert round(compute_column_pressure(Context())) == 88
+
+
+RETENTION = {"action": "HPLC", "component": "dye", "signal": "dye retention time", "unit": "min", "noise": "0",
+             "table": [["0 µg/mL", "4 min"], ["1 mg/mL", "4 min"]],
+             "scales_with": {"parameter": "flow_rate", "reference": "1 mL/min", "power": "-1"}}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flow_rate", "observed"), [("1 mL/min", 2), ("0.5 mL/min", None)])
+def test_run_that_ends_before_the_peak_comes_shows_none(lab, flow_rate, observed):
+    # The peak comes after 4 min at 1 mL/min, after 8 min at half the flow; the run takes 6 min.
+    small = build_vials(lab, {"responses": [PEAK, RETENTION]})
+    step = small.run_step("HPLC", "standard", flow_rate=flow_rate, run_time="6 min", replicate_injections=1)
+    seen = step.outcome.new_observations
+    if observed:
+        assert [one.value for one in seen] == ["10000.0 mAU·s", "4.000 min"]
+    else:
+        assert len(seen) == 1 and seen[0].description.endswith("no peak within the run time of 6 min")
+    assert small.get_property("standard", "volume") == "990 µL"

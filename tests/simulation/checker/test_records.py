@@ -56,7 +56,7 @@ def test_numbers_of_a_row_or_sentence_must_follow_from_each_other(
     action, name, properties, description, right, wrong, code
 ):
     assert codes(measured(action, [(description, right)], properties, name)) == set()
-    assert codes(measured(action, [(description, wrong)], properties, name))  & {code} == {code}
+    assert codes(measured(action, [(description, wrong)], properties, name)) & {code} == {code}
 
 
 @pytest.mark.parametrize(("total", "expected"), [("2.0", set()), ("2.6", {"L04"})])

@@ -193,7 +193,7 @@ class ActionContext:
     def _meets_condition(self, name: str, condition: Any) -> bool:
         value = self.values.get(name)
         if value is None:
-            return False
+            return isinstance(condition, Mapping) and bool(condition.get("absent"))
         if isinstance(condition, Mapping) and "all" in condition:
             return set(condition["all"]) <= set(value)
         if not isinstance(condition, Mapping):

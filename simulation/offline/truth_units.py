@@ -1,24 +1,154 @@
-"""Check that every number of the hidden truth carries the unit of what it measures."""
+"""Check single values of the hidden truth: what form each has, and that every number carries the unit of what it measures.
 
-from collections.abc import Iterable, Iterator, Mapping
+A check of a form returns "" if it allows a value, and otherwise what it allows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
+from simulation.lab.materials import CONTENT_KINDS
 from simulation.lab.parameters import Parameter
 from simulation.offline.declared_numbers import (
     CONCENTRATIONS,
     PER,
     parse_amount_ratio,
     parse_concentration,
+    parse_number,
     parse_reading,
     parse_yield,
     split_slope,
 )
 from simulation.offline.instrument_ranges import RANGES
 from simulation.offline.responses import parse_point
+from simulation.offline.vessels import PHASES
 from wetbench_site.validation import format_problem
+
+Fits = Callable[[Any], object]
+Check = Callable[[Any], str]  # returns "" if it allows the value, otherwise what it allows
+AMOUNTS = ("mass", "amount", "count", "enzyme_units")
+
+
+def _allow(allowed: str, fits: Fits) -> Check:
+    return lambda value: "" if fits(value) else allowed
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return parse_number(value) is not None
+    except quantities.QuantityError:
+        return False
+
+
+def _is_yield(value: Any) -> bool:
+    try:
+        return _is_text(value) and parse_yield(value) is not None
+    except quantities.QuantityError:
+        return False
+
+
+def _is_above_zero(value: Any) -> bool:
+    return _is_number(value) and Decimal(value) > 0
+
+
+def _has_fields(value: Any, required: Mapping[str, Fits], optional: Mapping[str, Fits] | None = None) -> bool:
+    """Return whether a value is an object with all required and only known fields, each with an allowed value."""
+    checks = {**required, **(optional or {})}
+    fits = isinstance(value, Mapping) and required.keys() <= value.keys() <= checks.keys()
+    return fits and all(checks[name](part) for name, part in value.items())
+
+
+def _is_table(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(point, list) and len(point) == 2 for point in value)
+        and all(_is_text(x) and _is_text(y) for x, y in value)
+    )
+
+
+def a_quantity(dimension: str) -> Check:
+    units = ", ".join(unit for unit in quantities.list_units(dimension) if unit)
+
+    def fits(value: Any) -> bool:
+        quantity = quantities.find_quantity(value, dimension)
+        return quantity is not None and quantity.value > 0
+
+    return _allow(f"a {dimension} above zero in {units}", fits)
+
+
+def an_object_of(check_value: Check, keys: tuple[str, ...] = ()) -> Check:
+    def check_object(value: Any) -> str:
+        if isinstance(value, Mapping) and value and (not keys or set(value) == set(keys)):
+            problem = next((expected for part in value.values() if (expected := check_value(part))), "")
+        else:
+            problem = "an object"
+        return f"{problem} {'with ' + ', '.join(keys) if keys else 'by name'}" if problem else ""
+
+    return check_object
+
+
+a_text = _allow("text, not empty", _is_text)
+any_text = _allow("text", lambda value: isinstance(value, str))
+a_list_of_texts = _allow("a list of texts", is_list_of_texts)
+a_number = _allow('a number as text, like "0.05"', _is_number)
+above_zero = _allow('a number above zero as text, like "2"', _is_above_zero)
+a_share = _allow(
+    'a number from 0 to 1 as text, like "0.05"', lambda value: _is_number(value) and 0 <= Decimal(value) <= 1
+)
+a_phase = _allow(f"one of {', '.join(PHASES)}", lambda value: value in PHASES)
+a_kind = _allow(f"one of {', '.join(CONTENT_KINDS)}", lambda value: value in CONTENT_KINDS)
+an_amount_dimension = _allow(f"one of {', '.join(AMOUNTS)}", lambda value: value in AMOUNTS)
+a_concentration = _allow(
+    'a concentration, like "5 µg/mL", "3 µM" or "1e5 cells/mL"',
+    lambda value: quantities.find_quantity(value, *CONCENTRATIONS),
+)
+_HILL: dict[str, Fits] = {"bottom": _is_text, "top": _is_text, "half": _is_text, "n": _is_above_zero}
+a_hill_curve = _allow("an object with bottom, top, half and n, as text", lambda value: _has_fields(value, _HILL))
+a_poisson_hit = _allow(
+    "an object with targets, agent (efficiency, hit_before)",
+    lambda value: _has_fields(
+        value,
+        {"targets": _is_text, "agent": _is_text},
+        {"efficiency": _is_above_zero, "hit_before": is_list_of_texts},
+    ),
+)
+a_scale = _allow(
+    "an object with parameter, reference (and power)",
+    lambda value: _has_fields(value, {"parameter": _is_text, "reference": _is_text}, {"power": _is_number}),
+)
+a_list_of_looks = _allow(
+    'a list of at least one pair, like ["2 µg/mL", "violet"]',
+    lambda value: _is_table([*value, *value]) and not any(a_concentration(least) for least, _ in value),
+)
+a_colloid = _allow(
+    "an object with into and share",
+    lambda value: _has_fields(value, {"into": _is_text, "share": lambda share: not a_share(share)}),
+)
+a_yield = _allow('an amount per cells, like "9.5 mg per 1e9 cells"', _is_yield)
+a_table = _allow('a list of at least two points, like ["2 µM", "7.1"]', _is_table)
+
+
+def one_or_more_scales(value: Any) -> str:
+    """Check one scale, or a list of them that holds at once."""
+    parts = value if isinstance(value, list) and value else [value]
+    return next((allowed for part in parts if (allowed := a_scale(part))), "")
+
+
+def one_or_more(value: Any) -> str:
+    return a_list_of_texts(value) if isinstance(value, list) else a_text(value)
+
 
 # Dimension of an amount -> a concentration of it as an example.
 _EXAMPLES = {"mass": "µg/mL", "amount": "µM", "count": "cells/mL", "enzyme_units": "U/mL"}

@@ -114,8 +114,9 @@ def test_glutamate_may_be_pipetted_before_the_plate_is_read(lab):
             steps.append(step)
             continue
         if steps[-1]["action"] == "Wash":
-            # F0 of the wells that will get 1 mM.
-            steps.append(plan_step("UsePlateReader", [f"well_1000_{n}" for n in (1, 2, 3)], **BLUE))
+            # F0 of all wells that will get L-glutamate.
+            doses = (1000, 300, 100, 30, 10, 3, 1)
+            steps.append(plan_step("UsePlateReader", [f"well_{dose}_{n}" for dose in doses for n in (1, 2, 3)], **BLUE))
         *wells, added = step["materials"]
         if added != "buffer":
             steps.append(plan_step("Transfer", [added, *wells], source=f"@{added}", amount="20 µL"))

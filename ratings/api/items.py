@@ -95,18 +95,19 @@ def _count_ratings(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int,
 
 def _load_sources(rows: Sequence[Item]) -> dict[int, Any]:
     columns = (
-        "item_id", "pair", "label", "perturbation", "twin__kind", "reference", "truth", "experiment", "action", "target", "verdicts",
+        "item_id", "pair", "label", "perturbation", "twin__kind", "twin__deviation", "reference", "truth", "experiment", "action", "target", "verdicts",
         "imported__key", "item__name",
     )  # fmt: skip
     return {key: _format_source(*rest) for key, *rest in ItemSource.objects.filter(item__in=rows).values_list(*columns)}
 
 
 def _format_source(
-    pair: UUID, label: str, perturbation: str, kind: str | None, reference: str, truth: bool | None, experiment: str, action: str,
+    pair: UUID, label: str, perturbation: str, kind: str | None, deviation: float | None, reference: str, truth: bool | None,
+    experiment: str, action: str,
     target: list[str], verdicts: dict[str, bool], key: str | None, name: str,
 ) -> Any:  # fmt: skip
     return schemas.Source(
-        pair=str(pair), source=label, perturbation=public_perturbation(perturbation, reference), error_kind=kind or None, reference=reference or None, truth=truth,
+        pair=str(pair), source=label, perturbation=public_perturbation(perturbation, reference), error_kind=kind or None, deviation=deviation, reference=reference or None, truth=truth,
         experiment=experiment or None, action=action or None, target=target or None, classifiers=verdicts or None,
         imported_id=key, name=name,
     )  # fmt: skip

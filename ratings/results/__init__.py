@@ -6,5 +6,5 @@ computes the document from which pages, files and figures are built. Only `figur
 a study.
 
 May import: ratings.blinding, ratings.models, ratings.protocol, ratings.raters, ratings.stats, ratings.studies,
-simulation.casts, simulation.jobs, simulation.models, simulation.runs.
+simulation.casts, simulation.jobs, simulation.lab, simulation.models, simulation.runs.
 """

@@ -429,7 +429,7 @@ def _simulate_row(
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
         reference=reference, experiment="", action="", verdicts=origin.get("verdicts", {}),
-        target=target, error_kind=None,
+        target=target, error_kind=None, deviation=None,
     )  # fmt: skip
 
 

@@ -104,6 +104,9 @@ class RatingRow(BlindRow):
     verdicts: dict[str, bool]
     target: list[str]
     error_kind: str | None  # the kind of planted error, as named by the twin maker; None if not one of our twins
+    deviation: (
+        float | None
+    )  # of the planted number from the true one, relative; None if unknown, or if the error is no number
 
     @property
     def source_name(self) -> str:
@@ -143,6 +146,7 @@ _BLIND_COLUMNS = (
 # The columns have the order of the fields that RatingRow adds.
 _SOURCE_COLUMNS = (
     "pair", "label", "perturbation", "truth", "reference", "experiment", "action", "verdicts", "target", "twin__kind",
+    "twin__deviation",
 )  # fmt: skip
 
 

@@ -21,6 +21,6 @@ def build_rating_row(
         "first_verdict_seconds": None, "changes": 0, "hand": "", "viewport": "", "guide_version": 1, "interface_version": "",
         "imported": False, "note": "", "pair": uuid.UUID(int=1000 + item), "source": "gpt-5", "perturbation": "none", "truth": None,
         "reference": "unperturbed",
-        "experiment": "caffeine", "action": "Transfer", "verdicts": {}, "target": [], "error_kind": None,
+        "experiment": "caffeine", "action": "Transfer", "verdicts": {}, "target": [], "error_kind": None, "deviation": None,
     }  # fmt: skip
     return RatingRow(**{**defaults, **fields})

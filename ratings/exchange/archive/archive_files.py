@@ -48,6 +48,11 @@ VERSION_FIELDS = (
 ITEM_FIELDS = (
     *get_rating_fields("item", "pair", "source", "perturbation"),
     Field("error_kind", "text", "kind of the planted error, as the twin generator names it (sealed)"),
+    Field(
+        "deviation",
+        "number",
+        "relative deviation of the planted number from the true one, with its sign; empty: unknown, or the error is no number (sealed)",
+    ),
     *get_rating_fields("reference", "truth", "experiment", "action"),
     Field("target", "list", "keys of the rows that contain the planted error; empty: not known (sealed)"),
     Field("classifiers", "text", "verdicts of the classifiers when the study opened, JSON by name (sealed)"),

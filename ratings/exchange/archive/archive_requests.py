@@ -19,7 +19,7 @@ from wetbench_site.text import hash_text
 JOB_KIND: Final = "export"
 BLINDED: Final = "blinded"
 WITH_SOURCES: Final = "with sources"
-ARCHIVE_VERSION = 6  # raise it whenever the content of archives changes: an archive of an older version is then rebuilt
+ARCHIVE_VERSION = 7  # raise it whenever the content of archives changes: an archive of an older version is then rebuilt
 
 
 def check_may_export(study: Study, blinded: bool) -> None:

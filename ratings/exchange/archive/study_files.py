@@ -179,19 +179,19 @@ def _iter_item_rows(study: Study, blinded: bool) -> Iterator[Cells]:
     if blinded:
         # Neither sources nor payloads are read: the person who generated an item could recognise it by them.
         for pk, code in items.values_list("pk", "code").iterator(chunk_size=_CHUNK_SIZE):
-            yield (code, *[None] * 12, *counts.get(pk, (0, 0)), None)
+            yield (code, *[None] * 13, *counts.get(pk, (0, 0)), None)
         return
     # In the order of ITEM_FIELDS.
     columns = (
-        "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
-        "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
+        "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__twin__deviation",
+        "source__reference", "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
         "source__imported__key", "payload_sha256", "name",
     )  # fmt: skip
     for row in items.values_list(*columns).iterator(chunk_size=_CHUNK_SIZE):
         pk, *cells, name = row
-        cells[3] = public_perturbation(cells[3], cells[5])
-        cells[9] = cells[9] or None
-        cells[10] = json.dumps(cells[10], sort_keys=True, ensure_ascii=False) if cells[10] else None
+        cells[3] = public_perturbation(cells[3], cells[6])
+        cells[10] = cells[10] or None
+        cells[11] = json.dumps(cells[11], sort_keys=True, ensure_ascii=False) if cells[11] else None
         yield (*cells, *counts.get(pk, (0, 0)), name or None)
 
 

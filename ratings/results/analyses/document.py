@@ -3,7 +3,14 @@
 from typing import Any
 
 from ratings.models import Study
-from ratings.results.analyses import key_numbers, sections_contrasts, sections_machines, sections_raters, sections_rates
+from ratings.results.analyses import (
+    key_numbers,
+    sections_contrasts,
+    sections_machines,
+    sections_raters,
+    sections_rates,
+    sections_sizes,
+)
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.rating_columns import AnalysisData, load_analysis_data
 from ratings.results.analyses.store import VERSION, ReportProgress, ignore_progress, list_versions
@@ -67,6 +74,7 @@ def assemble_document(
         **sections_raters.build_rater_tables(data, raters, bool(filters), MIN_OVERLAP),
         **sections_rates.build_agreement_tables(results, data.table, MIN_OVERLAP, verdict_words),
         **machine_tables,
+        **sections_sizes.build_size_table(data, machines),
         **sections_contrasts.build_contrast_tables(data, machines, conditions, names),
         **precision_tables,
     }

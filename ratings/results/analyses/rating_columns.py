@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ratings.models import EVIDENCE, Study
 from ratings.protocol.reference import is_declared, name_contrast_group, reference_to_label
+from ratings.results.analyses.error_sizes import name_error_size
 from ratings.results.analyses.filters import Filters
 from ratings.results.rating_rows import RatingRow, iter_rating_rows
 from ratings.stats import ratings_table
@@ -24,7 +25,8 @@ from wetbench_site.text import natural_sort_key
 class ItemFacts(NamedTuple):
     """The facts about an item.
 
-    `source`: display name of the source. `error`: type of the planted error. `verdicts`: verdict of each classifier, by name.
+    `source`: display name of the source. `error`: type of the planted error. `error_size`: name of the
+    range of sizes (`error_sizes`). `verdicts`: verdict of each classifier, by name.
     """
 
     code: str
@@ -36,6 +38,7 @@ class ItemFacts(NamedTuple):
     experiment: str
     action: str
     error_kind: str
+    error_size: str
     verdicts: Mapping[str, bool]
 
 
@@ -127,7 +130,7 @@ def build_analysis_data(rows: Iterable[RatingRow]) -> AnalysisData:
         if code not in facts:
             facts[code] = ItemFacts(
                 code, row.source_name, row.perturbation, row.truth, row.reference, str(row.pair), row.experiment, row.action,
-                row.error_kind or "", row.verdicts,
+                row.error_kind or "", name_error_size(row), row.verdicts,
             )  # fmt: skip
         arm = DisplayArm(row.layout, "yes" if row.context else "no", row.marks) if not row.imported else _UNKNOWN_ARM
         seconds = row.response_seconds

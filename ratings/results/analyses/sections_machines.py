@@ -26,7 +26,8 @@ _Z = float(norm.ppf((1 + LEVEL) / 2))
 RATER_GROUPS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
 GENUINE, OTHER = "none", "other"  # types of error: none; an error that was not planted, which imported items can have
 Verdicts = dict[str, int]
-Group = tuple[str, str]  # type and kind of error; the kind "" stands for all errors of the type
+# What an item belongs to: here, type and kind of error; the kind "" stands for all errors of the type.
+Group = tuple[str, ...]
 
 
 class Machine(NamedTuple):
@@ -198,10 +199,19 @@ def _iter_fraction_rows(data: AnalysisData, machines_of_study: Sequence[Machine]
 def _iter_miss_rows(data: AnalysisData, machines_of_study: Sequence[Machine]) -> Iterator[Cells]:
     """Yield the shares of errors reported and of false alarms: of all raters, of each rater, of each machine."""
     groups = {fact.code: _find_error_groups(fact) for fact in data.items if fact.reference}
-    names = sorted({group for item_groups in groups.values() for group in item_groups})
     # If no item has an error, there is nothing to detect.
-    if all(error == GENUINE for error, _ in names):
-        return
+    if any(group[0] != GENUINE for item_groups in groups.values() for group in item_groups):
+        yield from iter_reported_shares(data, machines_of_study, groups)
+
+
+def iter_reported_shares(
+    data: AnalysisData, machines_of_study: Sequence[Machine], groups: Mapping[str, tuple[Group, ...]]
+) -> Iterator[Cells]:
+    """Yield who, kind, the parts of a group, and the share of its items reported as errors with its interval.
+
+    The rows are of all raters, of each rater, and of each machine. `groups`: at most two groups of each item, by its code.
+    """
+    names = sorted({group for item_groups in groups.values() for group in item_groups})
     with_reference = data.table.select_ratings(data.table.reference >= 0)
     yield from _iter_rater_miss_rows(with_reference, _find_rater_kinds(data), groups, names)
     for machine in machines_of_study:

@@ -31,7 +31,7 @@ from simulation.models import Job
 from wetbench_site.text import hash_text
 
 # Increase the version with every change of what is computed or how it is written. Documents of other versions are not shown.
-VERSION = 12
+VERSION = 13
 # The libraries whose version can change a number.
 LIBRARIES = ("numpy", "scipy")
 

@@ -137,6 +137,7 @@ COLUMNS: Mapping[str, Column] = {
     "caught": Column("Detected", "errors that were called errors", "count"),
     "recall": Column("Recall", "share of errors that were called errors", "share"),
     "error_kind": Column("Kind of error", "which error was planted", "text"),
+    "error_size": Column("Size of error", "relative deviation of the planted number from the true one, without its sign", "text"),
     "what": Column("Of", "rate, kappa or AUC", "text"),
     "half_width": Column("Half-width", "expected half-width of the 95% interval", "number"),
     "now": Column("Current", "the study as it is now", "flag"),
@@ -229,6 +230,15 @@ TABLE_SPECS: Mapping[str, TableSpec] = {
         "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
         "error": Column("Error", "the error: planted, or other if only a truth is declared; none: items without an error, where a reported error is a false alarm", "text"),
+        "caught": Column("Reported", "ratings, or items, called an error", "count"),
+        "n": Column("of", "ratings, or items, judged", "count"),
+        "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),
+    }),
+    "detection_by_size": TableSpec("Detection by size of error", (
+        "who", "kind", "error_size", "smallest", "largest", "caught", "n", "recall", "low", "high", "reference_name",
+    ), {
+        "smallest": Column("From", "smallest size in the range, as a share of the true value; empty: no error, or none that is a number", "number"),
+        "largest": Column("Below", "sizes in the range are smaller than this share; empty: no limit, no error, or none that is a number", "number"),
         "caught": Column("Reported", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
         "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),

@@ -13,7 +13,10 @@ _PACE = "Median seconds per item"
 
 
 class Curve(NamedTuple):
-    """One line with markers. `said` is text below its name in the legend; points have x, y and, for a marker, a title."""
+    """One line with markers. `said` is text below its name in the legend; points have x, y and, for a marker, a title.
+
+    No line leads to points with `alone`.
+    """
 
     name: str
     said: str
@@ -48,7 +51,8 @@ class CurvePlot(NamedTuple):
             for place, point in enumerate(curve.points)
             if point["x"] is not None and point["y"] is not None
         ]
-        line = alt.Chart(theme.make_data(points)).mark_line(strokeWidth=profile.stroke * 1.2, aria=False)
+        joined = [point for point in points if not point.get("alone")]
+        line = alt.Chart(theme.make_data(joined)).mark_line(strokeWidth=profile.stroke * 1.2, aria=False)
         marker = alt.Chart(theme.make_data([point for point in points if point["title"]])).mark_point(
             size=profile.point * 1.1, stroke=theme.PAPER.light, strokeWidth=profile.stroke * 0.4, opacity=1
         )

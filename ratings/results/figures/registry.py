@@ -175,6 +175,13 @@ _ALL = (
         (_note_if(_has_text("misses", "kind", tables.MACHINES), "Models: shares of items."),),
     ),
     Figure(
+        *("detection_by_size", "Detection by size of error", "detection_by_size", _STUDY, "sizes.DETECTION_BY_SIZE"),
+        "Share of ratings as an error, by the relative deviation of the planted number from the true one; whiskers: 95% intervals. "
+        "Not joined by a line: errors below the detection limit, errors without a size, and false alarms on items without an error. "
+        "Single raters are in the table.",
+        (_note_if(_has_text("detection_by_size", "kind", tables.MACHINES), "Models: shares of items."),),
+    ),
+    Figure(
         *("contrasts", "Contrasts", "contrasts", _STUDY, "estimates.CONTRASTS"),
         "Differences with 95% intervals. Orange with a star: Holm's p, adjusted for all contrasts of the family and quantity, is "
         "below .05; blue: it is not, even if the interval, which is for a single contrast, excludes 0. Differences of d' are "

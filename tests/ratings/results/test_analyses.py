@@ -100,7 +100,7 @@ def test_analysis_data_does_not_depend_on_the_order_of_the_rows(small_data) -> N
 @pytest.mark.parametrize(
     "change",
     [{"verdict": False}, {"confidence": 4}, {"seconds": 31.0}, {"rater": "R2"}, {"marked": ["B:Name"]},
-     {"layout": "plain"}, {"error_kind": "place"}, {"experiment": "zebrafish"}, {"occasion": 2}, {"imported": True},
+     {"layout": "plain"}, {"error_kind": "place"}, {"error_kind": "slip", "reference": "planted", "deviation": 0.2}, {"experiment": "zebrafish"}, {"occasion": 2}, {"imported": True},
      {"simulated": True}, {"surplus": True}, {"verdicts": {"checklist": True}}, {"reference": ""}, {"position": 99}],
 )  # fmt: skip
 def test_ratings_digest_changes_with_everything_that_is_analysed(change) -> None:

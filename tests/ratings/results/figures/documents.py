@@ -29,6 +29,7 @@ COLUMNS = {
     "conditional_matrix": "row col value n base",
     "fractions": "who kind share k n low high",
     "misses": "who kind error error_kind caught n recall low high",
+    "detection_by_size": "who kind error_size smallest largest caught n recall low high reference_name",
     "precision": "what source raters items half_width now said",
     "pass_at_k": "agent k value low high tasks attempts reason",
     "failures": "agent cause n share",
@@ -225,6 +226,18 @@ def study(sources: tuple[str, str, str, str] = PLAIN) -> Document:
         for error, which, n in (("obvious", "all", 60), ("subtle", "wrong volume", 45), ("subtle", "all", 90), ("none", "", 360))
         for who, kind, caught in (("Raters", "people", n // 4), ("R1", "person", 3), (machines[0], "machine", n // 3), (machines[2], "checker", n // 9))
     ]  # fmt: skip
+    ranges = (
+        ("below 10%", 0.0, 0.1, 20),
+        ("10 to 20%", 0.1, 0.2, 40),
+        ("20 to 30%", 0.2, 0.3, 40),
+        ("no size", None, None, 60),
+        ("no error", None, None, 360),
+    )
+    by_size = [
+        [who, kind, name, low, high, n // part, n, 1 / part, max(1 / part - 0.1, 0), min(1 / part + 0.1, 1), "planted"]
+        for who, kind, start in (("Raters", "people", 5), ("R1", "person", 4), (machines[0], "machine", 10))
+        for part, (name, low, high, n) in zip((start, 4, 2, 2, 20), ranges, strict=True)
+    ]  # fmt: skip
     precision = [
         [what, source, count, items, half * (6 / count) ** 0.5, count == 6 and items == 40, ""]
         for what, source, half in (("rate", sources[3], 0.09), ("kappa", "", 0.1), ("auc", sources[3], 0.08))
@@ -329,7 +342,7 @@ def study(sources: tuple[str, str, str, str] = PLAIN) -> Document:
         **{"rates_by_action": alone, "rates_by_error_kind": grouped[:4], "roc": roc, "detection": detection},
         **{"drift": drift, "agreement": agreement, "matrix": matrix, "human_model": human},
         **{"agreement_matrix": cells, "conditional_matrix": cells, "fractions": fractions, "misses": misses},
-        "precision": precision,
+        **{"precision": precision, "detection_by_size": by_size},
     }
     return {"version": 1, "tables": {name: table(name, some) for name, some in rows.items()}}
 

@@ -23,6 +23,7 @@ NAMES = [
     "roc",
     "drift",
     "misses",
+    "detection_by_size",
     "agreement",
     "localisation",
     "contrasts",
@@ -299,6 +300,26 @@ def test_misses_figure_names_people_as_a_group_and_each_model_but_no_single_pers
     assert "Models: shares of items." in registry.FIGURES["misses"].get_note(document)
     people = {"tables": {"misses": documents.table("misses", rows[:2])}}
     assert "Models" not in registry.FIGURES["misses"].get_note(people)
+
+
+def test_detection_by_size_joins_only_sizes_above_the_limit() -> None:
+    spec = registry.FIGURES["detection_by_size"].build_spec(documents.study(), "wide")
+    root = ElementTree.fromstring(render.render_svg(spec))
+    # Two curves (all raters and one model) of two sizes each; the other three ranges are points alone.
+    lines = [
+        path.get("d", "") for path in root.iter(f"{SVG}path") if path.get("fill") is None and "L" in path.get("d", "")
+    ]
+    assert [line.count("L") for line in lines if "Z" not in line][:2] == [1, 1]
+    points = [title.text for title in root.iter(f"{SVG}title")]
+    assert len(points) == 10 and not any("R1" in (text or "") for text in points)
+    assert "Raters, 20 to 30%: 50% (40% to 60%), 20 of 40" in points
+    assert {"below 10%", "no size", "no error"} <= set(list_texts(root))
+
+
+def test_detection_by_size_is_not_drawn_if_no_error_has_a_size() -> None:
+    rows = [["Raters", "people", name, None, None, 1, 2, 0.5, 0.1, 0.9, "planted"] for name in ("no size", "no error")]
+    figure = registry.FIGURES["detection_by_size"]
+    assert not figure.has_data({"tables": {"detection_by_size": documents.table("detection_by_size", rows)}})
 
 
 def test_drift_figure_without_reference_labels_shows_only_the_pace() -> None:

@@ -29,6 +29,7 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
 - appearances: how a component looks, by name, as a list of [least concentration, text] in ascending order. What is dissolved
   colours the liquid; particles lie at its bottom
+- on_insert: the components that are attached to the insert of a vessel, such as a chip, and move with it
 - peptised: the share of a precipitate, by name, that each rinse without electrolyte carries through a filter, and the
   colloidal component `into` which it turns
 - retained: the size of each component, by name; a filter retains those that are not smaller than its pores
@@ -116,6 +117,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
 # Fields of the truth that are one object, not a list of entries.
 WHOLE_FIELDS: dict[str, Check] = {
     "appearances": an_object_of(a_list_of_looks),
+    "on_insert": a_list_of_texts,
     "peptised": an_object_of(a_colloid),
     "retained": an_object_of(a_quantity("length")),
     "counted": lambda value: (

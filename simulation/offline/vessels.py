@@ -25,7 +25,7 @@ _THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
 # Properties of a vessel and its contents after drying. They end when something is put in.
 _DRY_STATES = ("condition", "dried", "moisture")
 # Properties of the container. They do not move with the contents.
-_CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume")
+_CONTAINER_PROPERTIES = ("container", "container_capacity", "dead_volume", "insert")
 # Properties of a liquid that no longer apply once something is added to it.
 LIQUID_PROPERTIES = (
     "appearance", "pH", "purity", "density", "osmolality", "conductivity", "viscosity", "refractive index",

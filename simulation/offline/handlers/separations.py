@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes, list_declared_products
-from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Component, Contents, round_to_grain
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel
 
 _UNIT_FORCE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
@@ -55,18 +55,37 @@ def aspirate_supernatant(context: ActionContext) -> None:
 
 @handles("wash", "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now.")
 def wash_cells(context: ActionContext) -> None:
+    """Rinse what is attached, or move the insert that it is attached to into a fresh vessel, and pour fresh medium on."""
     medium, fresh = context.get_selected_vessel("wash_medium"), context.get_selected_vessel("replacement_medium")
+    box = context.get_container_supply() if context.values["fresh_vessels"] else None
     removed: _Waste = []
     for vessel in context.get_changeable_samples(medium, fresh):
         removed.append((_take_liquid(vessel), vessel))
         for _ in range(context.get_whole_number("washes")):
             vessel.pour_in(medium.draw_volume(context.get_number("wash_volume")), medium)
             removed.append((_take_liquid(vessel), vessel))
+        vessel = _move_insert(context, vessel, box) if box else vessel
         vessel.pour_in(fresh.draw_volume(context.get_number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
     context.store_waste("Waste from Wash", removed)
     context.new_vessels[-1].sources.setdefault(medium.barcode, (None, "volume"))
+
+
+def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:
+    """Move the insert of a vessel, such as a chip, with what is attached to it. What is attached to the vessel itself stays."""
+    if "insert" not in vessel.properties:
+        raise RefusalError(
+            f"no insert: there is nothing in {vessel.name} that could be moved with what is attached to it"
+        )
+    moving = context.truth.get("on_insert", ())
+    staying = [name for name in vessel.contents.components if name not in moving]
+    moved, vessel.contents = vessel.contents.split_share(ONE, staying)
+    fresh_vessel = context.create_vessel(box, f"{vessel.name}, moved")
+    fresh_vessel.pour_in(moved, vessel)
+    fresh_vessel.properties["insert"] = vessel.properties.pop("insert")
+    vessel.used_up = True
+    return fresh_vessel
 
 
 @handles("centrifuge")

@@ -282,3 +282,32 @@ def test_centrifuge_needs_either_force_or_speed(lab, spin):
     assert bench.get_rejection("Centrifuge", "culture", **spin) == (
         "critically unclear: a spin needs its force or its speed, and not both"
     )
+
+
+def test_chip_moved_to_a_fresh_well_leaves_behind_what_is_attached_to_the_old_one(lab):
+    well = build_material("well", hidden={"biofilm": "30 µg", "biofilm on plastic": "10 µg"}, insert="basalt chip")
+    for name in ("biofilm", "biofilm on plastic"):
+        well["contents"][name]["kind"] = "attached"
+    small = SmallLab(
+        lab.catalogue,
+        well,
+        build_material("saline", volume="50 mL", capacity="100 mL", container="bottle"),
+        build_material("cup", "adherent culture", hidden={"HeLa cells": "1e5 cells"}),
+        build_tubes("wells", "3 mL", "well"),
+        truth={"on_insert": ["biofilm"]},
+    )
+    rinse = {
+        "wash_medium": "@saline",
+        "replacement_medium": "@saline",
+        "wash_volume": "1 mL",
+        "replacement_volume": "1 mL",
+    }
+    assert small.get_rejection("Wash", "cup saline wells", fresh_vessels=True, **rinse).startswith("no insert: ")
+    small.run_step("Wash", "well saline wells", "moved waste", fresh_vessels=True, **rinse)
+    amounts = {
+        key: {name: part["amount"] for name, part in small[key].ledger["components"].items()}
+        for key in ("well", "moved")
+    }
+    assert amounts == {"well": {"biofilm on plastic": "10"}, "moved": {"biofilm": "30"}}
+    assert (small.get_property("moved", "insert"), small.get_property("moved", "volume")) == ("basalt chip", "1 mL")
+    assert (small.get_property("well", "insert"), small["well"].is_usable) == (None, False)

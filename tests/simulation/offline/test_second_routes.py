@@ -138,20 +138,23 @@ def biofilm_dissolved_in_ethanol_and_read_in_cuvettes(lab):
     chips = three(*(f"chip_{name}" for name in (*isolates, "sterile")))
     for name in (*isolates, "sterile"):
         lab.run_step("Aliquot", "medium chips", three(f"chip_{name}"), volume="1 mL", count=3, label=f"Chip {name}")
+    lab.run_step("UsePhotospectrometer", " ".join(isolates), mode="absorbance", wavelength="600 nm", path_length="2 mm")
     for name in isolates:
         lab.run_step("Transfer", f"{name} {three(f'chip_{name}')}", source=f"@{name}", amount="10 µL")
     lab.run_step("CellCultureIncubate", chips, duration="48 h", temperature="28 °C", carbon_dioxide="0 %")
     lab.run_step("Aspirate", chips, keep_supernatant=False)
-    for rinse, then in (("saline", "stain"), ("water", "ethanol")):
-        lab.run_step("Wash", f"{chips} {rinse}", wash_medium=f"@{rinse}", replacement_medium=f"@{rinse}", washes=3,
-               wash_volume="2 mL", replacement_volume="1 mL")  # fmt: skip
-        lab.run_step("Aspirate", chips, keep_supernatant=False)
-        lab.run_step("Transfer", f"{then} {chips}", source=f"@{then}", amount="1.5 mL")
-        lab.run_step("Incubate", chips, temperature="22 °C", duration="15 min")
-        if then == "stain":
-            lab.run_step("Aspirate", chips, keep_supernatant=False)
+    lab.run_step("Wash", f"{chips} saline stain", wash_medium="@saline", replacement_medium="@stain", washes=3,
+           wash_volume="2 mL", replacement_volume="1.5 mL")  # fmt: skip
+    lab.run_step("Incubate", chips, temperature="22 °C", duration="15 min")
+    lab.run_step("Aspirate", chips, keep_supernatant=False)
+    moved = chips.replace("chip_", "moved_")
+    lab.run_step("Wash", f"{chips} water wells", moved, wash_medium="@water", replacement_medium="@water", washes=3,
+           wash_volume="2 mL", replacement_volume="1 mL", fresh_vessels=True)  # fmt: skip
+    lab.run_step("Aspirate", moved, keep_supernatant=False)
+    lab.run_step("Transfer", f"ethanol {moved}", source="@ethanol", amount="1.5 mL")
+    lab.run_step("Incubate", moved, temperature="22 °C", duration="15 min")
     lab.run_step("Aliquot", "ethanol cuvettes", "blank", volume="1.5 mL")
-    lab.decisive("UsePhotospectrometer", f"{chips} blank", mode="absorbance", wavelength="590 nm")
+    lab.decisive("UsePhotospectrometer", f"{moved} blank", mode="absorbance", wavelength="590 nm")
 
 
 def acidifiers_followed_over_time_with_washed_cells(lab):

@@ -63,21 +63,23 @@ def rinsed_with_the_precipitant(steps):
 
 
 def dye_looked_for_in_water(steps):
-    materials = [*steps[9]["materials"]]
-    materials.remove("acetic")
-    return taking(steps, {"replacement_medium": "@acetic"}, materials=materials,
+    rinse = next(step for step in steps if "acetic" in step["materials"])
+    materials = [key for key in rinse["materials"] if key != "acetic"]
+    # Without acetic acid, one material less comes before the fresh vessels.
+    yields = {label: position - 1 for label, position in rinse["yields"].items()}
+    return taking(steps, {"replacement_medium": "@acetic"}, materials=materials, yields=yields,
                   parameters={"replacement_medium": "@water"})  # fmt: skip
 
 
 def only_one_chip_read_of_each_isolate(steps):
     """Each reading needs three chips of each isolate: three cuvettes out of one chip are one chip."""
-    keep, boxed = ["r1_1", "r2_1", "r3_1", "r4_1"], []
+    keep, boxed = ["r1_1_chip", "r2_1_chip", "r3_1_chip", "r4_1_chip"], []
     for key in keep:
         cuvettes = {f"{key}_{number}": number for number in (1, 2, 3)}
         boxed.append({"action": "Aliquot", "materials": [key, "wells"], "yields": cuvettes,
                       "parameters": {"volume": "300 µL", "count": 3}})  # fmt: skip
     cuvettes = [f"{key}_{number}" for key in keep for number in (1, 2, 3)]
-    at = next(number for number, step in enumerate(steps) if step["action"] == "UsePhotospectrometer")
+    at = max(number for number, step in enumerate(steps) if "r1_1_chip" in step["materials"])
     reading = changed(steps[at], materials=cuvettes, parameters={"sample_volume": "200 µL"})
     return [*steps[:at], *boxed, reading, *steps[at + 1 :]]
 
